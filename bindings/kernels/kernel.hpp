@@ -1,0 +1,19 @@
+// The interface of every native kernel that a plan can run as a step.
+#pragma once
+
+#include <string>
+
+namespace dgo {
+
+struct Kernel {
+  virtual ~Kernel() = default;
+
+  // `operands` holds `arity` addresses, the sources first and the destination last. Safe to call from several
+  // threads at once: a kernel keeps no state between runs.
+  virtual void run(char* const* operands) const = 0;
+
+  int arity = 0;
+  std::string name;
+};
+
+}  // namespace dgo
