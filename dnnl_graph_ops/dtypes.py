@@ -1,0 +1,99 @@
+"""Names of element types: the canonical oneDNN names, NumPy dtypes, and the library's codes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from .errors import InvalidArgumentError
+
+# name: (dnnl_data_type_t, NumPy dtype, bits per element in memory)
+_TABLE: Final[dict[str, tuple[int, np.dtype[Any], int]]] = {
+    "f32": (3, np.dtype(np.float32), 32),
+    "f16": (1, np.dtype(np.float16), 16),
+    "bf16": (2, np.dtype(ml_dtypes.bfloat16), 16),
+    "s8": (5, np.dtype(np.int8), 8),
+    "u8": (6, np.dtype(np.uint8), 8),
+    "s32": (4, np.dtype(np.int32), 32),
+    "s64": (16, np.dtype(np.int64), 64),
+    "boolean": (8, np.dtype(np.bool_), 8),
+    "f8_e5m2": (9, np.dtype(ml_dtypes.float8_e5m2), 8),
+    "f8_e4m3": (10, np.dtype(ml_dtypes.float8_e4m3fn), 8),
+    "s4": (11, np.dtype(ml_dtypes.int4), 4),
+    "u4": (12, np.dtype(ml_dtypes.uint4), 4),
+}
+
+CODES: Final[dict[str, int]] = {name: row[0] for name, row in _TABLE.items()}
+NAMES: Final[dict[int, str]] = {code: name for name, code in CODES.items()}
+
+_BY_NUMPY: Final[dict[np.dtype[Any], str]] = {row[1]: name for name, row in _TABLE.items()}
+_BY_NAME: Final[dict[str, str]] = (
+    {name: name for name in _TABLE}
+    | {row[1].name: name for name, row in _TABLE.items()}
+    | {"bool": "boolean", "bool_": "boolean", "float8_e4m3": "f8_e4m3", "f8_e4m3fn": "f8_e4m3"}
+)
+
+
+def canonical(dtype_like: Any) -> str:
+    """The canonical name ("f32", "bf16", "s8", ...) of a dtype.
+
+    Accepts the canonical and the NumPy names in any case, `numpy.dtype`, NumPy and ml_dtypes scalar types,
+    and `bool`.
+
+    Raises:
+        InvalidArgumentError: a name or a NumPy dtype that oneDNN has no counterpart for.
+        TypeError: anything that is not a dtype; also `float` and `int`, whose width is not said.
+    """
+    if isinstance(dtype_like, str):
+        name = _BY_NAME.get(dtype_like.strip().lower())
+        if name is None:
+            raise _unknown(repr(dtype_like))
+        return name
+    if isinstance(dtype_like, np.dtype):
+        dtype = dtype_like
+    elif dtype_like is bool or (isinstance(dtype_like, type) and issubclass(dtype_like, np.generic)):
+        dtype = np.dtype(dtype_like)
+    elif isinstance(dtype_like, type) and dtype_like.__module__ == ml_dtypes.bfloat16.__module__:
+        dtype = np.dtype(dtype_like)
+    else:
+        raise TypeError(
+            f"dtype must be a name such as 'f32' or a NumPy dtype such as numpy.float32, got {dtype_like!r}"
+        )
+    if not dtype.isnative:
+        raise InvalidArgumentError(
+            f"dtype {dtype.str!r} is not in native byte order; convert with array.astype(dtype.newbyteorder('='))"
+        )
+    name = _BY_NUMPY.get(dtype)
+    if name is None:
+        raise _unknown(str(dtype))
+    return name
+
+
+def _unknown(text: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"dtype {text} is not one that oneDNN computes with; known: {', '.join(_TABLE)}"
+    )
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a canonical name; 4-bit integers take one byte per element there."""
+    return _row(name)[1]
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element in a NumPy array (1 for the 4-bit integers, which the library packs in pairs)."""
+    return int(_row(name)[1].itemsize)
+
+
+def nbytes(name: str, elements: int) -> int:
+    """Bytes that the library needs for so many dense elements; 4-bit integers are packed."""
+    return (elements * _row(name)[2] + 7) // 8
+
+
+def _row(name: str) -> tuple[int, np.dtype[Any], int]:
+    try:
+        return _TABLE[name]
+    except KeyError:
+        raise _unknown(repr(name)) from None

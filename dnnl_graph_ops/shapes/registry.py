@@ -1,0 +1,74 @@
+"""The table of shape rules: one function per op kind, and the checks that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ..errors import InvalidArgumentError, ShapeError
+
+Shape: TypeAlias = tuple[int | None, ...]
+
+MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
+INT64_MAX: Final = 2**63 - 1
+_WIDEST_ITEM: Final = 8
+
+
+class Meta(NamedTuple):
+    """What is known of a tensor: its shape (None for a dim known at the call only) and canonical dtype."""
+
+    shape: Shape
+    dtype: str
+
+
+Rule: TypeAlias = Callable[[Sequence[Meta], Mapping[str, Any], str], list[Meta]]
+
+RULES: Final[dict[str, Rule]] = {}
+
+
+def rule(*kinds: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the shape rule of these op kinds."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            if kind in RULES:
+                raise RuntimeError(f"two shape rules for {kind}")
+            RULES[kind] = function
+        return function
+
+    return register
+
+
+def infer(kind: str, inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    """The outputs of an op. `attrs` are normalised (schema.normalise_attrs); `where` names the op in messages.
+
+    Raises:
+        ShapeError: shapes that disagree with each other or with the attributes, or sizes beyond 64 bits.
+        InvalidArgumentError: an unknown kind, or attributes that contradict each other.
+    """
+    function = RULES.get(kind)
+    if function is None:
+        raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}")
+    for i, meta in enumerate(inputs):
+        check_sizes(meta.shape, where, f"input {i}")
+    outputs = function(inputs, attrs, where)
+    for i, meta in enumerate(outputs):
+        check_sizes(meta.shape, where, f"output {i}")
+    return outputs
+
+
+def check_sizes(shape: Shape, where: str, what: str) -> None:
+    """Refuse negative dims, too many dims, and sizes whose bytes or strides do not fit into 64 bits."""
+    if len(shape) > MAX_NDIM:
+        raise ShapeError(f"{where}: {what} has {len(shape)} dimensions; oneDNN takes at most {MAX_NDIM}")
+    elements = 1
+    for dim in shape:
+        if dim is None:
+            continue
+        if dim < 0:
+            raise ShapeError(f"{where}: {what} would have the shape {shape} with the negative size {dim}")
+        elements *= dim or 1
+    if elements > INT64_MAX // _WIDEST_ITEM:
+        raise ShapeError(
+            f"{where}: {what} of shape {shape} has more bytes than 64 bits can count; use smaller sizes"
+        )
