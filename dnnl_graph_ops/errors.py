@@ -1,25 +1,23 @@
-"""The exceptions of the package.
+"""The error family. Everything the package raises on purpose is an `Error` (wrong Python types: TypeError)."""
 
-"You made a mistake" (`InvalidArgumentError`, `ShapeError`) and "this cannot run here" (`UnsupportedError`,
-`RuntimeUnavailableError`) are different families; each also inherits the builtin that a caller expects.
-"""
+__all__ = ["Error", "InvalidArgumentError", "RuntimeUnavailableError", "ShapeError", "UnsupportedError"]
 
 
 class Error(Exception):
-    """Base of every exception that the package raises on purpose."""
+    """Base of every error of this package; raised itself when the native library fails at run time."""
 
 
 class InvalidArgumentError(Error, ValueError):
-    """A value is of the right Python type but not acceptable."""
+    """An argument is wrong whatever the library or machine."""
 
 
 class ShapeError(InvalidArgumentError):
-    """Shapes disagree with each other or with the attributes of an op."""
+    """Shapes, strides or per-axis values that do not fit together."""
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """A valid request that the loaded library, engine or dtype cannot serve."""
+    """The request is well formed, but this library version, engine or CPU cannot run it."""
 
 
 class RuntimeUnavailableError(Error, RuntimeError):
-    """No usable oneDNN library or device was found."""
+    """A libdnnl, an engine or a device is missing, too old or cannot be opened."""

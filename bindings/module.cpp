@@ -1,0 +1,48 @@
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
+namespace dgo {
+void bind_guard(py::module_& m);
+void bind_enums(py::module_& m);
+void bind_library(py::module_& m);
+void bind_allocator(py::module_& m);
+void bind_engine(py::module_& m);
+void bind_logical_tensor(py::module_& m);
+void bind_op(py::module_& m);
+void bind_tensor(py::module_& m);
+void bind_partition(py::module_& m);
+void bind_graph(py::module_& m);
+#if __has_include("kernels/kernel.hpp")
+void bind_kernels(py::module_& m);
+#endif
+#if __has_include("executor.hpp")
+void bind_executor(py::module_& m);
+#endif
+#if __has_include("call.hpp")
+void bind_call(py::module_& m);
+#endif
+}  // namespace dgo
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "The oneDNN Graph C API, one to one, and what runs compiled plans.";
+    dgo::bind_guard(m);
+    dgo::bind_enums(m);
+    dgo::bind_library(m);
+    dgo::bind_allocator(m);
+    dgo::bind_engine(m);
+    dgo::bind_logical_tensor(m);
+    dgo::bind_op(m);
+    dgo::bind_tensor(m);
+    dgo::bind_partition(m);
+    dgo::bind_graph(m);
+#if __has_include("kernels/kernel.hpp")
+    dgo::bind_kernels(m);
+#endif
+#if __has_include("executor.hpp")
+    dgo::bind_executor(m);
+#endif
+#if __has_include("call.hpp")
+    dgo::bind_call(m);
+#endif
+}
