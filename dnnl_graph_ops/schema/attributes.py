@@ -1,0 +1,217 @@
+"""Attributes as users write them -> attributes as the library takes them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from .table import OPS, Attr, OpSchema, Version
+
+_INT64 = (-(2**63), 2**63 - 1)
+_F32_MAX = 3.4028234663852886e38
+
+
+def op_schema(kind: str, where: str) -> OpSchema:
+    op = OPS.get(kind)
+    if op is None:
+        raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}{_suggest(kind, OPS)}")
+    return op
+
+
+def attr_lengths(kind: str, ndim: int) -> dict[str, int]:
+    """The length of each per-axis attribute for data of so many dimensions; the `ranks` of normalise_attrs."""
+    lengths = {"spatial": max(ndim - 2, 0), "rank": ndim}
+    return {name: lengths[attr.length] for name, attr in OPS[kind].attrs.items() if attr.length}
+
+
+def normalise_attrs(
+    kind: str,
+    attrs: Mapping[str, Any],
+    where: str,
+    *,
+    ranks: Mapping[str, int] | None = None,
+    lenient: bool = False,
+) -> dict[str, Any]:
+    """Checked attributes in the order of the schema, with the defaults filled in.
+
+    An attribute given as None counts as not given. Lists become tuples; a list whose default the library fills
+    in itself (output_padding, dilations of a pooling) is left out when it is not given.
+
+    Args:
+        kind: op kind, "ConvTranspose".
+        attrs: what the user wrote.
+        where: names the op in messages.
+        ranks: length of the per-axis attributes (see attr_lengths); an int is repeated to that length, and
+            a list of another length is an error.
+        lenient: for attributes read from a file: longer lists whose surplus is the default are cut, 0 and 1
+            are booleans.
+
+    Raises:
+        InvalidArgumentError: an unknown name, a value that is not among the choices or out of range, a wrong
+            length, a missing required attribute.
+        TypeError: a value of a wrong Python type.
+    """
+    op = op_schema(kind, where)
+    for name in attrs:
+        if name not in op.attrs:
+            raise InvalidArgumentError(
+                f"{where}: {kind} has no attribute {name!r}{_suggest(name, op.attrs)}; "
+                f"it takes {', '.join(op.attrs) or 'none'}"
+            )
+    result = {}
+    for name, attr in op.attrs.items():
+        given = attrs.get(name)
+        if given is None:
+            if attr.required:
+                raise InvalidArgumentError(
+                    f"{where}: the attribute {name!r} of {kind} is required; give {_kind(attr)}"
+                )
+            if attr.default is not None:
+                result[name] = attr.default
+            continue
+        length = ranks.get(name) if ranks else None
+        result[name] = _value(attr, given, f"{where}: {name}", length, lenient)
+    return result
+
+
+def native_attrs(kind: str, attrs: Mapping[str, Any], version: Version) -> dict[str, Any]:
+    """Normalised attributes as this version of the library takes them.
+
+    Defaults of attributes that the version does not know yet are left out, and those that it still requires
+    are added.
+    """
+    op = OPS[kind]
+    result = {
+        name: value
+        for name, value in attrs.items()
+        if op.attrs[name].since <= version or value != op.attrs[name].default
+    }
+    required = {name for past in op.past if version < past.until for name in past.required}
+    if "zps" in required and "zps" not in result:
+        result["zps"] = (0,) * len(result["scales"])
+    return result
+
+
+def _kind(attr: Attr) -> str:
+    words = {
+        "s64": "an int",
+        "s64[]": "a sequence of ints",
+        "f32": "a float",
+        "f32[]": "a sequence of floats",
+        "bool": "True or False",
+        "string": "one of " + ", ".join(attr.allowed),
+    }[attr.type]
+    return (
+        f"an int or {words}, one per spatial axis"
+        if attr.length == "spatial" and attr.type == "s64[]"
+        else words
+    )
+
+
+def _suggest(name: object, known: Iterable[str]) -> str:
+    lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(str(name).lower()[:64], lower, n=1)
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool) -> Any:
+    if attr.type == "string":
+        return _choice(attr, given, where)
+    if attr.type == "bool":
+        return _bool(given, where, lenient)
+    if not attr.type.endswith("[]"):
+        return _scalar(attr.type, _item(given), where)
+    items = _items(attr, given, where, length)
+    values = tuple(_scalar(attr.type[:-2], item, where) for item in items)
+    if lenient and length is not None and attr.fill is not None and set(values[length:]) == {attr.fill}:
+        values = values[:length]
+    if length is not None and len(values) != length:
+        axes = "spatial axes" if attr.length == "spatial" else "axes"
+        raise InvalidArgumentError(
+            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or {length}"
+        )
+    return values
+
+
+def _item(given: Any) -> Any:
+    """A 0-d array as its scalar."""
+    return given[()] if getattr(given, "ndim", None) == 0 and hasattr(given, "tolist") else given
+
+
+def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[Any]:
+    given = _item(given)
+    if isinstance(given, str | bytes | Mapping | set | frozenset):
+        raise TypeError(f"{where} must be {_kind(attr)}, got {given!r:.60}")
+    if hasattr(given, "tolist") and getattr(given, "ndim", 0) > 0:
+        if given.ndim != 1:
+            raise InvalidArgumentError(
+                f"{where} must be one-dimensional, got an array of shape {given.shape}"
+            )
+        given = given.tolist()
+    if isinstance(given, Iterable):
+        return list(given)
+    if attr.length and attr.type == "s64[]" and length is None:
+        raise InvalidArgumentError(
+            f"{where} must be {_kind(attr)}; the number of axes is not known here, got {given!r}"
+        )
+    repeat = length if attr.length == "spatial" and length is not None else 1
+    return [given] * repeat
+
+
+def _scalar(kind: str, given: Any, where: str) -> int | float:
+    if isinstance(given, bool) or type(given).__name__ in ("bool", "bool_"):
+        raise TypeError(f"{where} must be {'an int' if kind == 's64' else 'a float'}, got the bool {given}")
+    if kind == "s64":
+        try:
+            value = operator.index(given)
+        except TypeError:
+            raise TypeError(f"{where} must be an int, got {given!r:.60}") from None
+        if not _INT64[0] <= value <= _INT64[1]:
+            raise InvalidArgumentError(
+                f"{where} = {value:.3e} does not fit into 64 bits; use a smaller number"
+            )
+        return value
+    if isinstance(given, str | bytes) or not (hasattr(given, "__float__") or hasattr(given, "__index__")):
+        raise TypeError(f"{where} must be a float, got {given!r:.60}")
+    try:
+        number = float(given)
+    except OverflowError:
+        number = math.copysign(math.inf, given)
+        raise _range(number, where) from None
+    if math.isnan(number):
+        raise InvalidArgumentError(f"{where} is NaN; give a number")
+    if math.isfinite(number) and abs(number) > _F32_MAX:
+        raise _range(number, where)
+    return number
+
+
+def _range(number: float, where: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{where} = {number} does not fit into float32; use a smaller number")
+
+
+def _bool(given: Any, where: str, lenient: bool) -> bool:
+    given = _item(given)
+    if isinstance(given, bool) or type(given).__name__ in ("bool", "bool_"):
+        return bool(given)
+    if lenient and isinstance(given, int) and given in (0, 1):
+        return bool(given)
+    raise TypeError(f"{where} must be True or False, got {given!r:.60}")
+
+
+def _choice(attr: Attr, given: Any, where: str) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{where} must be a string, {_kind(attr)}, got {given!r:.60}")
+    for choice in attr.allowed:
+        if choice.lower() == given.strip().lower():
+            return choice
+    raise InvalidArgumentError(
+        f"{where} = {given!r:.60} is not known; use {_kind(attr)}{_suggest(given, attr.allowed)}"
+    )
+
+
+def _short(values: Sequence[Any]) -> str:
+    return str(tuple(values)) if len(values) <= 12 else f"({', '.join(map(str, values[:12]))}, ...)"

@@ -1,0 +1,164 @@
+"""Reads ops.json: every op kind of the oneDNN Graph API with its slots, attributes and versions.
+
+Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "*" for any
+number and "@version" for one that came later; slots of one group have one dtype.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
+
+Version: TypeAlias = tuple[int, ...]
+
+FIRST: Final[Version] = (3, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One input or output of an op."""
+
+    name: str
+    group: str
+    dtypes: tuple[str, ...]  # empty: any
+    required: bool
+    variadic: bool
+    since: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """One attribute of an op."""
+
+    name: str
+    code: int
+    type: str  # s64, s64[], f32, f32[], bool, string
+    required: bool
+    default: Any  # None: none
+    fill: int | None  # every element of a list left out, as the library fills it in
+    allowed: tuple[str, ...]
+    length: str | None  # "spatial": one value per spatial axis, "rank": one per axis
+    since: Version
+    required_in_3_2: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was narrower in the versions before `until`."""
+
+    until: Version
+    dtypes: Mapping[str, tuple[str, ...]]
+    same: tuple[str, ...]  # groups that had to have one dtype
+    required: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpSchema:
+    """One op kind."""
+
+    kind: str
+    builder: str
+    value: int
+    since: Version
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    input_counts: tuple[int, ...]  # empty: any number
+    output_counts: tuple[int, ...]
+    attrs: Mapping[str, Attr]
+    past: tuple[Past, ...]
+    cpu_since: Version | None  # first version with a CPU kernel for the op alone; None: no version has one
+
+    @property
+    def page(self) -> str:
+        """Name of the op's page in oneDNN's developer guide."""
+        return f"dev_guide_op_{self.kind.lower()}"
+
+
+def version(text: str) -> Version:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _slots(text: str, types: Mapping[str, str]) -> tuple[Slot, ...]:
+    slots = []
+    for word in text.split():
+        word, _, since = word.partition("@")
+        name, _, group = word.partition(":")
+        mark = group[-1] if group[-1] in "?*" else ""
+        group = group.rstrip("?*")
+        dtypes = () if types[group] == "*" else tuple(types[group].split())
+        slots.append(Slot(name, group, dtypes, not mark, mark == "*", version(since) if since else FIRST))
+    return tuple(slots)
+
+
+def _counts(slots: tuple[Slot, ...], given: Any) -> tuple[int, ...]:
+    if isinstance(given, list):
+        return tuple(given)
+    if isinstance(given, dict):
+        return tuple(range(1, given["max"] + 1))
+    if any(slot.variadic for slot in slots):
+        return ()
+    return tuple(range(sum(slot.required for slot in slots), len(slots) + 1))
+
+
+def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> OpSchema:
+    since = version(row.get("since", "3.0"))
+    past = tuple(
+        Past(
+            version(entry["until"]),
+            {group: tuple(names) for group, names in entry.get("types", {}).items()},
+            tuple(entry.get("same", ())),
+            tuple(entry.get("required", ())),
+        )
+        for entry in row.get("history", ())
+    )
+    once_required = {name for entry in past for name in entry.required}
+    required = row.get("required", "").split()
+    attrs = {}
+    for name in (*required, *row.get("optional", {})):
+        fact = {**shared[name], **row.get("details", {}).get(name, {})}
+        default = row.get("optional", {}).get(name)
+        fill = default["fill"] if isinstance(default, dict) else None
+        attrs[name] = Attr(
+            name=name,
+            code=fact["code"],
+            type=fact["type"],
+            required=name in required,
+            default=None if fill is not None else default,
+            fill=fill,
+            allowed=tuple(fact.get("choices", ())),
+            length=fact.get("length"),
+            since=version(fact["since"]) if "since" in fact else since,
+            required_in_3_2=name in required or name in once_required,
+        )
+    inputs = _slots(row["inputs"], row["types"])
+    outputs = _slots(row["outputs"], row["types"])
+    arity = row.get("arity", {})
+    kernel = row.get("cpu", row.get("since", "3.0"))
+    return OpSchema(
+        kind=kind,
+        builder=row["builder"],
+        value=row["value"],
+        since=since,
+        inputs=inputs,
+        outputs=outputs,
+        input_counts=_counts(inputs, arity.get("inputs")),
+        output_counts=_counts(outputs, arity.get("outputs")),
+        attrs=attrs,
+        past=past,
+        cpu_since=version(kernel) if kernel else None,
+    )
+
+
+def _read() -> dict[str, OpSchema]:
+    data = json.loads(files(__package__).joinpath("ops.json").read_text("utf-8"))
+    return {kind: _op(kind, row, data["attributes"]) for kind, row in data["ops"].items()}
+
+
+OPS: Final[dict[str, OpSchema]] = _read()
+BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
+ATTR_CODES: Final[dict[str, int]] = {
+    name: attr.code for op in OPS.values() for name, attr in op.attrs.items()
+}
