@@ -1,0 +1,35 @@
+"""Options and fixtures that all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+CORPORA = "DNNL_GRAPH_OPS_CORPORA"
+DEFAULT_SEED = 20260101
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("dnnl_graph_ops")
+    group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
+    group.addoption("--case", type=int, default=None, help="run this one case of a random test")
+    group.addoption("--all", action="store_true", help="every random case and the largest fixed ones")
+
+
+@pytest.fixture(scope="session")
+def seed(request) -> int:
+    return request.config.getoption("--seed")
+
+
+@pytest.fixture(scope="session")
+def run_all(request) -> bool:
+    return request.config.getoption("--all")
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """Folder of cases that no one here wrote; its tests are skipped where it is absent."""
+    folder = os.environ.get(CORPORA)
+    if not folder:
+        pytest.skip(f"{CORPORA} is not set")
+    return Path(folder)

@@ -1,0 +1,1 @@
+"""Plain NumPy truth: every op evaluated without the package and without oneDNN."""

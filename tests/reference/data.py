@@ -1,0 +1,39 @@
+"""Data whose results are exact in float32, and outputs that show what was not written."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .rounding import DTYPES
+
+
+def integers(
+    rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32", limit: int = 4
+) -> np.ndarray:
+    """Whole numbers in [-limit, limit]: sums of products stay exact below 2**24."""
+    return rng.integers(-limit, limit + 1, shape).astype(np.float32).astype(DTYPES[dtype])
+
+
+def strided(array: np.ndarray, order: Sequence[int], gap: int = 0) -> np.ndarray:
+    """Equal values with axes stored in `order` (slowest first) and `gap` unused elements along the last."""
+    stored = [array.shape[a] for a in order]
+    buffer = np.zeros([*stored[:-1], stored[-1] + gap], dtype=array.dtype)
+    view = buffer[..., : stored[-1]].transpose(np.argsort(order))
+    view[...] = array
+    return view
+
+
+def unwritten(shape: Sequence[int], dtype: str) -> np.ndarray:
+    """An array full of NaN, or of a value that small integers never reach."""
+    integer = dtype in ("s8", "u8", "s32", "s64")
+    return np.full(shape, 111 if integer else np.nan, dtype=DTYPES[dtype])
+
+
+def with_strides(array: np.ndarray, strides: Sequence[int]) -> np.ndarray:
+    """Equal values at the given strides (in elements) of a buffer of its own."""
+    last = sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) if array.size else -1
+    buffer = np.zeros(last + 1, dtype=array.dtype)
+    size = array.dtype.itemsize
+    view = np.lib.stride_tricks.as_strided(buffer, array.shape, [s * size for s in strides])
+    view[...] = array
+    return view
