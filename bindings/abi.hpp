@@ -25,7 +25,7 @@ inline constexpr int f8_e5m2 = 9, f8_e4m3 = 10, s4 = 11, u4 = 12, e8m0 = 13, f4_
 // a tensor property, 3.9: the value lives in host memory whatever the engine
 inline constexpr int property_host_scalar = 3;
 // dump modes, 3.11: a bit mask
-inline constexpr int dump_none = 0, dump_subgraph = 1, dump_graph = 2;
+enum class DumpMode : int { none = 0, subgraph = 1, graph = 2 };
 
 using capacity_set = dnnl_status_t (*)(dnnl_engine_kind_t, std::size_t);
 using capacity_get = dnnl_status_t (*)(dnnl_engine_kind_t, std::size_t*);
