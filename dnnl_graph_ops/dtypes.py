@@ -53,9 +53,7 @@ def canonical(dtype_like: Any) -> str:
         return name
     if isinstance(dtype_like, np.dtype):
         dtype = dtype_like
-    elif dtype_like is bool or (isinstance(dtype_like, type) and issubclass(dtype_like, np.generic)):
-        dtype = np.dtype(dtype_like)
-    elif isinstance(dtype_like, type) and dtype_like.__module__ == ml_dtypes.bfloat16.__module__:
+    elif isinstance(dtype_like, type) and (dtype_like is bool or _is_scalar_type(dtype_like)):
         dtype = np.dtype(dtype_like)
     else:
         raise TypeError(
@@ -63,12 +61,17 @@ def canonical(dtype_like: Any) -> str:
         )
     if not dtype.isnative:
         raise InvalidArgumentError(
-            f"dtype {dtype.str!r} is not in native byte order; convert with array.astype(dtype.newbyteorder('='))"
+            f"dtype {dtype.str!r} is not in native byte order; convert with "
+            "array.astype(dtype.newbyteorder('='))"
         )
     name = _BY_NUMPY.get(dtype)
     if name is None:
         raise _unknown(str(dtype))
     return name
+
+
+def _is_scalar_type(kind: type) -> bool:
+    return issubclass(kind, np.generic) or kind.__module__ == ml_dtypes.bfloat16.__module__
 
 
 def _unknown(text: str) -> InvalidArgumentError:

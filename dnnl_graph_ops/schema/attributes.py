@@ -23,7 +23,7 @@ def op_schema(kind: str, where: str) -> OpSchema:
 
 
 def attr_lengths(kind: str, ndim: int) -> dict[str, int]:
-    """The length of each per-axis attribute for data of so many dimensions; the `ranks` of normalise_attrs."""
+    """The length of each per-axis attribute for data of `ndim` dimensions: `ranks` of normalise_attrs."""
     lengths = {"spatial": max(ndim - 2, 0), "rank": ndim}
     return {name: lengths[attr.length] for name, attr in OPS[kind].attrs.items() if attr.length}
 
@@ -38,8 +38,8 @@ def normalise_attrs(
 ) -> dict[str, Any]:
     """Checked attributes in the order of the schema, with the defaults filled in.
 
-    An attribute given as None counts as not given. Lists become tuples; a list whose default the library fills
-    in itself (output_padding, dilations of a pooling) is left out when it is not given.
+    An attribute given as None counts as not given. Lists become tuples; a list whose default the library
+    fills in itself (output_padding, dilations of a pooling) is left out when it is not given.
 
     Args:
         kind: op kind, "ConvTranspose".
@@ -132,7 +132,8 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
     if length is not None and len(values) != length:
         axes = "spatial axes" if attr.length == "spatial" else "axes"
         raise InvalidArgumentError(
-            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or {length}"
+            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or "
+            f"{length}"
         )
     return values
 

@@ -45,7 +45,8 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
         name, known = groups.setdefault(slot.group, (slot.name, dtype))
         if known != dtype:
             raise InvalidArgumentError(
-                f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one with type_cast"
+                f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one "
+                "with type_cast"
             )
     if _norm_with_statistics(op) and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
         raise InvalidArgumentError(
@@ -62,9 +63,9 @@ def output_dtypes(kind: str, dtypes: Sequence[str], where: str, wanted: str | No
         kind: op kind.
         dtypes: canonical dtypes of the inputs.
         where: names the op in messages.
-        wanted: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add, ...);
-            TypeCast and the quantizing ops need it, the others keep the dtype of their inputs, or f32 of mixed
-            ones.
+        wanted: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add):
+            TypeCast and the quantizing ops need it, the others keep the dtype of their inputs, or f32 if
+            these differ.
 
     Raises:
         InvalidArgumentError: inputs that do not fit, a dtype that the op cannot give.

@@ -1,5 +1,29 @@
 """Shape inference for every op kind: pure Python, needs no library."""
 
+from . import (
+    conv_transpose,
+    convolution,
+    elementwise,
+    matmul,
+    normalization,
+    pooling,
+    quantization,
+    rearrange,
+)
 from .registry import RULES, Meta, check_sizes, infer, rule
 
-__all__ = ["RULES", "Meta", "check_sizes", "infer", "rule"]
+__all__ = [
+    "RULES",
+    "Meta",
+    "check_sizes",
+    "conv_transpose",
+    "convolution",
+    "elementwise",
+    "infer",
+    "matmul",
+    "normalization",
+    "pooling",
+    "quantization",
+    "rearrange",
+    "rule",
+]

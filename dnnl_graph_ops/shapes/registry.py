@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..schema import OPS, output_dtypes
 
 Shape: TypeAlias = tuple[int | None, ...]
 
 MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
 INT64_MAX: Final = 2**63 - 1
 _WIDEST_ITEM: Final = 8
+_ON_REQUEST: Final = ("SoftMax", "Dropout")  # their second output is made only for those who ask
 
 
 class Meta(NamedTuple):
@@ -39,22 +41,50 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def infer(kind: str, inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    """The outputs of an op. `attrs` are normalised (schema.normalise_attrs); `where` names the op in messages.
+def infer(
+    kind: str,
+    inputs: Sequence[Meta],
+    attrs: Mapping[str, Any],
+    where: str,
+    *,
+    dtype: str | None = None,
+    outputs: int | None = None,
+) -> list[Meta]:
+    """The outputs of an op.
+
+    Args:
+        kind: op kind.
+        inputs: shape and dtype of every input.
+        attrs: normalised attributes (schema.normalise_attrs).
+        where: names the op in messages.
+        dtype: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add).
+        outputs: how many outputs are wanted; by default those that the inputs and attributes ask for. Only
+            SoftMax (stats) and Dropout (mask) have outputs beyond these.
 
     Raises:
         ShapeError: shapes that disagree with each other or with the attributes, or sizes beyond 64 bits.
-        InvalidArgumentError: an unknown kind, or attributes that contradict each other.
+        InvalidArgumentError: an unknown kind, a dtype or a number of tensors that the op does not have,
+            attributes that contradict each other.
     """
     function = RULES.get(kind)
     if function is None:
         raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}")
+    op = OPS.get(kind)
+    dtypes: tuple[str, ...] = ()
+    if op is not None:
+        dtypes = output_dtypes(kind, [meta.dtype for meta in inputs], where, dtype)
     for i, meta in enumerate(inputs):
         check_sizes(meta.shape, where, f"input {i}")
-    outputs = function(inputs, attrs, where)
-    for i, meta in enumerate(outputs):
+    results = function(inputs, attrs, where)
+    if op is not None and results:
+        results = [Meta(meta.shape, name) for meta, name in zip(results, dtypes, strict=False)]
+        count = outputs if outputs is not None else 1 if kind in _ON_REQUEST else len(results)
+        if count not in op.output_counts or count > len(results):
+            raise InvalidArgumentError(f"{where}: {kind} has {len(results)} outputs here, not {count}")
+        results = results[:count]
+    for i, meta in enumerate(results):
         check_sizes(meta.shape, where, f"output {i}")
-    return outputs
+    return results
 
 
 def check_sizes(shape: Shape, where: str, what: str) -> None:

@@ -1,0 +1,174 @@
+"""What the shape rules share: broadcasting, axes, data formats and sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..errors import InvalidArgumentError, ShapeError
+from .registry import Shape
+
+Dim: TypeAlias = int | None
+
+
+def text(shape: Sequence[Dim]) -> str:
+    """A shape for a message; "?" for a dim that is not known yet."""
+    words = ["?" if dim is None else str(dim) for dim in shape]
+    return f"({', '.join(words)}{',' if len(words) == 1 else ''})"
+
+
+def agree(a: Dim, b: Dim) -> bool:
+    return a is None or b is None or a == b
+
+
+def unify(where: str, first: str, a: Shape, second: str, b: Shape) -> Shape:
+    """The common shape of two tensors that must have the same one; a known dim fills in an unknown one."""
+    if len(a) != len(b) or not all(map(agree, a, b)):
+        raise ShapeError(
+            f"{where}: {first} has shape {text(a)}, {second} has shape {text(b)}; they must be equal"
+        )
+    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+
+
+def expect(where: str, what: str, shape: Shape, wanted: Shape, why: str) -> None:
+    """Refuse a tensor whose shape is not the one that `why` asks for."""
+    if len(shape) != len(wanted) or not all(map(agree, shape, wanted)):
+        raise ShapeError(
+            f"{where}: {what} has shape {text(shape)}, but {why}; give it the shape {text(wanted)}"
+        )
+
+
+def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    # an unknown dim can only turn out to be 1 or the other size
+    return b if a is None else a
+
+
+def broadcast(where: str, first: str, a: Shape, second: str, b: Shape, what: str = "shape") -> Shape:
+    """NumPy's rule: align at the right, sizes are equal or 1."""
+    rank = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    for x, y in zip(wide_a, wide_b, strict=True):
+        if not agree(x, y) and 1 not in (x, y):
+            raise ShapeError(
+                f"{where}: {first} has {what} {text(a)}, {second} has {what} {text(b)}; the sizes {x} and "
+                f"{y} "
+                "do not broadcast, make them equal or one of them 1"
+            )
+    return tuple(map(_broadcast_dim, wide_a, wide_b))
+
+
+def broadcast_onto(where: str, what: str, shape: Shape, onto: str, target: Shape) -> None:
+    """Refuse a shape that does not broadcast to `target` without enlarging it."""
+    missing = len(target) - len(shape)
+    fits = missing >= 0 and all(s == 1 or agree(s, t) for s, t in zip(shape, target[missing:], strict=True))
+    if not fits:
+        raise ShapeError(
+            f"{where}: {what} of shape {text(shape)} does not broadcast onto {onto} of shape {text(target)}; "
+            "align it at the right with sizes that are equal or 1"
+        )
+
+
+def axis_of(where: str, name: str, axis: int, rank: int) -> int:
+    """A possibly negative axis as a non-negative one."""
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{where}: {name} = {axis} is outside of a tensor with {rank} axes; use {-rank} to {rank - 1}"
+        )
+    return axis % rank
+
+
+def need_rank(where: str, what: str, shape: Shape, least: int, most: int, layout: str = "") -> None:
+    if not least <= len(shape) <= most:
+        ranks = f"{least}" if least == most else f"{least} to {most}"
+        raise ShapeError(
+            f"{where}: {what} has shape {text(shape)} with {len(shape)} axes; {ranks} axes are needed"
+            + (f" ({layout})" if layout else "")
+        )
+
+
+def channel_axis(rank: int, data_format: str) -> int:
+    return 1 if data_format == "NCX" else rank - 1
+
+
+def channels_of(shape: Shape, data_format: str) -> Dim:
+    return shape[channel_axis(len(shape), data_format)]
+
+
+def spatial_of(shape: Shape, data_format: str) -> Shape:
+    return shape[2:] if data_format == "NCX" else shape[1:-1]
+
+
+def data_shape(batch: Dim, channels: Dim, spatial: Shape, data_format: str) -> Shape:
+    return (batch, channels, *spatial) if data_format == "NCX" else (batch, *spatial, channels)
+
+
+def per_axis(
+    where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int | None = None
+) -> Any:
+    """One value per spatial axis of an attribute, each at least `least`."""
+    values = attrs.get(name)
+    if values is None:
+        values = (default,) * rank
+    if len(values) != rank:
+        raise ShapeError(
+            f"{where}: {name} has {len(values)} values {tuple(values)} for {rank} spatial axes; give one "
+            "for each"
+        )
+    for value in values:
+        if value < least:
+            raise InvalidArgumentError(
+                f"{where}: {name} = {tuple(values)} must be at least {least} on every axis"
+            )
+    return tuple(values)
+
+
+def windows(
+    where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape, src: str, *, ceil: bool = False
+) -> Shape:
+    """How many positions a window (kernel, dilations, strides, pads) takes on each spatial axis.
+
+    floor or ceil of (size + pads - dilated kernel) / stride, plus 1; VALID pads nothing, SAME_* so that it
+    becomes ceil(size / stride) where the dilated kernel covers the stride.
+    """
+    rank = len(sizes)
+    strides = per_axis(where, attrs, "strides", rank, 1)
+    dilations = per_axis(where, attrs, "dilations", rank, 1, 1)
+    begins = per_axis(where, attrs, "pads_begin", rank, 0)
+    ends = per_axis(where, attrs, "pads_end", rank, 0)
+    auto_pad = attrs.get("auto_pad", "None")
+    result: list[Dim] = []
+    for axis in range(rank):
+        size, taps, stride = sizes[axis], kernel[axis], strides[axis]
+        if size is None or taps is None:
+            result.append(None)
+            continue
+        reach = (taps - 1) * dilations[axis] + 1
+        pads = begins[axis] + ends[axis]
+        if auto_pad != "None":
+            pads = 0 if auto_pad == "VALID" else max(reach - (size % stride or stride), 0)
+        room = size + pads - reach
+        if room < 0:
+            raise ShapeError(
+                f"{where}: on spatial axis {axis} the kernel reaches over {reach} elements, but {src} has "
+                f"{size} and "
+                f"{pads} of padding; use a smaller kernel or dilation, or more padding"
+            )
+        result.append((room + stride - 1 if ceil else room) // stride + 1)
+    return tuple(result)
+
+
+def known_product(shape: Shape) -> int | None:
+    """Number of elements, None if a dim is unknown (unless another one is 0)."""
+    product = 1
+    for dim in shape:
+        if dim == 0:
+            return 0
+    for dim in shape:
+        if dim is None:
+            return None
+        product *= dim
+    return product

@@ -1,0 +1,169 @@
+"""Ops that move, join, reduce or resample: their result has another shape than their input."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidArgumentError, ShapeError
+from .common import Dim, agree, axis_of, data_shape, expect, known_product, need_rank, spatial_of, text, unify
+from .registry import INT64_MAX, Meta, Shape, rule
+
+
+@rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+def reduce(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    src, axes, keep = inputs[0], attrs.get("axes"), attrs["keep_dims"]
+    rank = len(src.shape)
+    if len(inputs) > 1:
+        need_rank(where, "axes_input", inputs[1].shape, 1, 1)
+        if axes is not None:
+            raise InvalidArgumentError(
+                f"{where}: axes is given as attribute {axes} and as input; give only one"
+            )
+        if not keep:
+            raise InvalidArgumentError(
+                f"{where}: the rank of the result depends on the values of axes; give axes as attribute, or "
+                "keep_dims"
+            )
+        return [Meta((None,) * rank, src.dtype)]
+    if not axes:
+        raise InvalidArgumentError(
+            f"{where}: axes is needed: one or more of the {rank} axes of src {text(src.shape)}"
+        )
+    chosen = [axis_of(where, "axes", axis, rank) for axis in axes]
+    if len(set(chosen)) < len(chosen):
+        raise InvalidArgumentError(
+            f"{where}: axes = {tuple(axes)} names an axis of src {text(src.shape)} twice"
+        )
+    if keep:
+        shape: Shape = tuple(1 if axis in chosen else dim for axis, dim in enumerate(src.shape))
+    else:
+        shape = tuple(dim for axis, dim in enumerate(src.shape) if axis not in chosen)
+    return [Meta(shape, src.dtype)]
+
+
+@rule("Concat")
+def concat(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    first = inputs[0]
+    axis = axis_of(where, "axis", attrs["axis"], len(first.shape))
+    shape, total = list(first.shape), first.shape[axis]
+    for number, meta in enumerate(inputs[1:], 1):
+        other = meta.shape
+        if len(other) != len(shape) or not all(
+            agree(a, b) for i, (a, b) in enumerate(zip(shape, other, strict=True)) if i != axis
+        ):
+            raise ShapeError(
+                f"{where}: input {number} has shape {text(other)}, input 0 has shape {text(first.shape)}; "
+                f"only the sizes of axis {axis} may differ"
+            )
+        shape = [b if a is None else a for a, b in zip(shape, other, strict=True)]
+        total = None if total is None or other[axis] is None else total + other[axis]
+    shape[axis] = total
+    return [Meta(tuple(shape), first.dtype)]
+
+
+@rule("StaticReshape")
+def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    src, wanted = inputs[0], tuple(attrs["shape"])
+    if any(dim < -1 for dim in wanted) or wanted.count(-1) > 1:
+        raise InvalidArgumentError(
+            f"{where}: shape = {wanted} must have sizes of at least 0, or one -1 for the size that is left"
+        )
+    shape: list[Dim] = list(wanted)
+    if attrs["special_zero"]:
+        for axis, dim in enumerate(wanted):
+            if dim == 0:
+                if axis >= len(src.shape):
+                    raise ShapeError(
+                        f"{where}: shape = {wanted} copies axis {axis} with its 0, but src "
+                        f"{text(src.shape)} has "
+                        f"{len(src.shape)} axes; give a size, or special_zero=False"
+                    )
+                shape[axis] = src.shape[axis]
+    elements = known_product(src.shape)
+    rest = known_product(tuple(dim for dim in shape if dim != -1))
+    if -1 in shape:
+        if rest == 0:
+            raise ShapeError(f"{where}: the -1 in shape = {wanted} is not determined next to a size of 0")
+        left = None if elements is None or rest is None else elements // rest
+        shape[shape.index(-1)] = left
+        rest = None if left is None or rest is None else rest * left
+    if elements is not None and rest is not None and elements != rest:
+        raise ShapeError(
+            f"{where}: src {text(src.shape)} has {elements} elements, shape = {wanted} does not; "
+            "the products of the sizes must be equal"
+        )
+    return [Meta(tuple(shape), src.dtype)]
+
+
+@rule("StaticTranspose")
+def static_transpose(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    src, order = inputs[0], tuple(attrs["order"])
+    rank = len(src.shape)
+    if not order:
+        return [Meta(src.shape[::-1], src.dtype)]
+    axes = [axis_of(where, "order", axis, rank) for axis in order]
+    if sorted(axes) != list(range(rank)):
+        raise ShapeError(
+            f"{where}: order = {order} is no permutation of the {rank} axes of src {text(src.shape)}; "
+            "name every axis once"
+        )
+    return [Meta(tuple(src.shape[axis] for axis in axes), src.dtype)]
+
+
+def _f32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def _scaled(size: Dim, scale: float, where: str) -> Dim:
+    if size is None:
+        return None
+    # the library multiplies in float32 and cuts off
+    value = _f32(size) * _f32(scale)
+    if not math.isfinite(value) or value > INT64_MAX:
+        raise ShapeError(f"{where}: scales = {scale} times the size {size} does not fit into 64 bits")
+    return int(_f32(value))
+
+
+def _resampled(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> Shape:
+    layout, sizes, scales = attrs["data_format"], attrs.get("sizes"), attrs.get("scales")
+    need_rank(where, "src", src, 3, 5, f"{layout} with 1 to 3 spatial axes")
+    spatial = spatial_of(src, layout)
+    if inputs:
+        expect(
+            where, "sizes_input", inputs[0].shape, (len(spatial),), f"there are {len(spatial)} spatial axes"
+        )
+    if bool(sizes) + bool(scales) + bool(inputs) != 1:
+        raise InvalidArgumentError(
+            f"{where}: sizes = {sizes} and scales = {scales}; give exactly one of sizes and scales"
+        )
+    given = sizes or scales or spatial
+    if len(given) != len(spatial):
+        raise ShapeError(
+            f"{where}: {tuple(given)} has {len(given)} values for {len(spatial)} spatial axes of src"
+        )
+    if not all(value is None or value > 0 for value in given):
+        raise InvalidArgumentError(f"{where}: sizes and scales must be positive, got {tuple(given)}")
+    if inputs:
+        result: Shape = (None,) * len(spatial)
+    elif sizes:
+        result = tuple(sizes)
+    else:
+        result = tuple(_scaled(size, scale, where) for size, scale in zip(spatial, given, strict=True))
+    channels = src[1] if layout == "NCX" else src[-1]
+    return data_shape(src[0], channels, result, layout)
+
+
+@rule("Interpolate")
+def interpolate(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    return [Meta(_resampled(inputs[0].shape, inputs[1:], attrs, where), inputs[0].dtype)]
+
+
+@rule("InterpolateBackward")
+def interpolate_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
+    src, diff_dst = inputs[:2]
+    forward = _resampled(src.shape, inputs[2:], attrs, where)
+    unify(where, "the resampled src", forward, "diff_dst", diff_dst.shape)
+    return [src]
