@@ -1,0 +1,67 @@
+"""The numbers that problems are run on: small integers, so that every correct result is exact."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import numpy as np
+
+from ..dtypes import numpy_dtype
+from .problem import Problem
+
+# sums of products of these stay far below 2^24 in random data, so that f32 holds them exactly
+_LIMIT = 4
+
+
+def operands(problem: Problem, direction: str, seed: int = 0) -> dict[str, np.ndarray]:
+    """float32 operands in NCX and IOX order: two of src, weights, diff_dst, and bias where the problem has one.
+
+    The same problem, direction and seed give the same numbers in every process.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(f"{problem.name}/{direction}".encode())])
+
+    def draw(shape: tuple[int, ...]) -> np.ndarray:
+        return rng.integers(-_LIMIT, _LIMIT, shape, dtype=np.int8, endpoint=True).astype(np.float32)
+
+    shapes = {"src": problem.src_shape(), "weights": problem.weights_shape, "diff_dst": problem.dst_shape()}
+    needed = {"fwd": ("src", "weights"), "bwd_d": ("diff_dst", "weights"), "bwd_w": ("src", "diff_dst")}[direction]
+    drawn = {name: draw(shapes[name]) for name in needed}
+    if problem.bias and direction == "fwd":
+        drawn["bias"] = draw((problem.out_channels,))
+    return drawn
+
+
+def result_shape(problem: Problem, direction: str) -> tuple[int, ...]:
+    """Shape of the result in NCX or IOX order."""
+    return {
+        "fwd": problem.dst_shape(),
+        "bwd_d": problem.src_shape(),
+        "bwd_w": problem.weights_shape,
+    }[direction]
+
+
+def to_layout(array: np.ndarray, layout: str, dtype: str) -> np.ndarray:
+    """An activation in NCX order as a dense array of `layout` and `dtype`."""
+    if layout == "NXC":
+        array = np.moveaxis(array, 1, -1)
+    return np.ascontiguousarray(array, dtype=numpy_dtype(dtype))
+
+
+def from_layout(array: np.ndarray, layout: str) -> np.ndarray:
+    """The inverse of `to_layout`, as a float32 view or copy in NCX order."""
+    return np.asarray(np.moveaxis(array, -1, 1) if layout == "NXC" else array, dtype=np.float32)
+
+
+# largest |difference| / largest |expected|: one rounding of the result and of the parts of a blocked sum
+TOLERANCE = {"f32": 1e-5, "bf16": 1.6e-2, "f16": 2e-3}
+
+
+def relative_error(result: np.ndarray, expected: np.ndarray) -> float:
+    """Largest |difference| / largest |expected|; infinite for a wrong shape or a NaN."""
+    if result.shape != expected.shape:
+        return math.inf
+    difference = float(np.max(np.abs(result - expected), initial=0.0))
+    scale = float(np.max(np.abs(expected), initial=0.0))
+    error = difference / scale if scale else difference
+    return error if math.isfinite(error) else math.inf

@@ -1,0 +1,183 @@
+"""benchdnn's problem descriptors (`mb1ic64ih32oc64oh64kh4sh2ph1`), read and written.
+
+The grammar and its defaults follow oneDNN's benchdnn documentation (knobs_desc, driver_conv): entries in any
+order, `_` between them ignored, mb 2, g 1, strides 1, dilations 0 (there 0 means none), missing smaller axes
+copied from the larger one, a missing output computed, a missing padding derived from the output.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..errors import InvalidArgumentError
+from .problem import Problem
+
+_AXES: Final = "dhw"
+_SPATIAL: Final = tuple(kind + axis for kind in "iokspd" for axis in _AXES)
+_KEYS: Final = ("mb", "ic", "oc", *_SPATIAL, "g")
+_ENTRY: Final = re.compile(rf"({'|'.join(_KEYS)})(\d*)")
+_LOOKS_LIKE: Final = re.compile(r"^_?(?:(?:g|mb|ic|oc|[iokspd][dhw])\d+_?)+(?:n.*)?$", re.DOTALL)
+
+
+@dataclass
+class _Axis:
+    """One spatial axis in benchdnn's terms; pad None means not given."""
+
+    letter: str
+    i: int = 0
+    o: int = 0
+    k: int = 0
+    s: int = 1
+    p: int | None = None
+    d: int = 0
+
+    @property
+    def absent(self) -> bool:
+        return not (self.i or self.o or self.k or self.d) and self.s == 1 and not self.p
+
+    @property
+    def trivial(self) -> bool:
+        return (self.i, self.o, self.k, self.s, self.p or 0, self.d) == (1, 1, 1, 1, 0, 0)
+
+    def reach(self) -> int:
+        return (self.i - 1) * self.s + (self.k - 1) * (self.d + 1) + 1
+
+    def complete(self, text: str) -> None:
+        for value, name in ((self.i, "i"), (self.k, "k"), (self.s, "s")):
+            if value < 1:
+                raise _malformed(text, f"{name}{self.letter} is missing or 0")
+        if not self.o:
+            self.p = self.p or 0
+            self.o = self.reach() - 2 * self.p
+            if self.o < 1:
+                raise _malformed(text, f"o{self.letter} comes out as {self.o}")
+        elif self.p is None:
+            # C++ division truncates towards zero
+            self.p = int((self.reach() - self.o) / 2)
+        if self.p < 0:
+            raise _malformed(text, f"p{self.letter} comes out as {self.p}")
+
+
+@dataclass
+class _Entries:
+    sizes: dict[str, int] = field(default_factory=dict)
+    name: str = ""
+
+
+def looks_like_descriptor(text: str) -> bool:
+    """True if `text` reads as a descriptor rather than as the name of a suite or of a file."""
+    return bool(_LOOKS_LIKE.match(text.strip()))
+
+
+def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes: bool = False) -> Problem:
+    """A `Problem` from a deconvolution descriptor.
+
+    Args:
+        text: the descriptor. `n` starts its name, which may be quoted.
+        name: overrides the descriptor's name.
+        batch: overrides mb unless 0 (benchdnn's `--mb`).
+        keep_unit_axes: keep leading axes whose sizes are all 1, as benchdnn does; by default they are
+            dropped, since a canonical descriptor writes every problem as a 3D one.
+
+    Raises:
+        InvalidArgumentError: the descriptor is malformed; the message names the entry.
+    """
+    entries = _scan(text)
+    sizes = entries.sizes
+    for key in ("ic", "oc"):
+        if sizes.get(key, 0) < 1:
+            raise _malformed(text, f"{key} is missing or 0")
+    if sizes.get("g", 1) < 1:
+        raise _malformed(text, "g must be at least 1")
+    axes = _complete_axes(text, sizes)
+    while not keep_unit_axes and len(axes) > 1 and axes[0].trivial:
+        axes = axes[1:]
+    # what lies beyond the last tap is output padding, what is cut off is padding at the end
+    over = [axis.reach() - axis.o - (axis.p or 0) for axis in axes]
+    return Problem(
+        name=name or entries.name or text,
+        batch=batch or sizes.get("mb", 2),
+        in_channels=sizes["ic"],
+        out_channels=sizes["oc"],
+        spatial=tuple(a.i for a in axes),
+        kernel=tuple(a.k for a in axes),
+        strides=tuple(a.s for a in axes),
+        pads_begin=tuple(a.p or 0 for a in axes),
+        pads_end=tuple(max(v, 0) for v in over),
+        output_padding=tuple(max(-v, 0) for v in over),
+        dilations=tuple(a.d + 1 for a in axes),
+        groups=sizes.get("g", 1),
+    )
+
+
+def format_descriptor(problem: Problem) -> str:
+    """The descriptor of a problem, every entry of its axes written out."""
+    axes = _AXES[3 - problem.rank :]
+    parts = [f"g{problem.groups}" if problem.groups > 1 else "", f"mb{problem.batch}"]
+
+    def spell(kind: str, values: tuple[int, ...]) -> str:
+        return "".join(f"{kind}{axis}{value}" for axis, value in zip(axes, values, strict=True))
+
+    parts.append(f"_ic{problem.in_channels}{spell('i', problem.spatial)}")
+    parts.append(f"_oc{problem.out_channels}{spell('o', problem.out_spatial)}")
+    parts.append("_" + spell("k", problem.kernel))
+    parts.append(spell("s", problem.strides) if any(s > 1 for s in problem.strides) else "")
+    parts.append(spell("p", problem.pads_begin))
+    if any(d > 1 for d in problem.dilations):
+        parts.append(spell("d", tuple(d - 1 for d in problem.dilations)))
+    return "".join(parts).replace("__", "_").lstrip("_")
+
+
+def _scan(text: str) -> _Entries:
+    entries = _Entries()
+    rest = text.strip()
+    if not rest:
+        raise _malformed(text, "it is empty")
+    position = 0
+    while position < len(rest):
+        if rest[position] == "_":
+            position += 1
+            continue
+        if rest[position] == "n":
+            entries.name = rest[position + 1 :].strip().strip('"')
+            break
+        match = _ENTRY.match(rest, position)
+        if match is None:
+            raise _malformed(text, f"nothing known starts at {rest[position : position + 12]!r}")
+        key, digits = match.groups()
+        if not digits:
+            raise _malformed(text, f"{key} has no number")
+        entries.sizes[key] = int(digits)
+        position = match.end()
+    return entries
+
+
+def _complete_axes(text: str, sizes: dict[str, int]) -> list[_Axis]:
+    axes = [_Axis(letter) for letter in _AXES]
+    for axis in axes:
+        for kind in "iokspd":
+            if kind + axis.letter in sizes:
+                setattr(axis, kind, sizes[kind + axis.letter])
+        if not axis.absent:
+            axis.complete(text)
+    depth, height, width = axes
+    given = [not axis.absent for axis in axes]
+    if not any(given):
+        raise _malformed(text, "it has no spatial axis")
+    if given[0] and given[1] != given[2]:
+        raise _malformed(text, "a 3D problem needs both h and w or neither")
+    if given[0] and not given[1]:
+        height = width = depth
+    if not given[0] and given[1] and not given[2]:
+        width = height
+    used = (depth, height, width)
+    return list(used[given.index(True) :])
+
+
+def _malformed(text: str, reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"descriptor {text!r}: {reason}; the form is gXmbX_icXidXihXiwX_ocXodXohXowX_kdXkhXkwX_sdXshXswX_"
+        "pdXphXpwX_ddXdhXdwX_nNAME, smaller axes left out are copied from the larger one"
+    )

@@ -1,0 +1,115 @@
+"""JAX (XLA CPU), channels-last: a convolution with dilated input under jit, its gradients by linear transposition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import data
+from .task import Prepared, Task
+
+_DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}
+_POST: dict[str, Callable[[Any], Any]] = {"relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh}
+
+
+def versions() -> dict[str, str]:
+    return {"jax": jax.__version__}
+
+
+def prepare(task: Task) -> Prepared:
+    problem, kind = task.problem, _DTYPES[task.dtype]
+    operands = {
+        name: jnp.asarray(_turned(task, array) if name == "weights" else _last(array), kind)
+        for name, array in task.operands().items()
+    }
+    layer = _layer(task, operands.get("bias"))
+    shapes = {
+        "src": jax.ShapeDtypeStruct(problem.src_shape("NXC"), kind),
+        "weights": jax.ShapeDtypeStruct(_turned(task, np.empty(problem.weights_shape, np.float32)).shape, kind),
+    }
+    function: Callable[..., Any]
+    if task.direction == "fwd":
+        held, arguments = operands["weights"], (operands["src"],)
+        if task.weights == "constant":
+            function = jax.jit(lambda src: layer(src, held))
+        else:
+            function, arguments = jax.jit(layer), (operands["src"], held)
+    elif task.direction == "bwd_d":
+        arguments = (operands["diff_dst"], operands["weights"])
+        function = jax.jit(
+            lambda diff, weights: jax.linear_transpose(lambda src: layer(src, weights), shapes["src"])(diff)[0]
+        )
+    else:
+        arguments = (operands["diff_dst"], operands["src"])
+        function = jax.jit(
+            lambda diff, src: jax.linear_transpose(lambda weights: layer(src, weights), shapes["weights"])(diff)[0]
+        )
+    state: dict[str, Any] = {}
+
+    def execute() -> None:
+        state["out"] = function(*arguments).block_until_ready()
+
+    def result() -> np.ndarray:
+        array = np.asarray(state["out"].astype(jnp.float32))
+        return _untwisted(task, array) if task.direction == "bwd_w" else data.from_layout(array, "NXC")
+
+    execute()
+    return Prepared(execute, result, "lax.conv_general_dilated under jit", state.clear)
+
+
+def _last(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, 1, -1) if array.ndim > 1 else array
+
+
+def _turned(task: Task, weights: np.ndarray) -> np.ndarray:
+    """IOX -> (k..., IC/groups, OC) with the kernel reversed: the filter of the equivalent convolution."""
+    groups = task.problem.groups
+    split = weights.reshape(groups, -1, *weights.shape[1:])
+    split = np.flip(split, tuple(range(3, split.ndim)))
+    # (g, i, o, k...) -> (k..., i, g, o)
+    moved = split.transpose(*range(3, split.ndim), 1, 0, 2)
+    return np.ascontiguousarray(moved.reshape(*moved.shape[:-2], -1))
+
+
+def _untwisted(task: Task, array: np.ndarray) -> np.ndarray:
+    """The inverse of `_turned`."""
+    groups = task.problem.groups
+    split = array.reshape(*array.shape[:-1], groups, -1)
+    rank = task.problem.rank
+    split = split.transpose(rank + 1, rank, rank + 2, *range(rank))
+    split = np.flip(split, tuple(range(3, split.ndim)))
+    return split.reshape(task.problem.weights_shape)
+
+
+def _layer(task: Task, bias: Any) -> Callable[[Any, Any], Any]:
+    problem = task.problem
+    letters = "DHW"[3 - problem.rank :]
+    padding = [
+        (e - 1 - pb, e - 1 - pe + op)
+        for e, pb, pe, op in zip(
+            problem.extent, problem.pads_begin, problem.pads_end, problem.output_padding, strict=True
+        )
+    ]
+
+    def layer(src: Any, weights: Any) -> Any:
+        result = jax.lax.conv_general_dilated(
+            src,
+            weights,
+            (1,) * problem.rank,
+            padding,
+            lhs_dilation=problem.strides,
+            rhs_dilation=problem.dilations,
+            dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+            feature_group_count=problem.groups,
+        )
+        if bias is not None:
+            result = result + bias
+        for name in task.post_ops:
+            result = _POST[name](result)
+        return result
+
+    return layer

@@ -1,0 +1,111 @@
+"""OpenVINO, CPU plug-in: ConvolutionBackpropData in a model of its own, latency mode, shared input and output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as opset
+
+from .. import data
+from .task import Prepared, Task
+
+_DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
+_POST = {"relu": opset.relu, "sigmoid": opset.sigmoid, "tanh": opset.tanh}
+
+
+def versions() -> dict[str, str]:
+    return {"openvino": ov.__version__}
+
+
+def prepare(task: Task) -> Prepared:
+    kind = _DTYPES[task.dtype]
+    compiled = ov.Core().compile_model(
+        _model(task, kind),
+        "CPU",
+        {
+            "INFERENCE_NUM_THREADS": task.threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": kind,
+            "ENABLE_CPU_PINNING": False,
+        },
+    )
+    request = compiled.create_infer_request()
+    operands = task.operands()
+    names = ["src"] if task.weights == "constant" else ["src", "weights"]
+    for index, name in enumerate(names):
+        request.set_input_tensor(index, _tensor(operands[name], kind))
+    output = ov.Tensor(kind, ov.Shape(task.problem.dst_shape()))
+    request.set_output_tensor(output)
+
+    def result() -> np.ndarray:
+        return data.from_layout(_numpy(output, kind), "NCX")
+
+    request.infer()
+    return Prepared(request.infer, result, _detail(compiled))
+
+
+def _tensor(array: np.ndarray, kind: Any) -> Any:
+    if kind == ov.Type.f32:
+        return ov.Tensor(array, shared_memory=True)
+    tensor = ov.Tensor(kind, ov.Shape(array.shape))
+    if kind == ov.Type.f16:
+        tensor.data[:] = array.astype(np.float16)
+    else:
+        # small integers: the upper half of a float32 is the bf16 value exactly
+        tensor.data.view(np.uint16)[:] = (array.view(np.uint32) >> 16).astype(np.uint16)
+    return tensor
+
+
+def _numpy(tensor: Any, kind: Any) -> np.ndarray:
+    if kind != ov.Type.bf16:
+        return np.asarray(tensor.data, dtype=np.float32)
+    return (tensor.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def _model(task: Task, kind: Any) -> Any:
+    problem, operands = task.problem, task.operands()
+    src = opset.parameter(list(problem.src_shape()), kind, "src")
+    parameters = [src]
+    shape = problem.weights_shape
+    weights: Any
+    if problem.groups > 1:
+        shape = (problem.groups, problem.in_channels // problem.groups, *shape[1:])
+    if task.weights == "constant":
+        weights = opset.constant(_tensor(operands["weights"].reshape(shape), kind))
+    else:
+        weights = opset.parameter(list(problem.weights_shape), kind, "weights")
+        parameters.append(weights)
+        if problem.groups > 1:
+            weights = opset.reshape(weights, opset.constant(np.array(shape, np.int64)), False)
+    build = opset.group_convolution_backprop_data if problem.groups > 1 else opset.convolution_backprop_data
+    node = build(
+        src,
+        weights,
+        list(problem.strides),
+        None,
+        list(problem.pads_begin),
+        list(problem.pads_end),
+        list(problem.dilations),
+        "explicit",
+        list(problem.output_padding),
+    )
+    if "bias" in operands:
+        bias = operands["bias"].reshape(1, -1, *(1,) * problem.rank)
+        node = opset.add(node, opset.constant(_tensor(bias, kind)))
+    for name in task.post_ops:
+        node = _POST[name](node)
+    return ov.Model([opset.result(node)], parameters, "layer")
+
+
+def _detail(compiled: Any) -> str:
+    """Names of the kernels that the plug-in chose."""
+    chosen = []
+    for node in compiled.get_runtime_model().get_ordered_ops():
+        info = node.get_rt_info()
+        kind, kernel = (str(info[k].value) if k in info else "" for k in ("layerType", "primitiveType"))
+        if kind not in ("Input", "Output", "Const"):
+            chosen.append(f"{kind}:{kernel}")
+    return ", ".join(chosen) or "ConvolutionBackpropData"

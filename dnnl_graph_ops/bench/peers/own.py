@@ -1,0 +1,142 @@
+"""This package: the graph built as a user would, compiled once, called with `out=`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import dnnl_graph_ops as dgo
+
+from ...dtypes import numpy_dtype
+from .. import data
+from .task import Prepared, Task
+
+_INT8 = ("s8", "u8")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the package and of every library that it found."""
+    found = {f"oneDNN {r.name}": ".".join(map(str, r.version[:3])) for r in dgo.runtimes()}
+    return {"dnnl_graph_ops": str(getattr(dgo, "__version__", "?")), **found}
+
+
+def prepare(task: Task) -> Prepared:
+    dgo.set_num_threads(task.threads)
+    runtime = task.options.get("runtime")
+    engine = dgo.engine(task.options.get("engine", "cpu"), runtime=runtime)
+    build = _whole_graph if task.graph else _layer
+    graph, outputs, inputs = build(task, engine)
+    net = graph.compile(
+        outputs,
+        tune=task.options.get("tune", "heuristic"),
+        algorithm=task.options.get("algorithm", "auto"),
+        policy=task.options.get("policy", "fusion"),
+    )
+    arguments = list(inputs)
+    first = net(*arguments)
+    buffers = first if isinstance(first, tuple) else (first,)
+    out: Any = buffers if isinstance(first, tuple) else first
+
+    def poison() -> None:
+        for buffer in buffers:
+            buffer.fill(np.nan if buffer.dtype.kind not in "iub" else 0)
+
+    def result() -> np.ndarray:
+        if task.graph:
+            return np.concatenate([np.ravel(b).astype(np.float32) for b in buffers])
+        array = buffers[0].astype(np.float32)
+        return array if task.direction == "bwd_w" else data.from_layout(array, task.layout)
+
+    def native(count: int) -> list[float]:
+        return [float(t) for t in net.benchmark(*arguments, repeat=count).times]
+
+    run: Callable[[], object]
+    if len(arguments) == 1:
+        only = arguments[0]
+
+        def run() -> object:
+            return net(only, out=out)
+    else:
+
+        def run() -> object:
+            return net(*arguments, out=out)
+
+    return Prepared(run, result, _detail(net), poison, native)
+
+
+def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
+    """The graph of one layer; its inputs in order, as arrays of the task's layout."""
+    problem, ops = task.problem, dgo.ops
+    graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))
+    operands = task.operands()
+    arrays: list[np.ndarray] = []
+
+    def give(name: str, constant: bool = False) -> Any:
+        is_activation = name in ("src", "diff_dst")
+        kind = "s8" if task.dtype in _INT8 and not is_activation else task.dtype
+        array = data.to_layout(operands[name], task.layout if is_activation else "NCX", kind)
+        if constant:
+            return graph.constant(array, name=name)
+        arrays.append(array)
+        return graph.input(name, array.shape, kind)
+
+    attributes = {
+        "strides": problem.strides,
+        "pads_begin": problem.pads_begin,
+        "pads_end": problem.pads_end,
+        "dilations": problem.dilations,
+        "output_padding": problem.output_padding,
+        "groups": problem.groups,
+        "data_format": task.layout,
+        "weights_format": "IOX",
+    }
+    if task.direction == "bwd_d":
+        value = ops.conv_transpose_backward_data(
+            give("diff_dst"),
+            give("weights", task.weights == "constant"),
+            src_shape=problem.src_shape(task.layout),
+            **attributes,
+        )
+    elif task.direction == "bwd_w":
+        value = ops.conv_transpose_backward_weights(
+            give("src"), give("diff_dst"), weights_shape=problem.weights_shape, **attributes
+        )
+    else:
+        src, weights = give("src"), give("weights", task.weights == "constant")
+        if task.dtype in _INT8:
+            # scale 1 and zero point 0: exact, and the pattern that the library fuses
+            src = ops.dequantize(src, scales=[1.0], zps=[0])
+            weights = ops.dequantize(weights, scales=[1.0], zps=[0])
+        bias = (give("bias", True),) if "bias" in operands else ()
+        value = ops.conv_transpose(src, weights, *bias, **attributes)
+        for name in task.post_ops:
+            value = getattr(ops, name)(value)
+    return graph, value, arrays
+
+
+def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
+    """A graph in benchdnn's JSON format on small random integers."""
+    graph = dgo.Graph.from_json(json.loads(task.graph), engine)
+    rng = np.random.default_rng(task.seed)
+    arrays = []
+    for value in graph.inputs:
+        draw = rng.integers(0 if value.dtype in ("u8", "boolean") else -4, 2, tuple(value.shape), endpoint=False)
+        arrays.append(draw.astype(numpy_dtype(value.dtype)))
+    return graph, None, arrays
+
+
+def _detail(net: Any) -> str:
+    """The formulations and implementations that run, from `net.explain()`."""
+    try:
+        record = net.explain().to_dict()
+    except Exception as error:  # a row is worth more than its remark
+        return f"explain() failed: {error}"
+    parts = record.get("partitions", []) if isinstance(record, dict) else []
+    words = []
+    for part in parts:
+        names = [str(part.get(k)) for k in ("formulation", "implementation") if part.get(k)]
+        words.append(":".join(names))
+    return ", ".join(dict.fromkeys(words))

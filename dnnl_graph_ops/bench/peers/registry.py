@@ -1,0 +1,131 @@
+"""Which competitors there are, what each can run, and whether it is installed. Imports none of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...errors import Error, InvalidArgumentError
+
+OWN: Final = "dgo"
+_GROUP: Final = "dnnl_graph_ops.bench_peers"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A competitor. Third parties register an instance under the entry-point group `dnnl_graph_ops.bench_peers`.
+
+    Attributes:
+        name: as given to `--peers`.
+        module: import path of the module with `versions()` and `prepare(task)`.
+        requires: import names that must be there.
+        install: what to say when they are not.
+        directions, dtypes, layouts: what it can be asked for; layouts are its own activations' order.
+        environment: set in its process.
+        default: part of `--peers all`.
+    """
+
+    name: str
+    module: str
+    requires: tuple[str, ...] = ()
+    install: str = ""
+    directions: tuple[str, ...] = ("fwd",)
+    dtypes: tuple[str, ...] = ("f32",)
+    layouts: tuple[str, ...] = ("NCX",)
+    environment: dict[str, str] = field(default_factory=dict, hash=False)
+    default: bool = True
+
+    def missing(self) -> str | None:
+        """Why it cannot run here, or None."""
+        absent = [name for name in self.requires if not _importable(name)]
+        if not absent:
+            return None
+        return f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
+
+
+_ALL = ("fwd", "bwd_d", "bwd_w")
+_HERE = __name__.rpartition(".")[0]
+
+_BUILT_IN: Final = (
+    Peer(
+        OWN,
+        f"{_HERE}.own",
+        directions=_ALL,
+        dtypes=("f32", "bf16", "f16", "s8", "u8"),
+        layouts=("NXC", "NCX"),
+        default=False,
+    ),
+    Peer(
+        "torch",
+        f"{_HERE}.pytorch",
+        ("torch",),
+        directions=_ALL,
+        dtypes=("f32", "bf16", "f16"),
+        layouts=("NXC", "NCX"),
+    ),
+    Peer(
+        "torch-compile",
+        f"{_HERE}.pytorch_compile",
+        ("torch",),
+        "torch, and a C++ compiler",
+        dtypes=("f32", "bf16", "f16"),
+        layouts=("NXC", "NCX"),
+        # constants folded into the compiled function, as the other runtimes do with theirs
+        environment={"TORCHINDUCTOR_FREEZING": "1"},
+    ),
+    Peer("onnxruntime", f"{_HERE}.onnx_runtime", ("onnxruntime", "onnx"), "onnxruntime onnx", dtypes=("f32", "f16")),
+    Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
+    Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
+    Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
+)
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def peers() -> dict[str, Peer]:
+    """Every known competitor by name: the built-in ones and those of entry points."""
+    known = {peer.name: peer for peer in _BUILT_IN}
+    for entry in importlib.metadata.entry_points(group=_GROUP):
+        peer: Any = entry.load()
+        if not isinstance(peer, Peer):
+            raise Error(f"entry point {entry.name!r} of {_GROUP} is {type(peer).__name__}, expected a Peer")
+        known.setdefault(peer.name, peer)
+    return known
+
+
+def select(names: Iterable[str]) -> tuple[list[Peer], list[str]]:
+    """The asked-for competitors that are installed, and a note for each that is not.
+
+    "all" stands for every default one, "none" for none.
+
+    Raises:
+        InvalidArgumentError: a name that is not known.
+    """
+    known = peers()
+    wanted: list[str] = []
+    for name in names:
+        if name == "all":
+            wanted += [peer.name for peer in known.values() if peer.default]
+        elif name != "none":
+            wanted.append(name)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise InvalidArgumentError(
+            f"peers {unknown} are not known; known: {', '.join(n for n in known if n != OWN)}, all, none"
+        )
+    chosen, notes = [], []
+    for name in dict.fromkeys(wanted):
+        reason = known[name].missing()
+        if reason:
+            notes.append(reason)
+        else:
+            chosen.append(known[name])
+    return chosen, notes

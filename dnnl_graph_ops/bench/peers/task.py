@@ -1,0 +1,113 @@
+"""What a competitor is asked to prepare, and what it hands back. Shared by the parent and every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import UnsupportedError
+from .. import data
+from ..problem import Problem
+
+POST_OPS = ("relu", "sigmoid", "tanh")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem for one competitor.
+
+    Attributes:
+        layout: order of the activations that it is given and that it writes.
+        weights: "constant" (known when it compiles) or "variable" (passed at every call).
+        threads: how many it may use.
+        options: the competitor's own (tune, algorithm, runtime, fpmath_mode).
+        graph: text of a graph in benchdnn's JSON format, instead of the problem.
+    """
+
+    problem: Problem
+    direction: str
+    dtype: str
+    layout: str
+    weights: str
+    threads: int
+    post_ops: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    graph: str = ""
+
+    def operands(self) -> dict[str, np.ndarray]:
+        return data.operands(self.problem, self.direction, self.seed)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "problem": self.problem.as_dict(), "options": dict(self.options)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Task:
+        return cls(
+            **{
+                **record,
+                "problem": Problem.from_dict(record["problem"]),
+                "post_ops": tuple(record["post_ops"]),
+            }
+        )
+
+
+@dataclass
+class Prepared:
+    """A problem held ready.
+
+    Attributes:
+        run: one execution.
+        result: the last execution's result as float32 in NCX or IOX order.
+        detail: what runs, in a few words.
+        poison: overwrites the result, so that an execution that writes nothing shows.
+        native: seconds of each of n executions without any Python in between, where the competitor has that.
+        hold: objects that must stay alive.
+    """
+
+    run: Callable[[], object]
+    result: Callable[[], np.ndarray]
+    detail: str
+    poison: Callable[[], object] | None = None
+    native: Callable[[int], list[float]] | None = None
+    hold: tuple[object, ...] = ()
+
+
+def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...], tuple[slice, ...] | None]:
+    """The padding in the terms of a framework that has one value per axis: padding, output padding, crop.
+
+    The published models that pad unevenly crop the framework's result; so does `crop` (None: nothing to cut).
+    """
+    padding, extra, crop = [], [], []
+    for pb, pe, op, s, d, out in zip(
+        problem.pads_begin,
+        problem.pads_end,
+        problem.output_padding,
+        problem.strides,
+        problem.dilations,
+        problem.out_spatial,
+        strict=True,
+    ):
+        more = pb - pe + op
+        if 0 <= more < max(s, d):
+            padding.append(pb)
+            extra.append(more)
+            crop.append(slice(0, out))
+            continue
+        both = min(pb, pe)
+        padding.append(both)
+        # whatever of the padding at the end the crop does not cut must be added there
+        missing = max(0, op - (pe - both))
+        if missing >= max(s, d):
+            raise UnsupportedError(f"output padding {op} is at least the stride {s}: no such transposed convolution")
+        extra.append(missing)
+        crop.append(slice(pb - both, pb - both + out))
+    lengths = [
+        s * (i - 1) + e - 2 * p + op
+        for s, i, e, p, op in zip(problem.strides, problem.spatial, problem.extent, padding, extra, strict=True)
+    ]
+    whole = all(c.start == 0 and c.stop == n for c, n in zip(crop, lengths, strict=True))
+    return tuple(padding), tuple(extra), None if whole else tuple(crop)

@@ -1,0 +1,180 @@
+"""The parent's side of a competitor's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from ..errors import Error, UnsupportedError
+from . import contention
+from .peers.registry import OWN, Peer
+
+_THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+# a process is quiet when its threads ran for less than this share of a look of this length
+_LOOK: Final = 0.001
+_QUIET_SHARE: Final = 0.1
+_SETTLE_LIMIT: Final = 0.08
+
+
+class WorkerLost(Error):
+    """The process ended or did not answer in time."""
+
+
+def cpu_list(threads: int) -> list[int]:
+    """The CPUs that every competitor is pinned to: one per core first, then their siblings."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    firsts, others, seen = [], [], set()
+    for cpu in allowed:
+        core = _core_of(cpu)
+        (others if core in seen else firsts).append(cpu)
+        seen.add(core)
+    return (firsts + others)[:threads]
+
+
+def physical_cores() -> int:
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len({_core_of(cpu) for cpu in allowed})
+
+
+def _core_of(cpu: int) -> tuple[str, str]:
+    topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+    try:
+        return (topology / "physical_package_id").read_text(), (topology / "core_id").read_text()
+    except OSError:
+        return ("", str(cpu))
+
+
+class WorkerProcess:
+    """A competitor in a process of its own, pinned, with the given number of threads.
+
+    Args:
+        peer: who.
+        threads, cpus: how many threads, and the CPUs that they share.
+        wait: "library" leaves waiting inside parallel regions to each library's default; "passive" sets
+            OMP_WAIT_POLICY=passive, for machines that others use too.
+    """
+
+    def __init__(self, peer: Peer, threads: int, cpus: list[int], wait: str = "library") -> None:
+        self.peer = peer
+        environment = {**os.environ, **peer.environment, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1"}
+        environment |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
+        if wait == "passive":
+            environment |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+        self._log = tempfile.TemporaryFile()
+        start = str(Path(__file__).with_name("worker_start.py"))
+        self._process = subprocess.Popen(
+            [sys.executable, start, peer.module, ",".join(map(str, cpus)), "1" if peer.name == OWN else "0"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=environment,
+        )
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._pipe("stdout"), selectors.EVENT_READ)
+        self._partial = b""
+        self.lost = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, do: str, **arguments: Any) -> None:
+        if self.lost:
+            raise WorkerLost(self.lost)
+        try:
+            self._pipe("stdin").write((json.dumps({"do": do, **arguments}) + "\n").encode())
+            self._pipe("stdin").flush()
+        except (BrokenPipeError, OSError):
+            self._end("ended before it was asked")
+
+    def receive(self, timeout: float = 120.0) -> dict[str, Any]:
+        """The answer to the last command.
+
+        Raises:
+            WorkerLost: the process ended, or is killed here because it took longer than `timeout` seconds.
+            UnsupportedError: the competitor cannot do this.
+            Error: the command failed.
+        """
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._partial:
+            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+                self._end(f"did not answer within {timeout:.0f} s")
+            chunk = os.read(self._pipe("stdout").fileno(), 1 << 16)
+            if not chunk:
+                self._end("ended")
+            self._partial += chunk
+        line, _, self._partial = self._partial.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        if answer.pop("ok"):
+            return answer
+        kind = UnsupportedError if answer["unsupported"] else Error
+        raise kind(answer["error"])
+
+    def ask(self, do: str, timeout: float = 120.0, **arguments: Any) -> dict[str, Any]:
+        self.send(do, **arguments)
+        return self.receive(timeout)
+
+    def settle(self) -> bool:
+        """Waits until its threads have stopped spinning; False if they do not."""
+        begin = time.perf_counter()
+        before = contention.process_times(self.pid).ran
+        while True:
+            time.sleep(_LOOK)
+            now = time.perf_counter()
+            after = contention.process_times(self.pid).ran
+            if (after - before) * 1e-9 < _QUIET_SHARE * _LOOK:
+                return True
+            if now - begin > _SETTLE_LIMIT:
+                return False
+            before = after
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            try:
+                self._pipe("stdin").close()
+                self._process.wait(2.0)
+            except (OSError, subprocess.TimeoutExpired):
+                self._process.kill()
+                self._process.wait()
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._log):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    pass
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _pipe(self, name: str) -> Any:
+        pipe = getattr(self._process, name)
+        if pipe is None:
+            raise WorkerLost(f"{self.peer.name}: the process has no {name}")
+        return pipe
+
+    def _end(self, what: str) -> None:
+        self._process.kill()
+        code = self._process.wait()
+        self._log.seek(0)
+        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
+        reason = f"signal {-code}" if code < 0 and "answer" not in what else f"exit code {code}"
+        self.lost = f"the {self.peer.name} process {what} ({reason})" + (f": {last[0][:200]}" if last else "")
+        raise WorkerLost(self.lost)

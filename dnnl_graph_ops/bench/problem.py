@@ -1,0 +1,176 @@
+"""A transposed convolution as a problem to measure: its sizes, its arithmetic, its bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+from ..errors import InvalidArgumentError, ShapeError
+
+DIRECTIONS: Final = ("fwd", "bwd_d", "bwd_w")
+LAYOUTS: Final = ("NXC", "NCX")
+_PER_AXIS: Final = ("kernel", "strides", "pads_begin", "pads_end", "output_padding", "dilations")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes of one layer. Every per-axis field has one value per spatial axis; dilation 1 means none."""
+
+    name: str
+    batch: int
+    in_channels: int
+    out_channels: int
+    spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    pads_begin: tuple[int, ...] = ()
+    pads_end: tuple[int, ...] = ()
+    output_padding: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    groups: int = 1
+    bias: bool = False
+    family: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        rank = len(self.spatial)
+        for name, fallback in zip(_PER_AXIS, (None, 1, 0, None, 0, 1), strict=True):
+            value = tuple(getattr(self, name))
+            if not value:
+                value = self.pads_begin if fallback is None else (fallback,) * rank
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "spatial", tuple(self.spatial))
+        self._validate()
+
+    def _validate(self) -> None:
+        where = f"problem {self.name!r}"
+        if not 1 <= len(self.spatial) <= 3:
+            raise ShapeError(f"{where}: 1 to 3 spatial axes are measured, got {list(self.spatial)}")
+        for name in _PER_AXIS:
+            value = getattr(self, name)
+            if len(value) != len(self.spatial):
+                raise ShapeError(
+                    f"{where}: {name} {list(value)} needs one value per spatial axis of {list(self.spatial)}"
+                )
+            least = 1 if name in ("kernel", "strides", "dilations") else 0
+            if any(not isinstance(v, int) or v < least for v in value):
+                raise InvalidArgumentError(f"{where}: {name} must be integers >= {least}, got {list(value)}")
+        for name in ("batch", "in_channels", "out_channels", "groups"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise InvalidArgumentError(f"{where}: {name} must be an integer >= 1, got {getattr(self, name)!r}")
+        if any(v < 1 for v in self.spatial):
+            raise ShapeError(f"{where}: spatial sizes must be >= 1, got {list(self.spatial)}")
+        for name in ("in_channels", "out_channels"):
+            if getattr(self, name) % self.groups:
+                raise ShapeError(
+                    f"{where}: {name} {getattr(self, name)} is not a multiple of groups {self.groups}"
+                )
+        if any(v < 1 for v in self.out_spatial):
+            raise ShapeError(f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding")
+
+    @property
+    def rank(self) -> int:
+        return len(self.spatial)
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Kernel size with its dilation."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    @property
+    def out_spatial(self) -> tuple[int, ...]:
+        return tuple(
+            s * (i - 1) + e - pb - pe + op
+            for i, s, e, pb, pe, op in zip(
+                self.spatial,
+                self.strides,
+                self.extent,
+                self.pads_begin,
+                self.pads_end,
+                self.output_padding,
+                strict=True,
+            )
+        )
+
+    def src_shape(self, layout: str = "NCX") -> tuple[int, ...]:
+        return _activation_shape(self.batch, self.in_channels, self.spatial, layout)
+
+    def dst_shape(self, layout: str = "NCX") -> tuple[int, ...]:
+        return _activation_shape(self.batch, self.out_channels, self.out_spatial, layout)
+
+    @property
+    def weights_shape(self) -> tuple[int, ...]:
+        """IOX: (IC, OC/groups, k...), the layout of PyTorch and ONNX."""
+        return (self.in_channels, self.out_channels // self.groups, *self.kernel)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of the direct form, taps that fall outside the output not counted (as benchdnn does)."""
+        taps = 1
+        for i, o, k, s, pb, d in zip(
+            self.spatial, self.out_spatial, self.kernel, self.strides, self.pads_begin, self.dilations, strict=True
+        ):
+            taps *= sum(_inside(i, o, s, tap * d - pb) for tap in range(k))
+        return self.batch * self.in_channels * self.out_channels // self.groups * taps
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.macs
+
+    def elements(self) -> dict[str, int]:
+        return {
+            "src": math.prod(self.src_shape()),
+            "weights": math.prod(self.weights_shape),
+            "dst": math.prod(self.dst_shape()),
+        }
+
+    def bytes_moved(self, itemsize: int) -> int:
+        """Least traffic of one execution: each of the three tensors once. The same in every direction."""
+        return sum(self.elements().values()) * itemsize
+
+    @property
+    def depthwise(self) -> bool:
+        return self.groups > 1 and self.groups == self.in_channels == self.out_channels
+
+    def limited(self, max_gmacs: float | None) -> Problem | None:
+        """The problem with its batch halved until it is below `max_gmacs`; None if one image is above."""
+        problem = self
+        while max_gmacs is not None and problem.macs > max_gmacs * 1e9:
+            if problem.batch == 1:
+                return None
+            problem = replace(problem, batch=problem.batch // 2)
+        return problem
+
+    def as_dict(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Problem:
+        """Inverse of `as_dict`. Unknown or missing keys raise InvalidArgumentError naming them."""
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(record) - known)
+        missing = sorted({"batch", "in_channels", "out_channels", "spatial", "kernel"} - set(record))
+        if unknown or missing:
+            raise InvalidArgumentError(
+                f"problem {record.get('name', '?')!r}: unknown keys {unknown}, missing keys {missing}; "
+                f"the keys are {sorted(known)}"
+            )
+        values = {k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in record.items()}
+        values.setdefault("name", "unnamed")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise InvalidArgumentError(f"problem {values['name']!r}: {error}") from None
+
+
+def _activation_shape(batch: int, channels: int, spatial: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    return (batch, channels, *spatial) if layout == "NCX" else (batch, *spatial, channels)
+
+
+def _inside(count: int, limit: int, stride: int, offset: int) -> int:
+    """How many i in [0, count) have 0 <= i*stride + offset < limit."""
+    first = max(0, -(offset // stride))
+    last = min(count - 1, (limit - 1 - offset) // stride)
+    return max(0, last - first + 1)

@@ -1,0 +1,102 @@
+"""The three operations in plain NumPy: one matrix product per kernel tap. What every competitor is checked against."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .problem import Problem
+
+
+def compute(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -> np.ndarray:
+    """The exact result in NCX or IOX order for the operands of `data.operands`, as float32."""
+    result = _RULES[direction](problem, operands)
+    bias = operands.get("bias")
+    if bias is not None:
+        result += bias.reshape(1, -1, *(1,) * problem.rank)
+    return result
+
+
+def _taps(problem: Problem) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
+    """For every kernel tap: its index, the inputs that use it, the outputs that it reaches."""
+    for tap in itertools.product(*(range(k) for k in problem.kernel)):
+        src, dst = [], []
+        for t, d, pb, s, i, o in zip(
+            tap,
+            problem.dilations,
+            problem.pads_begin,
+            problem.strides,
+            problem.spatial,
+            problem.out_spatial,
+            strict=True,
+        ):
+            offset = t * d - pb
+            first = max(0, -(offset // s))
+            count = min(i - 1, (o - 1 - offset) // s) - first + 1
+            start = first * s + offset
+            src.append(slice(first, first + count))
+            dst.append(slice(start, start + max(count - 1, 0) * s + 1, s))
+            if count <= 0:
+                break
+        else:
+            yield tap, tuple(src), tuple(dst)
+
+
+def _grouped(array: np.ndarray, groups: int) -> np.ndarray:
+    """(N, C, x...) -> (groups, N, x..., C/groups) as a view."""
+    split = array.reshape(array.shape[0], groups, -1, *array.shape[2:])
+    return np.moveaxis(np.moveaxis(split, 2, -1), 1, 0)
+
+
+def _rows(view: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(view).reshape(view.shape[0], -1, view.shape[-1])
+
+
+def _at(skip: int, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (slice(None),) * skip + tuple(index)
+
+
+def _weights(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """IOX -> (groups, IC/groups, OC/groups, k...)."""
+    return weights.reshape(problem.groups, -1, *weights.shape[1:])
+
+
+def _forward(problem: Problem, operands: dict[str, np.ndarray]) -> np.ndarray:
+    src = _grouped(operands["src"], problem.groups)
+    weights = _weights(problem, operands["weights"])
+    dst = np.zeros(problem.dst_shape(), np.float32)
+    target = _grouped(dst, problem.groups)
+    for tap, inputs, outputs in _taps(problem):
+        part = src[_at(2, inputs)]
+        product = _rows(part) @ weights[_at(3, tap)]
+        target[_at(2, outputs)] += product.reshape(*part.shape[:-1], -1)
+    return dst
+
+
+def _backward_data(problem: Problem, operands: dict[str, np.ndarray]) -> np.ndarray:
+    diff_dst = _grouped(operands["diff_dst"], problem.groups)
+    weights = _weights(problem, operands["weights"])
+    diff_src = np.zeros(problem.src_shape(), np.float32)
+    target = _grouped(diff_src, problem.groups)
+    for tap, inputs, outputs in _taps(problem):
+        part = diff_dst[_at(2, outputs)]
+        product = _rows(part) @ np.swapaxes(weights[_at(3, tap)], 1, 2)
+        target[_at(2, inputs)] += product.reshape(*part.shape[:-1], -1)
+    return diff_src
+
+
+def _backward_weights(problem: Problem, operands: dict[str, np.ndarray]) -> np.ndarray:
+    src = _grouped(operands["src"], problem.groups)
+    diff_dst = _grouped(operands["diff_dst"], problem.groups)
+    diff_weights = np.zeros(problem.weights_shape, np.float32)
+    target = _weights(problem, diff_weights)
+    for tap, inputs, outputs in _taps(problem):
+        product = np.swapaxes(_rows(src[_at(2, inputs)]), 1, 2) @ _rows(diff_dst[_at(2, outputs)])
+        target[_at(3, tap)] = product
+    return diff_weights
+
+
+_RULES = {"fwd": _forward, "bwd_d": _backward_data, "bwd_w": _backward_weights}

@@ -1,0 +1,74 @@
+"""Bursts of executions inside a worker: one sample per execution, or per small batch of very short ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import numpy as np
+
+# below this a sample would measure the clock: executions are batched until a sample is as long
+_SHORTEST_SAMPLE: Final = 20e-6
+_MOST_SAMPLES: Final = 2000
+_MOST_INNER: Final = 1000
+# an execution of this many seconds is its own warm-up
+_LONG: Final = 0.4
+
+
+def burst(run: Callable[[], object], seconds: float) -> list[float]:
+    """Executes for about `seconds`, at least once. Seconds per execution, one value a sample."""
+    clock = time.perf_counter
+    started = clock()
+    run()
+    # the first execution only says how long one takes: caches are cold after waiting
+    once = clock() - started
+    inner = 1 if once >= _SHORTEST_SAMPLE else min(_MOST_INNER, int(_SHORTEST_SAMPLE / max(once, 1e-8)) + 1)
+    if once > _LONG:
+        return [once]
+    times: list[float] = []
+    deadline = clock() + seconds
+    while len(times) < _MOST_SAMPLES:
+        begin = clock()
+        if inner == 1:
+            run()
+        else:
+            for _ in range(inner):
+                run()
+        end = clock()
+        times.append((end - begin) / inner)
+        if end >= deadline:
+            break
+    return times
+
+
+class Evictor:
+    """Empties the caches between executions by writing to a buffer larger than they are."""
+
+    def __init__(self, nbytes: int, threads: int) -> None:
+        self._parts = np.array_split(np.zeros(max(nbytes, 1 << 22) // 8), threads)
+        self._pool = ThreadPoolExecutor(threads)
+
+    def __call__(self) -> None:
+        list(self._pool.map(lambda part: np.add(part, 1.0, out=part), self._parts))
+
+
+def cold_burst(run: Callable[[], object], seconds: float, evict: Callable[[], object]) -> list[float]:
+    """As `burst`, every execution alone and after `evict`, which is not counted."""
+    clock = time.perf_counter
+    times: list[float] = []
+    deadline = clock() + seconds
+    while True:
+        evict()
+        begin = clock()
+        run()
+        end = clock()
+        times.append(end - begin)
+        if end >= deadline or len(times) >= _MOST_SAMPLES:
+            return times
+
+
+def native_burst(native: Callable[[int], list[float]], seconds: float, once: float) -> list[float]:
+    """As `burst` through the competitor's own loop."""
+    return native(max(1, min(_MOST_SAMPLES, int(seconds / max(once, 1e-7)))))

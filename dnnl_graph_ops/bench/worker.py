@@ -1,0 +1,137 @@
+"""A competitor's process: holds one problem ready, answers one line of JSON with one line of JSON.
+
+Between commands it blocks in a read, so it takes no time from the others.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import math
+import time
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import Error, UnsupportedError
+from . import contention, data, timing
+from .peers.task import Prepared, Task
+
+
+class Worker:
+    """State of the process: the competitor's module and the problem that it holds."""
+
+    def __init__(self, module: str) -> None:
+        self._name = module
+        self._module: ModuleType | None = None
+        self._prepared: Prepared | None = None
+        self._evict: timing.Evictor | None = None
+
+    def hello(self) -> dict[str, Any]:
+        begin = time.perf_counter()
+        self._module = importlib.import_module(self._name)
+        return {"versions": self._module.versions(), "import_s": time.perf_counter() - begin}
+
+    def prepare(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Compiles, runs once and twice: the difference of the first two runs is the first call's own cost."""
+        self.release()
+        if self._module is None:
+            raise Error("the worker was not greeted")
+        begin = time.perf_counter()
+        self._prepared = self._module.prepare(Task.from_dict(task))
+        compiled = time.perf_counter()
+        self._prepared.run()
+        first = time.perf_counter()
+        self._prepared.run()
+        second = time.perf_counter()
+        return {
+            "detail": self._prepared.detail,
+            "compile_s": compiled - begin,
+            "first_s": first - compiled,
+            "second_s": second - first,
+            "native": self._prepared.native is not None,
+        }
+
+    def check(self, expected: str) -> dict[str, Any]:
+        held = self._held()
+        if held.poison is not None:
+            held.poison()
+        held.run()
+        error = data.relative_error(held.result(), np.load(expected, mmap_mode="r"))
+        # JSON has no infinity
+        return {"error": error if math.isfinite(error) else 1e30}
+
+    def store(self, path: str) -> dict[str, Any]:
+        """Writes the result to a file: what others are checked against where there is no reference."""
+        held = self._held()
+        held.run()
+        np.save(path, held.result())
+        return {}
+
+    def burst(self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False) -> dict[str, Any]:
+        held = self._held()
+        before = contention.process_times()
+        begin = time.perf_counter()
+        if evict_bytes:
+            if self._evict is None:
+                self._evict = timing.Evictor(evict_bytes, threads)
+            times = timing.cold_burst(held.run, seconds, self._evict)
+        else:
+            times = timing.burst(held.run, seconds)
+        wall = time.perf_counter() - begin
+        after = contention.process_times()
+        own: list[float] = []
+        if native and held.native is not None:
+            own = timing.native_burst(held.native, seconds, float(np.median(times)))
+        return {"times": times, "native": own, "wall": wall, "waited": (after.waited - before.waited) * 1e-9}
+
+    def peaks(self, **arguments: Any) -> dict[str, Any]:
+        peaks = importlib.import_module(f"{__package__}.peaks")
+        result: dict[str, Any] = peaks.measure(**arguments)
+        return result
+
+    def release(self) -> dict[str, Any]:
+        self._prepared = None
+        gc.collect()
+        return {}
+
+    def _held(self) -> Prepared:
+        if self._prepared is None:
+            raise Error("the worker holds no problem")
+        return self._prepared
+
+
+_COMMANDS = ("hello", "prepare", "check", "store", "burst", "peaks", "release")
+
+
+def serve(module: str, commands: IO[str], answers: IO[str]) -> None:
+    """Answers until the input ends. A failure is an answer too; only the end of the process ends it early."""
+    worker = Worker(module)
+    for line in commands:
+        request = json.loads(line)
+        name = request.pop("do")
+        try:
+            if name not in _COMMANDS:
+                raise Error(f"unknown command {name!r}")
+            command: Callable[..., dict[str, Any]] = getattr(worker, name)
+            answer = {"ok": True, **command(**request)}
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            answer = {
+                "ok": False,
+                "unsupported": isinstance(error, UnsupportedError | NotImplementedError),
+                "error": _one_line(error),
+                "trace": traceback.format_exc(limit=-6),
+            }
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}" if text else type(error).__name__
