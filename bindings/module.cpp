@@ -13,10 +13,12 @@ void bind_op(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_partition(py::module_& m);
 void bind_graph(py::module_& m);
+void bind_threads(py::module_& m);
 #if __has_include("kernels/kernel.hpp")
 void bind_kernels(py::module_& m);
 #endif
 #if __has_include("executor.hpp")
+void bind_buffer(py::module_& m);
 void bind_executor(py::module_& m);
 #endif
 #if __has_include("call.hpp")
@@ -36,10 +38,12 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_tensor(m);
     dgo::bind_partition(m);
     dgo::bind_graph(m);
+    dgo::bind_threads(m);
 #if __has_include("kernels/kernel.hpp")
     dgo::bind_kernels(m);
 #endif
 #if __has_include("executor.hpp")
+    dgo::bind_buffer(m);
     dgo::bind_executor(m);
 #endif
 #if __has_include("call.hpp")
