@@ -6,14 +6,14 @@
 namespace dgo {
 
 struct Kernel {
-  virtual ~Kernel() = default;
+    virtual ~Kernel() = default;
 
-  // `operands` holds `arity` addresses, the sources first and the destination last. Safe to call from several
-  // threads at once: a kernel keeps no state between runs.
-  virtual void run(char* const* operands) const = 0;
+    // `operands` holds `arity` addresses, the sources first and the destination last. Safe to call from
+    // several threads at once: a kernel keeps no state between runs.
+    virtual void run(char* const* operands) const = 0;
 
-  int arity = 0;
-  std::string name;
+    int arity = 0;
+    std::string name;
 };
 
 }  // namespace dgo

@@ -1,0 +1,24 @@
+// The element types that kernels tell apart.
+#pragma once
+
+#include <cstdint>
+
+namespace dgo {
+
+// Raw cells are moved bit by bit; the others are numbers that can be converted into each other.
+enum class Cell { raw1, raw2, raw4, raw8, raw16, raw32, f32, bf16, f16, s32, s8, u8 };
+constexpr int kCells = 12;
+
+// Bytes of one element of a oneDNN data type; an error for a type without whole bytes.
+int64_t item_size(int dtype);
+
+// The number cell of a oneDNN data type; an error if kernels cannot convert it.
+Cell number_cell(int dtype);
+
+// The same, restricted to f32, bf16 and f16.
+Cell float_cell(int dtype);
+
+// The raw cell of 1, 2, 4, 8, 16 or 32 bytes.
+Cell raw_cell(int64_t bytes);
+
+}  // namespace dgo

@@ -1,0 +1,35 @@
+// The vector code: functions that exist once per instruction set, and the choice between them.
+#pragma once
+
+#include <cstdint>
+
+#include "cell.hpp"
+
+namespace dgo {
+
+// A two-dimensional piece of a copy; strides in elements.
+struct CopyBlock {
+    int64_t n0, n1;
+    int64_t src0, src1;
+    int64_t dst0, dst1;
+};
+using BlockFn = void (*)(const char* src, char* dst, const CopyBlock& block);
+
+// What a block function may rely on.
+enum class BlockKind {
+    rows,        // src1 == dst1 == 1
+    transposed,  // src0 == dst1 == 1
+    broadcast,   // src1 == 0, dst1 == 1
+    strided,     // nothing
+};
+
+struct VectorCode {
+    const char* isa;
+    BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
+};
+
+// The code for this CPU, chosen at the first call. ONEDNN_MAX_CPU_ISA limits it as it limits the library.
+// An error on a CPU without AVX2, FMA and F16C.
+const VectorCode& vector_code();
+
+}  // namespace dgo

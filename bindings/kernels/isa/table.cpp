@@ -1,0 +1,16 @@
+// What one instruction set offers.
+#include "../isa.hpp"
+#include "copy_blocks.hpp"
+
+#define DGO_TEXT_(x) #x
+#define DGO_TEXT(x) DGO_TEXT_(x)
+
+namespace dgo::DGO_ISA {
+
+extern const VectorCode kVectorCode;
+const VectorCode kVectorCode = {
+        DGO_TEXT(DGO_ISA),
+        copy_block,
+};
+
+}  // namespace dgo::DGO_ISA

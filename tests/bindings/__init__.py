@@ -1,0 +1,1 @@
+"""The native layer, against NumPy."""
