@@ -137,7 +137,8 @@ def _past_dtypes(op: OpSchema, dtypes: Sequence[str], outputs: Sequence[str], ve
                 return f"{op.kind} with {slot.name} of {dtype} needs oneDNN {_text(past.until)} or later"
         alike = {dtype for slot, dtype in pairs if slot.group in past.same}
         if len(alike) > 1:
-            return f"{op.kind} of mixed dtypes ({', '.join(sorted(alike))}) needs oneDNN {_text(past.until)} or later"
+            names = ", ".join(sorted(alike))
+            return f"{op.kind} of mixed dtypes ({names}) needs oneDNN {_text(past.until)} or later"
     return None
 
 

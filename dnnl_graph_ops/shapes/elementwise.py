@@ -109,7 +109,7 @@ def bias_add_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: s
 
 
 def _check_slope(src: Shape, slope: Shape, attrs: Mapping[str, Any], where: str) -> None:
-    if len(slope) == 1 and len(src) > 1 and attrs["per_channel_broadcast"]:
+    if len(slope) == 1 and len(src) > 1 and attrs.get("per_channel_broadcast", True):
         channels = channels_of(src, attrs["data_format"])
         why = f"src of shape {text(src)} has {channels} channels in {attrs['data_format']}"
         expect(where, "slope", slope, (src[channel_axis(len(src), attrs["data_format"])],), why)

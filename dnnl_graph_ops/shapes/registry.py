@@ -71,7 +71,7 @@ def infer(
         raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}")
     op = OPS.get(kind)
     dtypes: tuple[str, ...] = ()
-    if op is not None:
+    if op is not None and op.output_counts:
         dtypes = output_dtypes(kind, [meta.dtype for meta in inputs], where, dtype)
     for i, meta in enumerate(inputs):
         check_sizes(meta.shape, where, f"input {i}")
