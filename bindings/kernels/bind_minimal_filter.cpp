@@ -1,0 +1,130 @@
+// _core.kernels.minimal_filter_*: the Python side of minimal filtering.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "../guard.hpp"
+#include "minimal_filter.hpp"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace dgo {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+// Fewer than three axes are the last ones.
+Axes axes(const Dims& values, size_t rank, int64_t missing, const char* name) {
+    if (values.size() != rank || rank < 1 || rank > kFilterAxes) {
+        fail(ErrorKind::invalid_argument, std::string("minimal filter: ") + name + " has " +
+                                              std::to_string(values.size()) + " values for " + std::to_string(rank) +
+                                              " spatial axes; give one per axis, for 1 to 3 axes");
+    }
+    Axes result{{missing, missing, missing}};
+    std::copy(values.begin(), values.end(), result.axis + (kFilterAxes - rank));
+    return result;
+}
+
+FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_channels, const Dims& in, const Dims& out,
+                           const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& tile) {
+    const size_t rank = in.size();
+    FilterProblem p;
+    p.spatial_rank = static_cast<int>(rank);
+    p.batch = batch;
+    p.in_channels = in_channels;
+    p.out_channels = out_channels;
+    p.in = axes(in, rank, 1, "in_spatial");
+    p.out = axes(out, rank, 1, "out_spatial");
+    p.kernel = axes(kernel, rank, 1, "kernel");
+    p.stride = axes(strides, rank, 1, "strides");
+    p.pad = axes(pads_begin, rank, 0, "pads_begin");
+    p.tile = axes(tile, rank, 1, "tile");
+    return p;
+}
+
+// strides: batch, then the spatial axes.
+FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, const char* name) {
+    FilterTensor t;
+    t.dtype = dtype;
+    if (strides.empty()) fail(ErrorKind::invalid_argument, std::string("minimal filter: ") + name + " is empty");
+    t.batch_stride = strides[0];
+    t.strides = axes(Dims(strides.begin() + 1, strides.end()), static_cast<size_t>(p.spatial_rank), 0, name);
+    return t;
+}
+
+// strides: in channel, out channel, then the taps.
+FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
+    if (strides.size() < 2) fail(ErrorKind::invalid_argument, "minimal filter: weights_strides has fewer than 3 values");
+    FilterWeights w;
+    w.dtype = dtype;
+    w.in_stride = strides[0];
+    w.out_stride = strides[1];
+    w.tap_strides =
+        axes(Dims(strides.begin() + 2, strides.end()), static_cast<size_t>(p.spatial_rank), 0, "weights_strides");
+    return w;
+}
+
+FilterDirection direction_of(const std::string& name) {
+    if (name == "forward") return FilterDirection::forward;
+    if (name == "backward_data") return FilterDirection::backward_data;
+    fail(ErrorKind::invalid_argument, "minimal filter: direction '" + name + "' is neither forward nor backward_data");
+}
+
+}  // namespace
+
+void bind_minimal_filter(py::module_& m) {
+    py::class_<ScratchKernel, Kernel, std::shared_ptr<ScratchKernel>>(
+        m, "ScratchKernel", "A kernel that takes room to work in as the operand before its destination.")
+        .def_readonly("scratch_bytes", &ScratchKernel::scratch_bytes, "Bytes of scratch; align it to 64.")
+        .def_readonly("products", &ScratchKernel::products, "Multiplications of one run.");
+    py::class_<FilterProblem>(m, "FilterProblem",
+                              "A transposed convolution, channels last, seen by minimal filtering. `tile`: outputs per "
+                              "tile and axis: 1 for axes with one tap per phase, 2 or 3 for two, 2 for three.")
+        .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
+             "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a)
+        .def("packed_size",
+             [](const FilterProblem& p, const std::string& direction) {
+                 return minimal_filter_packed_size(p, direction_of(direction));
+             },
+             "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.");
+    m.def("minimal_filter_prepare",
+          [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides) {
+              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), weights(p, dtype, strides)));
+          },
+          "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a,
+          "run(weights, packed). weights_strides: in channel, out channel, taps.");
+    m.def("minimal_filter_forward",
+          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+             int bias_dtype, int threads) {
+              return std::shared_ptr<ScratchKernel>(
+                  minimal_filter_forward(p, tensor(p, src_dtype, src_strides, "src_strides"),
+                                         tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype, threads));
+          },
+          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
+          "threads"_a = 0,
+          "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; the "
+          "channels are contiguous.");
+    m.def("minimal_filter_backward_data",
+          [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
+             const Dims& diff_src_strides, int threads) {
+              return std::shared_ptr<ScratchKernel>(minimal_filter_backward_data(
+                  p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides"),
+                  tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides"), threads));
+          },
+          "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
+          "threads"_a = 0, "run(diff_dst, packed, scratch, diff_src).");
+    m.def("minimal_filter_backward_weights",
+          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
+             const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides, int threads) {
+              return std::shared_ptr<ScratchKernel>(minimal_filter_backward_weights(
+                  p, tensor(p, src_dtype, src_strides, "src_strides"),
+                  tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides"),
+                  weights(p, weights_dtype, weights_strides), threads));
+          },
+          "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
+          "weights_strides"_a, "threads"_a = 0, "run(src, diff_dst, scratch, diff_weights).");
+}
+
+}  // namespace dgo

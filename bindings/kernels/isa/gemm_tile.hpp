@@ -1,0 +1,92 @@
+// Register tiles of a matrix product on packed panels of columns.
+#pragma once
+
+#include "vector.hpp"
+
+namespace dgo::DGO_ISA {
+
+typedef float Lanes __attribute__((vector_size(4 * kLanes)));
+typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+constexpr int kTileRows = kLanes == 16 ? 12 : 6;
+constexpr int kTileVectors = 2;
+constexpr int kPanel = kTileVectors * kLanes;
+constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
+
+// A range of the inner dimension.
+struct Span {
+    int64_t begin, end;
+};
+
+template <int Rows>
+DGO_INLINE void clear(Lanes (&sum)[Rows][kTileVectors]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Lanes{};
+    }
+}
+
+template <int Rows>
+DGO_INLINE void put(const Lanes (&sum)[Rows][kTileVectors], float* c, int64_t row_stride, bool add) {
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) {
+            LanesAt* at = reinterpret_cast<LanesAt*>(c + i * row_stride + j * kLanes);
+            *at = add ? *at + sum[i][j] : sum[i][j];
+        }
+    }
+}
+
+// c[i][:] (+)= sum over the spans of rows[i][k] * panel[k][:].
+__attribute__((noinline)) inline void tile_product(const float* const* rows, const Span* spans, int64_t span_count,
+                                                   const float* panel, float* c, int64_t row_stride, bool add) {
+    Lanes sum[kTileRows][kTileVectors];
+    clear(sum);
+    const float* a[kTileRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) a[i] = rows[i];
+    for (const Span* span = spans; span != spans + span_count; ++span) {
+        const float* b = panel + span->begin * kPanel;
+        const int64_t end = span->end;
+        for (int64_t k = span->begin; k < end; ++k) {
+            Lanes right[kTileVectors];
+#pragma GCC unroll 2
+            for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
+            b += kPanel;
+#pragma GCC unroll 16
+            for (int i = 0; i < kTileRows; ++i) {
+                const float left = a[i][k];
+#pragma GCC unroll 2
+                for (int j = 0; j < kTileVectors; ++j) sum[i][j] += left * right[j];
+            }
+        }
+    }
+    put(sum, c, row_stride, add);
+}
+
+// c[i][:] (+)= sum over k of strip[k][i] * panel[k][:], the strip kStrip wide.
+__attribute__((noinline)) inline void tile_product_transposed(const float* strip, int64_t count, const float* panel,
+                                                              float* c, int64_t row_stride, bool add) {
+    Lanes sum[kTileRows][kTileVectors];
+    clear(sum);
+    const float* a = strip;
+    const float* b = panel;
+    for (int64_t k = 0; k < count; ++k) {
+        Lanes right[kTileVectors];
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTileRows; ++i) {
+            const float left = a[i];
+#pragma GCC unroll 2
+            for (int j = 0; j < kTileVectors; ++j) sum[i][j] += left * right[j];
+        }
+        a += kStrip;
+        b += kPanel;
+    }
+    put(sum, c, row_stride, add);
+}
+
+}  // namespace dgo::DGO_ISA
