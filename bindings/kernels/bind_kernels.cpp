@@ -11,6 +11,9 @@ namespace py = pybind11;
 using namespace py::literals;
 
 namespace dgo {
+
+void bind_minimal_filter(py::module_& m);
+
 namespace {
 
 char* address_of(const py::handle& operand) {
@@ -53,6 +56,7 @@ void bind_kernels(py::module_& parent) {
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");
+    bind_minimal_filter(m);
 }
 
 }  // namespace dgo
