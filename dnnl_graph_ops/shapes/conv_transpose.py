@@ -513,7 +513,7 @@ def _infer_backward_data(inputs: Sequence[Meta], attrs: Mapping[str, Any], where
     return [Meta(join_data(g.batch, g.in_channels, g.src, checked.data_format), inputs[0].dtype)]
 
 
-@rule("ConvTransposeBackwardWeights")
+@rule("ConvTransposeBackwardWeights", "ConvTransposeBackpropFilters")
 def _infer_backward_weights(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     checked = _family_attributes(attrs, inputs[0].shape, where)
     shape = attrs.get("weights_shape")

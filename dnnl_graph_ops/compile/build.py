@@ -1,0 +1,205 @@
+"""Groups of nodes to a program: family groups are lowered, others run as they are, in a dtype that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..graph import Node, Value
+from ..lowering.env import Env
+from ..lowering.family import DIRECTIONS, literal_op, make_problem
+from ..lowering.lower import Decision, lower
+from ..lowering.problem import data_view
+from ..lowering.program import Edge, NativeOp, Operand, Program, View
+from ..lowering.tail import TailOp
+from .grouping import POST_OPS, Group, native_attributes
+from .host import run_on_host
+
+
+@dataclass
+class Built:
+    """A program and what was decided for each group."""
+
+    program: Program
+    # values that a group other than their own reads, or that the net returns
+    shared: set[Value]
+    decisions: list[tuple[Group, Decision]] = field(default_factory=list)
+    macs: int = 0
+
+
+def build(groups: Sequence[Group], views: dict[Value, View], env: Env) -> Built:
+    """Append the steps of every group. `views` has the inputs, constants and outputs; the rest gets scratch."""
+    parts = [one for item in groups for one in _split(item)]
+    built = Built(Program(), _shared(parts, views))
+    for one in parts:
+        decision = _build_group(built, one, views, env)
+        built.decisions.append((one, decision))
+    return built
+
+
+def _shared(groups: Sequence[Group], views: Mapping[Value, View]) -> set[Value]:
+    found = set(views)
+    for item in groups:
+        made = set(item.outputs)
+        found.update(value for node in item.nodes for value in node.inputs if value not in made)
+    return found
+
+
+def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
+    """Where a value lives; an intermediate one gets a dense buffer."""
+    if value not in views:
+        views[value] = program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
+    return views[value]
+
+
+def _split(item: Group) -> list[Group]:
+    """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
+    if not item.supported or len(item.nodes) == 1 or not any(n.kind in DIRECTIONS for n in item.nodes):
+        return [item]
+    head, *rest = item.nodes
+    if head.kind not in DIRECTIONS:
+        return [item]
+    shape = head.outputs[0].shape
+    if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
+        return [item]
+    return [Group((node,)) for node in item.nodes]
+
+
+def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
+    program, head = built.program, item.nodes[0]
+    if not item.supported:
+        run_on_host(program, head, [view_of(program, v, views) for v in head.inputs],
+                    [view_of(program, v, views) for v in head.outputs], env)
+        return Decision("host", head.outputs[0].dtype)
+    if head.kind in DIRECTIONS:
+        return _build_family(built, item, views, env)
+    return _build_native(built, item, views, env)
+
+
+def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
+    program, (head, *rest) = built.program, item.nodes
+    inputs = [view_of(program, value, views) for value in head.inputs]
+    output = view_of(program, item.nodes[-1].outputs[0], views)
+    if env.tune == "off" and env.compute_dtype(output.dtype) == output.dtype:
+        literal = literal_op(head.kind, head.attrs, inputs, output)
+        if literal is not None:
+            _literal(built, literal, item, views)
+            return Decision("literal", output.dtype)
+    data_format = str(head.attrs["data_format"])
+    tail = _tail(program, head, rest, views, data_format)
+    where = f"{head.kind} {head.name!r}"
+    problem = make_problem(head.kind, head.attrs, inputs, output, tail, where)
+    built.macs += problem.macs
+    return lower(program, problem, env)
+
+
+def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View]) -> None:
+    """The head as given and the post-ops as they are, in one native step."""
+    rest = item.nodes[1:]
+    edges: dict[Value, Operand] = {}
+    first = item.nodes[0].outputs[0]
+    if rest:
+        edges[first] = Edge(first.shape, first.dtype)  # type: ignore[arg-type]
+        head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), item.nodes[0].name)
+    built.program.native([head, *_native_ops(built, rest, item, views, edges)], head.kind)
+
+
+def _native_ops(
+    built: Built, nodes: Sequence[Node], item: Group, views: dict[Value, View], edges: dict[Value, Operand]
+) -> list[NativeOp]:
+    program, shared = built.program, built.shared
+    ops = []
+    leaving = _leaving(item, shared)
+
+    def operand(value: Value) -> Operand:
+        return edges[value] if value in edges else view_of(program, value, views)
+
+    for node in nodes:
+        inputs = tuple(operand(value) for value in node.inputs)
+        for value in node.outputs:
+            if value not in leaving and value not in edges:
+                edges[value] = Edge(value.shape, value.dtype)  # type: ignore[arg-type]
+        outputs = tuple(operand(value) for value in node.outputs)
+        ops.append(NativeOp(node.kind, native_attributes(node), inputs, outputs, node.name))
+    return ops
+
+
+def _leaving(item: Group, shared: set[Value]) -> set[Value]:
+    """Values of a group that need a buffer: those that someone outside reads, and those that nobody does."""
+    read = {value for node in item.nodes for value in node.inputs}
+    return {value for value in item.outputs if value in shared or value not in read}
+
+
+def _tail(
+    program: Program, head: Node, rest: Sequence[Node], views: dict[Value, View], data_format: str
+) -> tuple[TailOp, ...]:
+    """Post-ops in normal form."""
+    results = {head.outputs[0]: 0}
+    ops = []
+    rank = len(head.outputs[0].shape)
+    for position, node in enumerate(rest, 1):
+        operands: list[View | int] = []
+        for value in node.inputs:
+            if value in results:
+                operands.append(results[value])
+                continue
+            view = view_of(program, value, views)
+            is_bias = node.kind == "BiasAdd"
+            operands.append(view if is_bias else _full_rank(view, rank, data_format))
+        attrs = native_attributes(node)
+        if "data_format" in attrs:
+            attrs["data_format"] = "NCX"
+        ops.append(TailOp(node.kind, attrs, tuple(operands), node.name))
+        results[node.outputs[0]] = position
+    return tuple(ops)
+
+
+def _full_rank(view: View, rank: int, data_format: str) -> View:
+    """A broadcast operand with dst's rank and the axes (N, C, spatial...)."""
+    while view.ndim < rank:
+        view = view.insert(0)
+    return data_view(view, data_format)
+
+
+def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
+    """Ops of the library as they are; bf16 and f16 become f32 inside where the library has no kernels for them."""
+    program = built.program
+    values = [value for node in item.nodes for value in (*node.inputs, *node.outputs)]
+    low = [value for value in dict.fromkeys(values) if env.compute_dtype(value.dtype) != value.dtype]
+    if item.nodes[0].kind == "TypeCast" and len(item.nodes) == 1:
+        node = item.nodes[0]
+        program.copy(view_of(program, node.inputs[0], views), view_of(program, node.outputs[0], views), "TypeCast")
+        return Decision("own kernel", node.outputs[0].dtype)
+    if not low:
+        program.native(_native_ops(built, item.nodes, item, views, {}), item.nodes[0].kind)
+        return Decision("native", item.nodes[-1].outputs[0].dtype)
+    return _build_converted(built, item, views, env, low)
+
+
+def _build_converted(
+    built: Built, item: Group, views: dict[Value, View], env: Env, low: Sequence[Value]
+) -> Decision:
+    program = built.program
+    made = set(item.outputs)
+    leaving = _leaving(item, built.shared)
+    inner = dict(views)
+    back: list[tuple[View, View]] = []
+    edges: dict[Value, Operand] = {}
+    compute = env.compute_dtype(low[0].dtype)
+    for value in low:
+        if value not in made:
+            inner[value] = program.converted(view_of(program, value, views), compute, f"{value.dtype} to {compute}")
+        elif value in leaving:
+            outer = view_of(program, value, views)
+            inner[value] = program.like(outer, compute)
+            back.append((inner[value], outer))
+        else:
+            edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
+    for value in made:
+        if value not in low and value in leaving:
+            inner[value] = view_of(program, value, views)
+    program.native(_native_ops(built, item.nodes, item, inner, edges), item.nodes[0].kind)
+    for source, target in back:
+        program.copy(source, target, f"{compute} to {target.dtype}")
+    return Decision("native", compute)
+

@@ -1,0 +1,142 @@
+"""Which nodes run together: the library's own partitioning of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core, dtypes
+from ..graph import Node, Value
+from ..lowering.env import Env
+from ..lowering.family import DIRECTIONS
+from ..runtime.engines import KINDS
+from .native import FPMATH, fresh_id, native_op
+
+POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}
+
+# What the library fuses behind a ConvTranspose; where one of these heads a group there is no problem to lower.
+POST_OPS = frozenset(
+    "BiasAdd Abs Clamp Elu Exp GELU HardSigmoid HardSwish LeakyReLU Log Mish Sigmoid SoftPlus ReLU Round Sqrt Square "
+    "Tanh Add Multiply Maximum Minimum Divide Subtract".split()
+)
+_NATIVE_KIND = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that run together, in topological order; not supported: none of the library's kernels runs them."""
+
+    nodes: tuple[Node, ...]
+    supported: bool = True
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return tuple(value for node in self.nodes for value in node.outputs)
+
+
+def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
+    """Nodes in topological order and the graph inputs and constants that the outputs depend on."""
+    nodes: list[Node] = []
+    leaves: dict[Value, None] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(outputs)]
+    while stack:
+        value, done = stack.pop()
+        node = value.node
+        if node is None:
+            leaves.setdefault(value)
+        elif done:
+            if node not in seen:
+                seen.add(node)
+                nodes.append(node)
+        elif node not in seen:
+            stack.append((value, True))
+            stack.extend((item, False) for item in reversed(node.inputs))
+    return nodes, list(leaves)
+
+
+def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str, runs: Any) -> list[Group]:
+    """Partition the nodes as the library does. `runs(node)` tells whether the library has a kernel for it."""
+    if len(nodes) == 1:
+        return [Group((nodes[0],), runs(nodes[0]))]
+    graph = _core.Graph(env.engine.runtime.library, KINDS[env.engine.kind], FPMATH[env.fpmath_mode])
+    tensors: dict[Value, Any] = {}
+    by_id: dict[int, Node] = {}
+
+    def tensor(value: Value) -> Any:
+        if value not in tensors:
+            constant = _core.TensorProperty.constant if value.constant is not None else _core.TensorProperty.variable
+            dtype = env.compute_dtype(value.dtype)
+            tensors[value] = _core.LogicalTensor(fresh_id(), dtypes.CODES[dtype], None, property=constant)
+        return tensors[value]
+
+    for node in nodes:
+        op = _proxy(node, env, tensor, runs(node))
+        by_id[op.id] = node
+        graph.add_op(op)
+    for value in dict.fromkeys(outputs):
+        if value.node is not None:
+            graph.add_op(native_op(env.engine, "End", {}, "end", [tensor(value)], []))
+    graph.finalize()
+    graph.filter(POLICIES[policy])
+    found = []
+    for partition in graph.partitions():
+        members = [by_id[i] for i in partition.op_ids if i in by_id]
+        if members:
+            members.sort(key=nodes.index)
+            found.append(Group(tuple(members), all(map(runs, members))))
+    return ordered(found)
+
+
+def ordered(groups: Sequence[Group]) -> list[Group]:
+    """Groups in an order in which every value is made before it is used; as given where that is free."""
+    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
+    placed: list[Group] = []
+    state: dict[int, int] = {}
+    for start in range(len(groups)):
+        stack = [start]
+        while stack:
+            i = stack[-1]
+            if state.get(i) == 2:
+                stack.pop()
+                continue
+            state[i] = 1
+            needed = {
+                producer[value]
+                for node in groups[i].nodes
+                for value in node.inputs
+                if value in producer and producer[value] != i and state.get(producer[value]) != 2
+            }
+            if needed:
+                if any(state.get(n) == 1 for n in needed):
+                    raise RuntimeError("the library's partitions depend on each other in a circle")
+                stack.extend(sorted(needed, reverse=True))
+                continue
+            state[i] = 2
+            placed.append(groups[i])
+            stack.pop()
+    return placed
+
+
+def _proxy(node: Node, env: Env, tensor: Any, supported: bool) -> Any:
+    """The node as the pattern matcher sees it: kinds and edges count, sizes do not."""
+    inputs = [tensor(value) for value in node.inputs]
+    outputs = [tensor(value) for value in node.outputs]
+    if not supported:
+        return native_op(env.engine, "Wildcard", {}, node.name, inputs, outputs)
+    kind = _NATIVE_KIND.get(node.kind, node.kind)
+    return native_op(env.engine, kind, _proxy_attributes(node, kind), node.name, inputs, outputs)
+
+
+def _proxy_attributes(node: Node, kind: str) -> Mapping[str, Any]:
+    if node.kind not in DIRECTIONS:
+        return native_attributes(node)
+    ones = (1,) * (len(node.inputs[0].shape) - 2)
+    zeros = (0,) * len(ones)
+    return {"strides": ones, "pads_begin": zeros, "pads_end": zeros, "dilations": ones}
+
+
+def native_attributes(node: Node) -> dict[str, Any]:
+    """A node's attributes as the library takes them: what is unset stays unset."""
+    return {name: value for name, value in node.attrs.items() if value is not None}

@@ -1,0 +1,138 @@
+"""Native ops to compiled partitions: logical tensors, ops, and what the library makes of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core, dtypes, schema
+from ..errors import UnsupportedError
+from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
+from ..runtime.engines import KINDS, Engine
+
+FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
+
+# Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
+_ids = itertools.count(1)
+
+
+def fresh_id() -> int:
+    return next(_ids)
+
+
+def logical_tensor(operand: Operand, identity: int) -> _core.LogicalTensor:
+    """The library's description of a view (strided), or of an edge (layout left to the library)."""
+    code = dtypes.CODES[operand.dtype]
+    if isinstance(operand, Edge):
+        return _core.LogicalTensor(identity, code, list(operand.shape), layout=_core.LayoutType.any)
+    kind = _core.TensorProperty.constant if operand.is_constant else _core.TensorProperty.variable
+    return _core.LogicalTensor(identity, code, list(operand.shape), list(operand.strides), property=kind)
+
+
+def native_op(
+    engine: Engine, kind: str, attrs: Mapping[str, Any], name: str, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> _core.Op:
+    """An op object of the library, with logical tensors as inputs and outputs."""
+    spec = schema.OPS[kind]
+    op = _core.Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
+    for tensor in inputs:
+        op.add_input(tensor)
+    for tensor in outputs:
+        op.add_output(tensor)
+    for key, value in attrs.items():
+        attr = spec.attrs[key]
+        op.set_attr(attr.code, attr.type, list(value) if isinstance(value, tuple) else value)
+    return op
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled partition and the views it is bound to, in its order."""
+
+    partition: Any
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    label: str
+    kinds: tuple[str, ...]
+
+
+class _Builder:
+    """The tensors of one native step by operand."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.ids: dict[Operand, int] = {}
+        self.operands: dict[int, Operand] = {}
+
+    def tensor(self, operand: Operand) -> _core.LogicalTensor:
+        if operand not in self.ids:
+            identity = fresh_id()
+            self.ids[operand] = identity
+            self.operands[identity] = operand
+        return logical_tensor(operand, self.ids[operand])
+
+    def op(self, op: NativeOp) -> _core.Op:
+        inputs = [self.tensor(o) for o in op.inputs]
+        return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
+
+
+def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> list[Compiled]:
+    """Compile the ops of a step; a chain that the library does not take as one partition becomes several.
+
+    Edges that then cross partitions get scratch buffers of `program`.
+    """
+    builder = _Builder(engine)
+    ops = [builder.op(op) for op in step.ops]
+    kind = KINDS[engine.kind]
+    if len(ops) == 1 and fpmath_mode == "strict":
+        partitions = [_core.Partition.create_with_op(ops[0], kind)]
+    else:
+        graph = _core.Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
+        for op in ops:
+            graph.add_op(op)
+        graph.finalize()
+        graph.filter(_core.PartitionPolicy.fusion)
+        partitions = graph.partitions()
+    names = {op.id: op_spec.kind for op, op_spec in zip(ops, step.ops, strict=True)}
+    _materialise(program, builder, partitions)
+    return [_compile(partition, builder, engine, step.label, names) for partition in partitions]
+
+
+def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:
+    """Give scratch to the edges that leave a partition."""
+    for partition in partitions:
+        for port in partition.output_ports:
+            operand = builder.operands[port.id]
+            if isinstance(operand, Edge):
+                builder.operands[port.id] = program.scratch(operand.shape, operand.dtype)
+
+
+def _compile(
+    partition: Any, builder: _Builder, engine: Engine, label: str, names: Mapping[int, str]
+) -> Compiled:
+    kinds = tuple(names[i] for i in partition.op_ids)
+    if not partition.is_supported:
+        raise UnsupportedError(
+            f"{', '.join(kinds)}: oneDNN {engine.runtime.version} ({engine.runtime.name}) has no kernel for it on "
+            f"{engine!r}"
+        )
+    inputs = _bound(partition.input_ports, builder)
+    outputs = _bound(partition.output_ports, builder)
+    compiled = partition.compile(
+        [logical_tensor(view, i) for i, view in inputs.items()],
+        [logical_tensor(view, i) for i, view in outputs.items()],
+        engine.native,
+    )
+    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, kinds)
+
+
+def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:
+    found: dict[int, View] = {}
+    for port in ports:
+        operand = builder.operands[port.id]
+        if isinstance(operand, Edge):
+            raise RuntimeError(f"edge {port.id} of a native step has no buffer")
+        found[port.id] = operand
+    return found

@@ -1,0 +1,390 @@
+"""A compiled graph: one executor per combination of shapes and strides, made when it is first seen."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..errors import InvalidArgumentError
+from ..graph import Graph, Value
+from ..lowering.env import Env
+from ..runtime import threads as pool
+from ..runtime.engines import Engine, default_engine
+from . import arrays
+from .grouping import POLICIES, Group, reachable
+from .specialise import Layout, Specialised, group_nodes, known_values, specialise
+
+TUNES = ("off", "heuristic", "measure")
+ALGORITHMS = ("auto", "direct")
+ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
+# Plans a net keeps, one per combination of shapes and strides
+CAPACITY = 64
+
+_nets: weakref.WeakSet[Net] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class PartitionInfo:
+    """One partition as given to the library: op names, op kinds, tensors by name."""
+
+    ops: tuple[str, ...]
+    kinds: tuple[str, ...]
+    supported: bool
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Net(_core.NetBase):
+    """A compiled graph. Made by `Graph.compile`.
+
+    `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple in the order of the outputs;
+    `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views; each new combination
+    of shapes and strides is compiled at its first call and kept (the last 64).
+
+    Raises:
+        TypeError: missing or unknown arguments, things that are not arrays.
+        ShapeError, InvalidArgumentError: arrays that do not fit the graph.
+    """
+
+    def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
+        nodes, leaves = reachable(list(outputs.values()))
+        needed = set(leaves)
+        self.inputs = tuple(value for value in graph.inputs if value in needed)
+        super().__init__([value.name for value in self.inputs], len(outputs))
+        self.graph = graph
+        self.outputs = dict(outputs)
+        self.engine = engine
+        self.options = options
+        self._nodes = tuple(nodes)
+        self._constants = tuple(value for value in leaves if value.constant is not None)
+        self._lock = threading.RLock()
+        self._plans: OrderedDict[tuple[Any, ...], Specialised] = OrderedDict()
+        self._set_capacity(CAPACITY)
+        _nets.add(self)
+        if all(None not in value.shape for value in self.inputs):
+            self._specialise([self._declared(value) for value in self.inputs], None)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs in positional order."""
+        return tuple(value.name for value in self.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs in the order in which they are returned."""
+        return tuple(self.outputs)
+
+    def __repr__(self) -> str:
+        return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.graph, {name: value.id for name, value in self.outputs.items()}, self.engine, self.options)
+
+    # -- calling ----------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run on arrays by name; returns the outputs by name. `out` may hold arrays for some or all outputs."""
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
+        if out is not None and not isinstance(out, Mapping):
+            raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
+        results = self._call(self._by_name((), dict(inputs)), self._outs(out))
+        return dict(zip(self.outputs, results, strict=True))
+
+    def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls that the native fast path has not seen before, or that are wrong."""
+        kwargs = dict(kwargs)
+        out = kwargs.pop("out", None) if "out" not in self.input_names else None
+        results = self._call(self._by_name(args, kwargs), self._outs(out))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        names = self.input_names
+        if len(args) > len(names):
+            raise TypeError(f"{self!r}: takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in names:
+                raise TypeError(f"{self!r}: has no input {name!r}; its inputs are {', '.join(names)}")
+            if name in given:
+                raise TypeError(f"{self!r}: input {name!r} was given twice")
+            given[name] = value
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise TypeError(f"{self!r}: missing the inputs {', '.join(missing)}")
+        return [given[name] for name in names]
+
+    def _outs(self, out: Any) -> list[Any]:
+        names = self.output_names
+        if out is None:
+            return [None] * len(names)
+        if isinstance(out, Mapping):
+            for name in out:
+                if name not in names:
+                    raise TypeError(f"{self!r}: 'out' names {name!r}; the outputs are {', '.join(names)}")
+            return [out.get(name) for name in names]
+        items = list(out) if isinstance(out, tuple | list) else [out]
+        if len(items) != len(names):
+            raise TypeError(f"{self!r}: 'out' has {len(items)} arrays, the net has {len(names)} outputs")
+        return items
+
+    def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        ins, layouts = [], []
+        for value, item in zip(self.inputs, given, strict=True):
+            where = f"{self!r}: input {value.name!r}"
+            array = arrays.as_array(item, where)
+            arrays.check_dtype(array, value.dtype, where)
+            arrays.check_shape(array, value.shape, where)
+            layouts.append((array.shape, arrays.element_strides(array, where)))
+            ins.append(array)
+        shapes = self._out_shapes([layout[0] for layout in layouts])
+        checked: list[Any] = []
+        for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
+            where = f"{self!r}: 'out'" + (f" for {name!r}" if len(self.outputs) > 1 else "")
+            checked.append(None if item is None else arrays.check_out(item, shape, value.dtype, where))
+        arrays.check_apart(
+            [("out", array) for array in checked if array is not None],
+            list(zip(self.input_names, ins, strict=True)),
+            repr(self),
+        )
+        explicit = any(array is not None for array in checked)
+        out_layouts = None
+        if explicit:
+            out_layouts = [
+                (shape, arrays.dense_strides(shape) if array is None else arrays.element_strides(array, "out"))
+                for array, shape in zip(checked, shapes, strict=True)
+            ]
+        specialised = self._specialise(layouts, out_layouts)
+        results = [
+            arrays.empty(shape, value.dtype) if array is None else array
+            for array, shape, value in zip(checked, shapes, self.outputs.values(), strict=True)
+        ]
+        specialised.plan.executor.run(ins, results)
+        return [
+            result if item is None else item
+            for result, item in zip(results, outs, strict=True)
+        ]
+
+    # -- plans ------------------------------------------------------------------------------------------------
+
+    def _declared(self, value: Value) -> Layout:
+        shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]
+        return shape, value.strides or arrays.dense_strides(shape)
+
+    def _out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
+            return [tuple(map(int, value.shape)) for value in self.outputs.values()]  # type: ignore[arg-type]
+        values = self._infer(shapes)
+        return [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
+
+    def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
+        """The values of the graph with every dim known, as copies."""
+        known: dict[Value, tuple[int, ...]] = dict(zip(self.inputs, shapes, strict=True))
+        known.update({value: value.shape for value in self._constants})  # type: ignore[misc]
+        return known_values(self._nodes, known)
+
+    def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
+        key = (tuple(ins), None if outs is None else tuple(outs), pool.get_num_threads())
+        with self._lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                return found
+            made = self._build([layout[0] for layout in ins], ins, outs)
+            self._plans[key] = made
+            while len(self._plans) > CAPACITY:
+                self._plans.popitem(last=False)
+            self._add_plan(made.plan.executor, outs is not None)
+            if outs is None:
+                # the dense out= of a caller has the same layout
+                self._plans[(tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])] = made
+                self._add_plan(made.plan.executor, True)
+            return made
+
+    def _build(
+        self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
+    ) -> Specialised:
+        values = self._infer(shapes)
+        nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
+        return specialise(
+            nodes,
+            [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],
+            [values[value] for value in self._constants],
+            [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
+            self.env(),
+            policy=self.options.policy,
+            name=self.graph.name,
+        )
+
+    def env(self) -> Env:
+        """What lowering may depend on."""
+        return Env(
+            self.engine, pool.get_num_threads(), self.options.tune, self.options.algorithm, self.graph.fpmath_mode
+        )
+
+    def clear_plans(self) -> None:
+        """Drop every plan; each is built anew when it is needed."""
+        with self._lock:
+            self._plans.clear()
+            self._clear_plans()
+
+    def plan_count(self) -> int:
+        return len(self._plans)
+
+    # -- looking inside ---------------------------------------------------------------------------------------
+
+    def latest(self) -> Specialised | None:
+        """The plan made or used last."""
+        with self._lock:
+            return next(reversed(self._plans.values()), None)
+
+    @property
+    def partitions(self) -> tuple[PartitionInfo, ...]:
+        """What was given to the library, in order; with tune="off" these are the literal ops.
+
+        Before the first call of a net with unknown dims: the groups of ops that will be compiled together.
+        """
+        latest = self.latest()
+        if latest is None or self.options.tune == "off":
+            env = self.env()
+            groups = group_nodes(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
+            return tuple(_describe_group(item) for item in groups)
+        from .explain import partitions_of
+
+        return partitions_of(latest)
+
+    def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Any:
+        """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution."""
+        from .explain import benchmark
+
+        return benchmark(self, self._by_name(args, kwargs), repeat)
+
+    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> Any:
+        """Median time of each step of the plan on these arrays."""
+        from .explain import profile
+
+        return profile(self, self._by_name(args, kwargs), repeat)
+
+    def explain(self) -> Any:
+        """What runs and why; str() is a table, `.to_dict()` the data."""
+        from .explain import explain
+
+        return explain(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language, coloured by partition."""
+        from ..graph import hooks
+
+        return hooks.call("net_to_dot", self)
+
+    def to_svg(self, path: Any = None) -> str:
+        """The graph as SVG text, coloured by partition; written to `path` if given."""
+        from ..graph import hooks
+
+        return hooks.call("net_to_svg", self, path)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a net was asked to be compiled."""
+
+    policy: str = "fusion"
+    tune: str = "heuristic"
+    algorithm: str = "auto"
+
+
+def _describe_group(item: Group) -> PartitionInfo:
+    made = {value for node in item.nodes for value in node.outputs}
+    read = {value for node in item.nodes for value in node.inputs}
+    return PartitionInfo(
+        tuple(node.name for node in item.nodes),
+        tuple(node.kind for node in item.nodes),
+        item.supported,
+        tuple(dict.fromkeys(v.name for node in item.nodes for v in node.inputs if v not in made)),
+        tuple(v.name for node in item.nodes for v in node.outputs if v not in read or item.nodes[-1] is node),
+    )
+
+
+def compile_graph(
+    graph: Graph, outputs: Any = None, *, policy: str = "fusion", tune: str = "heuristic", algorithm: str | None = None
+) -> Net:
+    """Implements `Graph.compile`."""
+    chosen = _outputs(graph, outputs)
+    if algorithm is None:
+        algorithm = default_algorithm()
+    options = Options(
+        _choice(policy, "policy", POLICIES), _choice(tune, "tune", TUNES), _choice(algorithm, "algorithm", ALGORITHMS)
+    )
+    return Net(graph, chosen, graph.engine or default_engine(), options)
+
+
+def default_algorithm() -> str:
+    """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
+    value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
+    if value.lower() not in ALGORITHMS:
+        raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
+    return value.lower()
+
+
+def _choice(value: Any, name: str, allowed: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
+    if value.lower() not in allowed:
+        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
+    return value.lower()
+
+
+def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
+    if outputs is None:
+        outputs = graph.outputs
+    if isinstance(outputs, Value):
+        found = {outputs.name: outputs}
+    elif isinstance(outputs, Mapping):
+        found = dict(outputs)
+    elif isinstance(outputs, tuple | list):
+        found = {}
+        for value in outputs:
+            name = value.name if isinstance(value, Value) else repr(value)
+            if name in found:
+                raise InvalidArgumentError(f"Graph.compile: output {name!r} is listed twice")
+            found[name] = value
+    else:
+        raise TypeError(
+            f"Graph.compile: 'outputs' must be a Value, a sequence of them, or {{name: Value}}, got "
+            f"{type(outputs).__name__}"
+        )
+    if not found:
+        raise InvalidArgumentError("Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])")
+    for name, value in found.items():
+        if not isinstance(name, str):
+            raise TypeError(f"Graph.compile: names of outputs must be strings, got {type(name).__name__}")
+        if not isinstance(value, Value):
+            raise TypeError(f"Graph.compile: output {name!r} must be a Value, got {type(value).__name__}")
+        graph.owns(value, "Graph.compile")
+    return found
+
+
+def _restore(graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
+    by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
+    by_id.update({value.id: value for node in graph.nodes for value in node.outputs})
+    return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
+
+
+def clear_plans() -> None:
+    """Drop the plans of every net that is alive."""
+    for net in list(_nets):
+        net.clear_plans()
+
+
+def plan_count() -> int:
+    """Plans held by the nets that are alive."""
+    return sum(net.plan_count() for net in list(_nets))
+
+
+pool.on_change(clear_plans)

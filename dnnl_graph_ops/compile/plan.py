@@ -1,0 +1,158 @@
+"""A program to an executor: constants folded, native steps compiled, buffers placed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _core, dtypes
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
+from ..runtime import threads as pool
+from ..runtime.engines import Engine
+from .memory import place
+from .native import Compiled, compile_step
+
+# A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
+GIL_SECONDS = 20e-6
+_BYTES_PER_SECOND = 10e9
+_MACS_PER_SECOND = 20e9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An executor and what explain() says of it."""
+
+    executor: Any
+    parts: tuple[Compiled | KernelStep | HostStep, ...]
+    scratch_bytes: int
+
+
+def assemble(
+    program: Program,
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    engine: Engine,
+    *,
+    fpmath_mode: str = "strict",
+    macs: int = 0,
+    threads: int | None = None,
+    name: str = "",
+) -> Plan:
+    """Compile the steps of `program` into an executor whose inputs and outputs are the given views."""
+    count = pool.get_num_threads() if threads is None else threads
+    with pool.using(count):
+        steps = fold_constants(program.steps)
+        parts: list[Compiled | KernelStep | HostStep] = []
+        for step in steps:
+            if isinstance(step, NativeStep):
+                parts.extend(compile_step(program, step, engine, fpmath_mode))
+            else:
+                parts.append(step)
+        executor, scratch = _build(parts, inputs, outputs, engine, name)
+    moved = sum(view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part)))
+    seconds = moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
+    executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
+    return Plan(executor, tuple(parts), scratch)
+
+
+def _reads(part: Compiled | KernelStep | HostStep) -> tuple[View, ...]:
+    return part.inputs if isinstance(part, Compiled) else part.reads
+
+
+def _writes(part: Compiled | KernelStep | HostStep) -> tuple[View, ...]:
+    return part.outputs if isinstance(part, Compiled) else part.writes
+
+
+def fold_constants(steps: Sequence[Step]) -> list[Step]:
+    """Run the own steps that read only constants now, once; what they write becomes constant."""
+    variable: set[Buffer] = set()
+    changed = True
+    while changed:
+        changed = False
+        for step in steps:
+            fixed = not isinstance(step, NativeStep) and all(
+                view.is_constant or (view.buffer.place is Place.SCRATCH and view.buffer not in variable)
+                for view in step.reads
+            )
+            for view in step.writes:
+                if not fixed and view.buffer not in variable:
+                    variable.add(view.buffer)
+                    changed = True
+    remaining: list[Step] = []
+    for step in steps:
+        if any(view.buffer.place is not Place.SCRATCH or view.buffer in variable for view in step.writes):
+            remaining.append(step)
+        else:
+            _run_now(step)
+    return remaining
+
+
+def _run_now(step: Step) -> None:
+    for view in step.writes:
+        buffer = view.buffer
+        if buffer.array is None:
+            buffer.array = np.empty(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+    if isinstance(step, KernelStep):
+        kernel = getattr(_core.kernels, step.factory)(*step.args)
+        kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
+    elif isinstance(step, HostStep):
+        step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
+    for view in step.writes:
+        view.buffer.place = Place.CONSTANT
+
+
+def _address(view: View) -> int:
+    array = view.buffer.array
+    if array is None:
+        raise RuntimeError("a constant without data")
+    return array.ctypes.data + view.byte_offset
+
+
+def array_of(view: View) -> np.ndarray[Any, Any]:
+    """A NumPy view of a constant or of a buffer being folded."""
+    array = view.buffer.array
+    if array is None:
+        raise RuntimeError("a constant without data")
+    flat = array.reshape(-1)
+    size = flat.itemsize
+    return np.lib.stride_tricks.as_strided(
+        flat[view.offset :] if view.size else flat[:0], view.shape, [s * size for s in view.strides]
+    )
+
+
+def _build(
+    parts: Sequence[Compiled | KernelStep | HostStep], inputs: Sequence[View], outputs: Sequence[View], engine: Engine, name: str
+) -> tuple[Any, int]:
+    executor = _core.Executor(engine.native, name)
+    slots: dict[Buffer, int] = {}
+    for view in inputs:
+        slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
+    for view in outputs:
+        slots[view.buffer] = executor.add_output(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
+    offsets, total = place([(_reads(part), _writes(part)) for part in parts])
+    for buffer, offset in offsets.items():
+        slots[buffer] = executor.add_scratch(offset, max(buffer.nbytes, 1))
+
+    def ref(view: View) -> tuple[int, int]:
+        buffer = view.buffer
+        if buffer not in slots:
+            slots[buffer] = executor.add_constant(buffer.array)
+        return slots[buffer], view.byte_offset
+
+    for part in parts:
+        if isinstance(part, Compiled):
+            executor.add_partition(
+                part.partition, [ref(v) for v in part.inputs], [ref(v) for v in part.outputs], part.label
+            )
+        elif isinstance(part, KernelStep):
+            kernel = getattr(_core.kernels, part.factory)(*part.args)
+            executor.add_kernel(kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
+        else:
+            views = [
+                (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
+            ]
+            executor.add_callback(part.function, views, part.label)
+    return executor, total

@@ -1,0 +1,115 @@
+"""Nodes whose shapes are all known, to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import Node, Value
+from ..lowering.env import Env
+from ..lowering.program import Buffer, Place, View
+from ..shapes import infer
+from .arrays import dense_strides
+from .build import Built, build
+from .grouping import Group, group
+from .host import runs_natively
+from .plan import Plan, assemble
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, strides in elements
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """A plan for one combination of shapes and strides, and how it came about."""
+
+    plan: Plan
+    built: Built
+    names: Mapping[Buffer, str]
+    out_shapes: tuple[tuple[int, ...], ...]
+
+
+def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]]) -> dict[Value, Value]:
+    """Copies of the nodes' values with the inputs' dims known; the copies carry copies of the nodes.
+
+    Raises:
+        ShapeError: dims that are known now do not fit together.
+    """
+    found: dict[Value, Value] = {}
+
+    def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
+        twin = Value(value.graph, value.id, shape, value.dtype, value.name)
+        twin.constant, twin.strides = value.constant, value.strides
+        found[value] = twin
+        return twin
+
+    for value, shape in shapes.items():
+        copy(value, tuple(shape))
+    for node in nodes:
+        inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
+        twin = Node(node.id, node.kind, node.name, inputs, node.attrs)
+        metas = infer(node.kind, [v.meta for v in inputs], node.attrs, f"{node.kind} {node.name!r}")
+        outputs = []
+        for value, meta in zip(node.outputs, metas, strict=False):
+            made = copy(value, meta.shape)
+            made.node = twin
+            outputs.append(made)
+        twin.outputs = tuple(outputs)
+    return found
+
+
+def group_nodes(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
+    """The library's partitioning of these nodes."""
+    return group(nodes, outputs, env, policy, lambda node: runs_natively(node, env)) if nodes else []
+
+
+def specialise(
+    nodes: Sequence[Node],
+    inputs: Sequence[tuple[Value, Layout]],
+    constants: Sequence[Value],
+    outputs: Sequence[tuple[Value, Layout | None]],
+    env: Env,
+    *,
+    policy: str = "fusion",
+    name: str = "",
+) -> Specialised:
+    """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
+    views: dict[Value, View] = {}
+    for index, (value, (shape, strides)) in enumerate(inputs):
+        views[value] = View(_external(Place.INPUT, value, shape, index), shape, strides)
+    for value in constants:
+        array = value.constant
+        if array is not None:
+            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array)
+            views[value] = View(buffer, array.shape, dense_strides(array.shape))
+    targets, copies = [], []
+    for index, (value, layout) in enumerate(outputs):
+        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
+        strides = dense_strides(shape) if layout is None else layout[1]
+        target = View(_external(Place.OUTPUT, value, shape, index), shape, strides)
+        targets.append(target)
+        if value in views:
+            copies.append((value, target))
+        else:
+            views[value] = target
+    names = {view.buffer: value.name for value, view in views.items()}
+    groups = group_nodes(nodes, [value for value, _ in outputs], env, policy)
+    built = build(groups, views, env)
+    for value, target in copies:
+        built.program.copy(views[value], target, "copy to output")
+    plan = assemble(
+        built.program,
+        [views[value] for value, _ in inputs],
+        targets,
+        env.engine,
+        fpmath_mode=env.fpmath_mode,
+        macs=built.macs,
+        threads=env.threads,
+        name=name,
+    )
+    return Specialised(plan, built, names, tuple(target.shape for target in targets))
+
+
+def _external(place: Place, value: Value, shape: tuple[int, ...], index: int) -> Buffer:
+    return Buffer(place, value.dtype, int(np.prod(shape, dtype=np.int64)) if shape else 1, index=index)

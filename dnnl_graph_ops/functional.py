@@ -1,0 +1,365 @@
+"""One-shot functions: NumPy in, NumPy out. The plan of a call is cached by shapes, strides, dtypes and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from .compile import arrays
+from .compile.net import default_algorithm
+from .compile.specialise import specialise
+from .graph import Graph, Node, Value
+from .lowering.env import Env
+from .ops import conv_transpose as family
+from .ops.build import apply
+from .runtime import threads as pool
+from .runtime.engines import Engine, default_engine
+from .shapes import conv_transpose as rules
+
+Array = np.ndarray[Any, Any]
+Ints = int | Sequence[int]
+
+# Plans kept for one-shot calls
+CAPACITY = 512
+
+cache = _core.PlanCache(CAPACITY)
+pool.on_change(cache.clear)
+
+
+class _Function(NamedTuple):
+    """How the slow path builds a one-shot function: its arrays, its attributes, and the op."""
+
+    slots: tuple[str, ...]
+    attrs: tuple[str, ...]
+    build: Callable[..., Value]
+
+
+def conv_transpose(
+    src: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    out: Any = None,
+    engine: Engine | None = None,
+) -> Array:
+    """Transposed convolution of arrays.
+
+    dst = strides * (src - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding per axis.
+
+    Args:
+        src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; float32, bfloat16 or float16; 1 to 3
+            spatial axes; any non-negative strides.
+        weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
+            XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
+        bias: (OC,), optional, of the same dtype.
+        strides, pads_begin, pads_end, dilations, output_padding: an int, or one per spatial axis.
+        auto_pad: none, valid, same_upper or same_lower; explicit pads are ignored unless none.
+        groups: divides IC and OC.
+        out: where to write the result; may be strided, must not overlap the arguments.
+        engine: `dgo.engine(...)`; None: the default CPU engine.
+
+    Returns:
+        dst, (N, spatial..., OC) or (N, OC, spatial...); `out` if given.
+
+    Raises:
+        ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
+        TypeError: wrong Python types.
+
+    Source: oneDNN Graph API, ConvTranspose.
+    """
+    attrs = (
+        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
+    )  # fmt: skip
+    return cache.call("conv_transpose", (src, weights, bias), attrs, out, engine, _forward)
+
+
+def conv_transpose_backward_data(
+    diff_dst: Any,
+    weights: Any,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    src_shape: Sequence[int] | None = None,
+    out: Any = None,
+    engine: Engine | None = None,
+) -> Array:
+    """Gradient of `conv_transpose` with respect to src.
+
+    Args:
+        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+        weights: as of `conv_transpose`.
+        src_shape: the shape of src; checked against the one that diff_dst and the attributes give.
+        Others: as of `conv_transpose`.
+
+    Returns:
+        diff_src, (N, spatial..., IC) or (N, IC, spatial...).
+
+    Raises:
+        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+
+    Source: oneDNN Graph API, ConvTransposeBackwardData.
+    """
+    attrs = (
+        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
+        src_shape,
+    )  # fmt: skip
+    return cache.call("conv_transpose_backward_data", (diff_dst, weights), attrs, out, engine, _backward_data)
+
+
+def conv_transpose_backward_weights(
+    src: Any,
+    diff_dst: Any,
+    weights_shape: Any = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    out: Any = None,
+    engine: Engine | None = None,
+) -> Array:
+    """Gradient of `conv_transpose` with respect to the weights.
+
+    Args:
+        src: (N, spatial..., IC) or (N, IC, spatial...).
+        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+        weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived.
+        Others: as of `conv_transpose`.
+
+    Returns:
+        diff_weights in the shape that weights_shape asked for, else in the library's grouped shape.
+
+    Raises:
+        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`; also when the shapes do not determine the
+        kernel size.
+
+    Source: oneDNN Graph API, ConvTransposeBackwardWeights.
+    """
+    attrs = (
+        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
+        weights_shape,
+    )  # fmt: skip
+    return cache.call("conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights)
+
+
+def conv_transpose_backprop_filters(
+    input_forward: Any,
+    output_delta: Any,
+    filter_shape: Any = None,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: str = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    filter_format: str = "XIO",
+    out: Any = None,
+    engine: Engine | None = None,
+) -> Array:
+    """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters.
+
+    Args:
+        input_forward: the forward input, (N, spatial..., IC) or (N, IC, spatial...).
+        output_delta: the gradient of the forward output.
+        filter_shape: ints or a 1-D integer array, in `filter_format`; left out, it is derived.
+        filter_format: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
+        Others: as of `conv_transpose`; strides, pads and dilations have no default.
+
+    Returns:
+        filter_delta in `filter_format`.
+
+    Raises:
+        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
+    """
+    attrs = (
+        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, filter_format,
+        filter_shape,
+    )  # fmt: skip
+    return cache.call(
+        "conv_transpose_backprop_filters", (input_forward, output_delta), attrs, out, engine, _backprop_filters
+    )
+
+
+def conv_transpose_backward_bias(
+    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+) -> Array:
+    """Gradient of `conv_transpose` with respect to the bias: the sum of diff_dst over all axes but the channels.
+
+    Args:
+        diff_dst: (N, spatial..., OC) for NXC, (N, OC, spatial...) for NCX; rank 3 to 5.
+
+    Returns:
+        diff_bias: (OC,).
+
+    Raises:
+        ShapeError: another rank. InvalidArgumentError: another dtype or format.
+
+    Source: oneDNN Graph API, ReduceSum.
+    """
+    return cache.call("conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias)
+
+
+def conv_transpose_output_shape(
+    src_shape: Sequence[int | None],
+    weights_shape: Sequence[int | None],
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    output_padding: Ints = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+) -> tuple[int | None, ...]:
+    """The shape of `conv_transpose`'s result; needs no library. None stands for a size that is not known.
+
+    Raises:
+        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+    """
+    where = "conv_transpose_output_shape"
+    src, weights = (_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape")))
+    values = (strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format)
+    attrs = rules.attributes(len(src) - 2, where, dict(zip(_ATTRS, values, strict=True)))
+    geometry, _ = rules.forward(src, weights, attrs, where)
+    return rules.join_data(geometry.batch, geometry.out_channels, geometry.dst, attrs.data_format)
+
+
+def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
+    if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"{where}: '{name}' must be a sequence of ints, got {type(shape).__name__}")
+    return tuple(None if item is None else rules.integer(item, name, where) for item in shape)
+
+
+_ATTRS = (
+    "strides", "pads_begin", "pads_end", "dilations", "auto_pad", "output_padding", "groups", "data_format",
+    "weights_format",
+)  # fmt: skip
+
+
+def _bias_gradient(diff_dst: Value, data_format: str) -> Value:
+    where = "conv_transpose_backward_bias"
+    fmt = rules.choice(data_format, "data_format", rules.DATA_FORMATS, where)
+    family.check_dtypes(("diff_dst",), (diff_dst.dtype,), where)
+    rank = len(diff_dst.shape)
+    if not 3 <= rank <= 5:
+        raise rules.ShapeError(f"{where}: 'diff_dst' must have rank 3 to 5, got shape {diff_dst.shape}")
+    channel = rank - 1 if fmt == "NXC" else 1
+    axes = tuple(axis for axis in range(rank) if axis != channel)
+    return apply("ReduceSum", (diff_dst,), {"axes": axes, "keep_dims": False})[0]
+
+
+_FUNCTIONS = {
+    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, family.conv_transpose),
+    "conv_transpose_backward_data": _Function(
+        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), family.conv_transpose_backward_data
+    ),
+    "conv_transpose_backward_weights": _Function(
+        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), family.conv_transpose_backward_weights
+    ),
+    "conv_transpose_backprop_filters": _Function(
+        ("input_forward", "output_delta"),
+        (*_ATTRS[:-1], "filter_format", "filter_shape"),
+        family.conv_transpose_backprop_filters,
+    ),
+    "conv_transpose_backward_bias": _Function(("diff_dst",), ("data_format",), _bias_gradient),
+}
+
+
+def _hashable(value: Any) -> Any:
+    """Lists and arrays of attributes as tuples, so that the plan cache can find them."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iu":
+            raise TypeError(f"attributes must be integers, got an array of {value.dtype}")
+        return tuple(value.tolist()) if value.ndim == 1 else value
+    return value.item() if isinstance(value, np.integer) else value
+
+
+def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any) -> Array:
+    """A call that no cached plan serves: check everything, build a plan, keep it, run it."""
+    if engine is not None and not isinstance(engine, Engine):
+        raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+    function = _FUNCTIONS[name]
+    ins = tuple(
+        None if item is None and slot == "bias" else arrays.as_array(item, f"{name}: '{slot}'")
+        for slot, item in zip(function.slots, given, strict=True)
+    )
+    plain = tuple(_hashable(value) for value in attrs)
+    target = None if out is None else arrays.as_array(out, f"{name}: 'out'")
+    retry = any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True))
+    if retry:
+        result = cache.call(name, ins, plain, target, engine, partial(_build, name))
+        return result if out is None else out
+    return _build(name, ins, attrs, out, engine)
+
+
+def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Engine | None) -> Array:
+    function = _FUNCTIONS[name]
+    graph = Graph(engine, name=name)
+    present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
+    inputs = [(graph.input(slot, array.shape, array.dtype), array) for slot, array in present]
+    result = function.build(*(value for value, _ in inputs), **dict(zip(function.attrs, attrs, strict=True)))
+    node = _only(result)
+    shape = tuple(map(int, result.shape))  # type: ignore[arg-type]
+    layouts = [(a.shape, arrays.element_strides(a, f"{name}: '{slot}'")) for slot, a in present]
+    target = None
+    if out is not None:
+        target = arrays.check_out(out, shape, result.dtype, f"{name}: 'out'")
+        arrays.check_apart([("out", target)], present, name)
+    env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
+    made = specialise(
+        [node],
+        [(value, layout) for (value, _), layout in zip(inputs, layouts, strict=True)],
+        (),
+        [(result, None if target is None else (shape, arrays.element_strides(target, f"{name}: 'out'")))],
+        env,
+        name=name,
+    )
+    cache.insert(name, ins, attrs, out, engine, made.plan.executor)
+    destination = arrays.empty(shape, result.dtype) if target is None else target
+    made.plan.executor.run([array for _, array in present], [destination])
+    return destination if out is None else out
+
+
+def _only(value: Value) -> Node:
+    if value.node is None:
+        raise RuntimeError(f"{value!r} has no op")
+    return value.node
+
+
+_forward = partial(_slow, "conv_transpose")
+_backward_data = partial(_slow, "conv_transpose_backward_data")
+_backward_weights = partial(_slow, "conv_transpose_backward_weights")
+_backprop_filters = partial(_slow, "conv_transpose_backprop_filters")
+_backward_bias = partial(_slow, "conv_transpose_backward_bias")

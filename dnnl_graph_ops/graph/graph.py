@@ -1,0 +1,309 @@
+"""The logical graph: what the user asked for, as data. Nothing here knows the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import InvalidArgumentError, ShapeError
+from ..shapes import Meta, check_sizes
+from ..shapes.conv_transpose import integer
+from . import hooks
+
+Dims = tuple[int | None, ...]
+
+FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+
+
+class Value:
+    """A tensor of a graph: a graph input, a constant, or the output of an op.
+
+    `shape` has None for a dim that is known at the call only; `dtype` is a canonical name such as "f32".
+    """
+
+    __slots__ = ("__weakref__", "constant", "dtype", "graph", "id", "name", "node", "shape", "strides")
+
+    # NumPy must not take `array + value` apart element by element
+    __array_ufunc__ = None
+
+    def __init__(self, graph: Graph, id: int, shape: Dims, dtype: str, name: str) -> None:
+        self.graph = graph
+        self.id = id
+        self.shape = shape
+        self.dtype = dtype
+        self.name = name
+        self.node: Node | None = None
+        self.constant: np.ndarray[Any, Any] | None = None
+        self.strides: tuple[int, ...] | None = None
+
+    @property
+    def meta(self) -> Meta:
+        return Meta(self.shape, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name!r}, shape={self.shape}, dtype={self.dtype!r})"
+
+    def __add__(self, other: Any) -> Value:
+        return hooks.call("binary", "add", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return hooks.call("binary", "add", other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return hooks.call("binary", "subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return hooks.call("binary", "subtract", other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return hooks.call("binary", "multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return hooks.call("binary", "multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return hooks.call("binary", "divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return hooks.call("binary", "divide", other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of {self!r} is not known before the graph runs")
+
+
+class Node:
+    """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs."""
+
+    __slots__ = ("attrs", "id", "inputs", "kind", "name", "outputs")
+
+    def __init__(
+        self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]
+    ) -> None:
+        self.id = id
+        self.kind = kind
+        self.name = name
+        self.inputs = inputs
+        self.attrs = dict(attrs)
+        self.outputs: tuple[Value, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Node({self.kind}, {self.name!r})"
+
+
+class Graph:
+    """A graph of oneDNN Graph ops on symbolic values.
+
+    Args:
+        engine: where it runs (`dgo.engine(...)`); None: the default CPU engine.
+        fpmath_mode: what f32 arithmetic may be computed in: strict, bf16, f16, tf32 or any.
+        name: shown in messages and drawings.
+
+    Raises:
+        InvalidArgumentError: an unknown fpmath_mode.
+    """
+
+    def __init__(self, engine: Any = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
+        if engine is not None:
+            hooks.call("check_engine", engine)
+        if not isinstance(fpmath_mode, str):
+            raise TypeError(f"Graph: 'fpmath_mode' must be a string, got {type(fpmath_mode).__name__}")
+        if fpmath_mode.lower() not in FPMATH_MODES:
+            raise InvalidArgumentError(f"Graph: 'fpmath_mode' must be one of {', '.join(FPMATH_MODES)}, got {fpmath_mode!r}")
+        self.engine = engine
+        self.fpmath_mode = fpmath_mode.lower()
+        self.name = _name(name, "graph") if name is not None else "graph"
+        self.nodes: list[Node] = []
+        self.inputs: list[Value] = []
+        self.constants: list[Value] = []
+        # the declared outputs of an imported graph, by name
+        self.outputs: dict[str, Value] = {}
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._next_id = 0
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self.inputs)} inputs, {len(self.constants)} constants, {len(self.nodes)} ops)"
+
+    # -- building ---------------------------------------------------------------------------------------------
+
+    def input(
+        self,
+        name: str,
+        shape: Sequence[int | None],
+        dtype: Any = "f32",
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        """A tensor that is passed at the call.
+
+        Args:
+            name: unique in this graph.
+            shape: sizes; None for one that is known at the call only.
+            dtype: a canonical name ("f32", "bf16", ...) or a NumPy dtype.
+            strides: in elements; None: row-major. An array with other strides compiles a variant at its first call.
+        """
+        where = f"Graph.input {name!r}"
+        dims = _shape(shape, where)
+        value = self._value(dims, dtypes.canonical(dtype), self._claim(_name(name, where), where))
+        if strides is not None:
+            value.strides = _strides(strides, dims, where)
+        self.inputs.append(value)
+        return value
+
+    def constant(self, array: Any, name: str | None = None) -> Value:
+        """A tensor whose elements never change. A private copy is made: later changes of `array` have no effect."""
+        where = "Graph.constant" + (f" {name!r}" if name is not None else "")
+        if isinstance(array, Value):
+            raise TypeError(f"{where}: needs an array, got a Value")
+        data = np.array(hooks.call("as_array", array, where), order="C", copy=True)
+        dtype = dtypes.canonical(data.dtype)
+        data.flags.writeable = False
+        unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
+        value = self._value(data.shape, dtype, unique)
+        value.constant = data
+        self.constants.append(value)
+        return value
+
+    def add_node(
+        self,
+        kind: str,
+        label: str,
+        inputs: Sequence[Value],
+        attrs: Mapping[str, Any],
+        metas: Iterable[Meta],
+        slots: Sequence[str],
+        name: str | None = None,
+        default_name: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Append an op whose attributes and shapes have been checked (builders in `ops` do that).
+
+        An only output is named as the op, several `op.slot`.
+        """
+        where = label
+        for value in inputs:
+            self.owns(value, where)
+        if name is not None:
+            node_name = self._claim(_name(name, where), where)
+        elif default_name is not None and default_name not in self._names:
+            node_name = self._claim(default_name, where)
+        else:
+            node_name = self._fresh(default_name or label)
+        node = Node(len(self.nodes), kind, node_name, tuple(inputs), attrs)
+        outputs = []
+        for meta, slot in zip(metas, slots, strict=True):
+            alone = len(slots) == 1
+            unique = node_name if alone else self._claim(f"{node_name}.{slot}", where)
+            value = self._value(meta.shape, meta.dtype, unique)
+            value.node = node
+            outputs.append(value)
+        node.outputs = tuple(outputs)
+        self.nodes.append(node)
+        return node.outputs
+
+    def owns(self, value: Value, where: str) -> None:
+        """InvalidArgumentError if `value` belongs to another graph."""
+        if value.graph is not self:
+            raise InvalidArgumentError(
+                f"{where}: value {value.name!r} belongs to another graph ({value.graph.name!r}, not {self.name!r}); "
+                f"pass it in with Graph.input"
+            )
+
+    def _value(self, shape: Dims, dtype: str, name: str) -> Value:
+        value = Value(self, self._next_id, tuple(shape), dtype, name)
+        self._next_id += 1
+        return value
+
+    def _claim(self, name: str, where: str) -> str:
+        if name in self._names:
+            raise InvalidArgumentError(f"{where}: the name {name!r} is used twice in graph {self.name!r}")
+        self._names.add(name)
+        return name
+
+    def _fresh(self, stem: str) -> str:
+        while True:
+            count = self._counts.get(stem, 0)
+            self._counts[stem] = count + 1
+            name = f"{stem}_{count}"
+            if name not in self._names:
+                self._names.add(name)
+                return name
+
+    # -- methods that reach upwards ---------------------------------------------------------------------------
+
+    def compile(
+        self,
+        outputs: Any = None,
+        *,
+        policy: str = "fusion",
+        tune: str = "heuristic",
+        algorithm: str | None = None,
+    ) -> Any:
+        """Compile into a callable net.
+
+        Args:
+            outputs: a Value, a sequence of Values, or {name: Value}; None: the outputs of an imported graph.
+            policy: "fusion" lets ops run as one partition; "debug" keeps one op a partition.
+            tune: "heuristic" chooses equal, faster formulations by rule, "measure" by timing them, "off" runs the
+                literal ops where they are correct.
+            algorithm: "direct" takes no form with fewer multiplications than the definition; "auto" may.
+
+        Returns:
+            A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
+
+        Raises:
+            InvalidArgumentError: no outputs, a Value of another graph, an unknown choice.
+            UnsupportedError: the loaded library cannot run an op and no equal form is known.
+        """
+        return hooks.call("compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm)
+
+    @classmethod
+    def from_json(cls, source: Any, engine: Any = None) -> Graph:
+        """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id."""
+        return hooks.call("from_json", source, engine)
+
+    def to_json(self) -> str:
+        """The graph in benchdnn's JSON format."""
+        return hooks.call("to_json", self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return hooks.call("graph_to_dot", self)
+
+
+def _name(name: object, where: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: a name must be a string, got {type(name).__name__}")
+    if not name or "\0" in name:
+        raise InvalidArgumentError(f"{where}: a name must not be empty or hold a NUL character, got {name!r}")
+    return name
+
+
+def _shape(shape: object, where: str) -> Dims:
+    if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"{where}: 'shape' must be a sequence of ints (or None), got {type(shape).__name__}")
+    dims = tuple(None if item is None else integer(item, "shape", where) for item in shape)  # type: ignore[attr-defined]
+    check_sizes(dims, where, "'shape'")
+    return dims
+
+
+def _strides(strides: object, dims: Dims, where: str) -> tuple[int, ...]:
+    if isinstance(strides, str | bytes | Mapping) or not hasattr(strides, "__iter__"):
+        raise TypeError(f"{where}: 'strides' must be a sequence of ints, got {type(strides).__name__}")
+    values = tuple(integer(item, "strides", where) for item in strides)  # type: ignore[attr-defined]
+    if len(values) != len(dims):
+        raise ShapeError(f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal")
+    if any(value < 0 for value in values):
+        raise InvalidArgumentError(f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array")
+    return values

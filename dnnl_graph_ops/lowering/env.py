@@ -1,0 +1,35 @@
+"""What a choice of formulation may depend on besides the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..runtime import cpu
+from ..runtime.engines import Engine
+
+
+@dataclass(frozen=True)
+class Env:
+    """Engine, threads and the user's options."""
+
+    engine: Engine
+    threads: int
+    tune: str = "heuristic"
+    algorithm: str = "auto"
+    fpmath_mode: str = "strict"
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return self.engine.runtime.version_info
+
+    @property
+    def isa(self) -> str:
+        return cpu.isa(self.engine)
+
+    def compute_dtype(self, dtype: str) -> str:
+        """The dtype to compute in: f32 where the library has no kernels of its own for bf16 or f16."""
+        return dtype if cpu.computes_natively(dtype, self.engine) else "f32"
+
+    def key(self) -> tuple[Any, ...]:
+        return (self.threads, self.tune, self.algorithm, self.fpmath_mode)

@@ -1,0 +1,1 @@
+"""Equal formulations of the ConvTranspose family, one module per idea."""

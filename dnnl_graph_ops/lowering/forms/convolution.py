@@ -1,0 +1,25 @@
+"""The family as ops of the Convolution family on the same buffers."""
+
+from __future__ import annotations
+
+from ..problem import Problem
+from ..program import NativeOp, Program
+from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
+
+
+def backward_data(program: Program, problem: Problem) -> None:
+    """Backward data is the Convolution of diff_dst: IC is its output channel axis, (IC, OC/G, k...) its OIX."""
+    ends, diff_dst = trimmed(problem)
+    weights = library_weights(program, problem.weights)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX"}
+    program.native([NativeOp("Convolution", attrs, (diff_dst, weights), (problem.src,))], "Convolution")
+
+
+def backward_weights(program: Program, problem: Problem) -> None:
+    """Backward weights is ConvolutionBackwardWeights with the roles of src and diff_dst swapped."""
+    ends, diff_dst = trimmed(problem)
+    result, target = weights_target(program, problem)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX", "weights_shape": target.shape}
+    op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
+    program.native([op], "ConvolutionBackwardWeights")
+    finish_weights(program, result, problem)

@@ -1,0 +1,90 @@
+"""From a problem to steps: empty cases, the compute dtype, the choice of a formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from . import tail as post
+from .env import Env
+from .forms.deconvolution import fill_with_bias
+from .problem import BACKWARD_WEIGHTS, FORWARD, Problem
+from .program import Program, View
+from .registry import Formulation, candidates
+
+
+@dataclass
+class Decision:
+    """What was chosen and what else was weighed, for explain()."""
+
+    formulation: str
+    compute: str
+    candidates: list[tuple[str, float]] = field(default_factory=list)
+
+
+Chooser = Callable[[Problem, Env, list[Formulation]], Formulation]
+
+
+def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
+    """Append the steps that solve `problem`."""
+    if problem.result.size == 0:
+        return Decision("nothing to do", problem.dtype)
+    if _sums_nothing(problem):
+        _write_empty_sum(program, problem)
+        return Decision("empty sum", problem.dtype)
+    found = candidates(problem, env)
+    form = choose(problem, env, found) if choose is not None else found[0]
+    compute = env.compute_dtype(problem.dtype)
+    build(program, problem, form, compute)
+    return Decision(form.name, compute, [(f.name, f.cost(problem, env)) for f in found])
+
+
+def build(program: Program, problem: Problem, form: Formulation, compute: str) -> None:
+    """Append one formulation, computed in `compute`, converted at the edges where that differs from the data."""
+    if compute == problem.dtype or form.converts:
+        form.build(program, problem)
+        return
+    inner, result = _converted(program, problem, compute)
+    form.build(program, inner)
+    program.copy(result, problem.result, f"{compute} to {problem.dtype}")
+
+
+def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
+    """The same problem on copies in the compute dtype, and the view that its result lands in."""
+
+    def take(view: View) -> View:
+        return program.converted(view, compute, f"{view.dtype} to {compute}")
+
+    result = program.like(problem.result, compute)
+    views = {
+        name: result if getattr(problem, name) is problem.result else take(getattr(problem, name))
+        for name in ("src", "weights", "dst")
+    }
+    bias = None if problem.bias is None else take(problem.bias)
+    return problem.with_views(**views, bias=bias, tail=post.map_views(problem.tail, take)), result
+
+
+def _sums_nothing(problem: Problem) -> bool:
+    """Whether every sum of the definition is empty: a batch, channel or spatial size of zero on the input side."""
+    if problem.direction == FORWARD:
+        return problem.src.size == 0 or problem.weights.size == 0 or _untouched(problem)
+    if problem.direction == BACKWARD_WEIGHTS:
+        return problem.src.size == 0 or problem.dst.size == 0 or _untouched(problem)
+    return problem.dst.size == 0 or problem.weights.size == 0 or _untouched(problem)
+
+
+def _untouched(problem: Problem) -> bool:
+    """Whether on some axis no tap reaches dst, because pads_begin crops all of the plain result."""
+    g = problem.geometry
+    return any(
+        o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True)  # type: ignore[operator]
+    )
+
+
+def _write_empty_sum(program: Program, problem: Problem) -> None:
+    if not problem.tail:
+        fill_with_bias(program, problem.result, problem.bias)
+        return
+    empty = program.like(problem.dst, problem.dtype)
+    fill_with_bias(program, empty, problem.bias)
+    post.apply(program, empty, problem.tail, problem.dst)

@@ -1,0 +1,111 @@
+"""A member of the ConvTranspose family in normal form: one geometry and strided views on named axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..shapes.conv_transpose import Attributes, Geometry, WeightsShape
+from .program import View
+from .tail import Tail
+
+FORWARD = "forward"
+BACKWARD_DATA = "backward_data"
+BACKWARD_WEIGHTS = "backward_weights"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The formats that the user's op carries; only the literal form reads them."""
+
+    data_format: str = "NCX"
+    weights_format: str = "IOX"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a formulation solves.
+
+    Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), whatever the memory order. In the
+    backward directions src, weights and dst stand for the tensors of that shape: backward data reads dst (diff_dst)
+    and weights and writes src (diff_src); backward weights reads src and dst and writes weights (diff_weights).
+    """
+
+    direction: str
+    geometry: Geometry
+    src: View
+    weights: View
+    dst: View
+    bias: View | None = None
+    # post-ops on dst
+    tail: Tail = ()
+    labels: Labels = Labels()
+
+    @property
+    def dtype(self) -> str:
+        return self.dst.dtype if self.direction == FORWARD else self.src.dtype
+
+    @property
+    def result(self) -> View:
+        return {FORWARD: self.dst, BACKWARD_DATA: self.src, BACKWARD_WEIGHTS: self.weights}[self.direction]
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the definition, taps that meet padding included."""
+        g = self.geometry
+        total = g.batch * g.in_channels * (g.out_channels // g.groups)  # type: ignore[operator]
+        for n, k in zip(g.src, g.kernel, strict=True):
+            total *= n * k  # type: ignore[operator]
+        return total
+
+    def with_views(self, **views: View | None) -> Problem:
+        return replace(self, **views)  # type: ignore[arg-type]
+
+
+def data_view(view: View, data_format: str) -> View:
+    """An activation as (N, C, spatial...)."""
+    if data_format == "NCX":
+        return view
+    last = view.ndim - 1
+    return view.permute((0, last, *range(1, last)))
+
+
+def label_data(view: View, data_format: str) -> View:
+    """The reverse of `data_view`."""
+    if data_format == "NCX":
+        return view
+    return view.permute((0, *range(2, view.ndim), 1))
+
+
+def weights_view(view: View, attrs: Attributes, shape: WeightsShape) -> View:
+    """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format."""
+    fmt, rank = attrs.weights_format, view.ndim - 2
+    letters = fmt.replace("X", "")
+    base = 0 if fmt.endswith("X") else rank
+    i, o = base + letters.index("I"), base + letters.index("O")
+    kernel = tuple(range(2, view.ndim)) if fmt.endswith("X") else tuple(range(rank))
+    ordered = view.permute((i, o, *kernel))
+    groups = attrs.groups
+    if shape.documented:
+        split = ordered.split(1, (groups, ordered.shape[1] // groups))
+        return split.permute((1, 0, 2, *range(3, split.ndim)))
+    return ordered.split(0, (groups, ordered.shape[0] // groups))
+
+
+def mergeable_groups(weights: View) -> bool:
+    """Whether (G, IC/G, ...) is one strided axis, as the library's grouped shape needs."""
+    return weights.can_merge(0)
+
+
+def order_of(view: View) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory."""
+    return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
+
+
+def channels_last(view: View) -> bool:
+    """Whether the channels of an activation are contiguous."""
+    return view.shape[1] == 1 or view.strides[1] == 1
+
+
+def spatial_axes(view: View) -> Sequence[int]:
+    return range(2, view.ndim)

@@ -1,0 +1,271 @@
+"""The small language between lowering and compile: buffers, strided views, and steps in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+
+Array = np.ndarray[Any, Any]
+
+
+class Place(Enum):
+    """Where a buffer's memory comes from."""
+
+    INPUT = "input"  # the caller's array
+    OUTPUT = "output"  # the caller's or a new array
+    CONSTANT = "constant"  # owned by the plan
+    SCRATCH = "scratch"  # in the plan's arena
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A piece of memory; `index` counts inputs and outputs, `array` is a constant's data."""
+
+    place: Place
+    dtype: str
+    elements: int
+    index: int = 0
+    array: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * dtypes.itemsize(self.dtype)
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided window into a buffer; strides and offset in elements."""
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def dtype(self) -> str:
+        return self.buffer.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    @property
+    def is_constant(self) -> bool:
+        return self.buffer.place is Place.CONSTANT
+
+    @property
+    def byte_offset(self) -> int:
+        return self.offset * dtypes.itemsize(self.dtype)
+
+    def permute(self, axes: Sequence[int]) -> View:
+        return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+
+    def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
+        """Elements start, start + step, ... of one axis."""
+        shape, strides = list(self.shape), list(self.strides)
+        offset = self.offset + start * strides[axis] if size else self.offset
+        shape[axis], strides[axis] = size, strides[axis] * step
+        return View(self.buffer, tuple(shape), tuple(strides), offset)
+
+    def split(self, axis: int, sizes: Sequence[int]) -> View:
+        """One axis as several, the last of them the fastest."""
+        strides = []
+        stride = self.strides[axis]
+        for size in reversed(sizes):
+            strides.append(stride)
+            stride *= size
+        return replace(
+            self,
+            shape=(*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
+            strides=(*self.strides[:axis], *reversed(strides), *self.strides[axis + 1 :]),
+        )
+
+    def can_merge(self, axis: int) -> bool:
+        """Whether axes `axis` and `axis + 1` are one strided axis."""
+        n, m = self.shape[axis], self.shape[axis + 1]
+        return n <= 1 or m == 0 or self.strides[axis] == m * self.strides[axis + 1]
+
+    def merge(self, axis: int) -> View:
+        """Axes `axis` and `axis + 1` as one; ask `can_merge` first."""
+        n, m = self.shape[axis], self.shape[axis + 1]
+        stride = self.strides[axis] if m == 1 and n > 1 else self.strides[axis + 1]
+        return replace(
+            self,
+            shape=(*self.shape[:axis], n * m, *self.shape[axis + 2 :]),
+            strides=(*self.strides[:axis], stride, *self.strides[axis + 2 :]),
+        )
+
+    def insert(self, axis: int) -> View:
+        """A new axis of size 1."""
+        return replace(
+            self,
+            shape=(*self.shape[:axis], 1, *self.shape[axis:]),
+            strides=(*self.strides[:axis], 1, *self.strides[axis:]),
+        )
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides = []
+    stride = 1
+    for size in reversed(shape):
+        strides.append(stride)
+        stride *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to behind the last one of a strided window."""
+    if any(size == 0 for size in shape):
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """A tensor inside one native step, from an op to the next."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Operand = View | Edge
+
+
+@dataclass(frozen=True)
+class NativeOp:
+    """One op as the library takes it."""
+
+    kind: str
+    attrs: Mapping[str, Any]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class NativeStep:
+    """Ops for the library."""
+
+    ops: tuple[NativeOp, ...]
+    label: str
+
+    @property
+    def reads(self) -> tuple[View, ...]:
+        return _views(op.inputs for op in self.ops)
+
+    @property
+    def writes(self) -> tuple[View, ...]:
+        return _views(op.outputs for op in self.ops)
+
+
+@dataclass(frozen=True)
+class KernelStep:
+    """An own kernel: a factory of `_core.kernels`, its arguments, and its operands (sources first)."""
+
+    factory: str
+    args: tuple[Any, ...]
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """A NumPy function on views: it gets the inputs' arrays, then the outputs' arrays to fill."""
+
+    function: Callable[..., None]
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    label: str
+
+
+Step = NativeStep | KernelStep | HostStep
+
+
+def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
+    return tuple(dict.fromkeys(operand for group in groups for operand in group if isinstance(operand, View)))
+
+
+class Program:
+    """Steps in order, being built."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
+        """A new dense buffer; `order` lists the axes from the slowest to the fastest."""
+        shape = tuple(shape)
+        elements = int(np.prod(shape, dtype=np.int64)) if shape else 1
+        buffer = Buffer(Place.SCRATCH, dtype, elements)
+        if order is None:
+            return View(buffer, shape, dense_strides(shape))
+        inner = dense_strides([shape[a] for a in order])
+        strides = [0] * len(shape)
+        for axis, stride in zip(order, inner, strict=True):
+            strides[axis] = stride
+        return View(buffer, shape, tuple(strides))
+
+    def like(self, view: View, dtype: str) -> View:
+        """A new dense buffer of the same shape whose axes lie in the same order as `view`'s."""
+        order = sorted(range(view.ndim), key=lambda a: (-view.strides[a], a))
+        return self.scratch(view.shape, dtype, order)
+
+    def constant(self, array: Array) -> View:
+        """Data that the plan owns."""
+        data = np.ascontiguousarray(array).reshape(array.shape)
+        name = dtypes.canonical(data.dtype)
+        return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
+
+    def native(self, ops: Sequence[NativeOp], label: str) -> None:
+        self.steps.append(NativeStep(tuple(ops), label))
+
+    def kernel(
+        self, factory: str, args: Sequence[Any], reads: Sequence[View], writes: Sequence[View], label: str
+    ) -> None:
+        self.steps.append(KernelStep(factory, tuple(args), tuple(reads), tuple(writes), label))
+
+    def host(
+        self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str
+    ) -> None:
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label))
+
+    # -- the kernels that everything uses ---------------------------------------------------------------------
+
+    def copy(self, source: View, target: View, label: str = "copy") -> None:
+        """Copy, transpose and convert."""
+        if target.size == 0:
+            return
+        codes = dtypes.CODES
+        args = (list(target.shape), codes[source.dtype], list(source.strides), codes[target.dtype], list(target.strides))
+        self.kernel("copy", args, [source], [target], label)
+
+    def converted(self, view: View, dtype: str, label: str = "convert") -> View:
+        """`view` itself, or a copy of it in another dtype."""
+        if view.dtype == dtype:
+            return view
+        target = self.like(view, dtype)
+        self.copy(view, target, label)
+        return target
+
+    def fill(self, target: View, value: float, label: str = "fill") -> None:
+        if target.size:
+            args = (list(target.shape), dtypes.CODES[target.dtype], list(target.strides), value)
+            self.kernel("fill", args, [], [target], label)
+
+    def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
+        """Every element is the bias of its channel."""
+        if target.size:
+            codes = dtypes.CODES
+            args = (list(target.shape), codes[target.dtype], list(target.strides), axis, codes[bias.dtype])
+            self.kernel("fill_channel", args, [bias], [target], label)

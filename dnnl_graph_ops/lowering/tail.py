@@ -1,0 +1,77 @@
+"""Post-ops: the small graph of elementwise ops that hangs on the head of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .program import Edge, NativeOp, Operand, Program, View
+
+
+@dataclass(frozen=True)
+class TailOp:
+    """One post-op. An operand is a View, or the number of an earlier result: 0 the head, i the i-th post-op.
+
+    Operands are in normal form: rank of dst, axes (N, C, spatial...); only BiasAdd's bias has rank 1.
+    """
+
+    kind: str
+    attrs: Mapping[str, Any]
+    operands: tuple[View | int, ...]
+    name: str = ""
+
+
+Tail = tuple[TailOp, ...]
+
+
+def views(tail: Tail) -> list[View]:
+    """The views that post-ops read besides the head."""
+    return [operand for op in tail for operand in op.operands if isinstance(operand, View)]
+
+
+def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:
+    """The same post-ops on other views."""
+    return tuple(
+        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in tail
+    )
+
+
+def ops_on(head: Operand, tail: Tail, dst: View) -> list[NativeOp]:
+    """The post-ops as native ops from `head` to `dst`; the results between them stay inside the step."""
+    results: list[Operand] = [head]
+    ops = []
+    for position, op in enumerate(tail, 1):
+        target: Operand = dst if position == len(tail) else Edge(dst.shape, dst.dtype)
+        inputs = tuple(results[o] if isinstance(o, int) else o for o in op.operands)
+        ops.append(NativeOp(op.kind, op.attrs, inputs, (target,), op.name))
+        results.append(target)
+    return ops
+
+
+def fused(head: Callable[[Operand], NativeOp], tail: Tail, dst: View) -> list[NativeOp]:
+    """The head op and its post-ops, writing dst. `head` makes the head op for an output operand."""
+    if not tail:
+        return [head(dst)]
+    edge = Edge(dst.shape, dst.dtype)
+    return [head(edge), *ops_on(edge, tail, dst)]
+
+
+def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "post-ops") -> None:
+    """Run post-ops as a step of their own."""
+    program.native(ops_on(source, tail, dst), label)
+
+
+def narrow(tail: Tail, axis: int, start: int, size: int, step: int = 1) -> Tail:
+    """Post-ops for a part of dst along one axis; broadcast operands stay whole."""
+
+    def part(view: View) -> View:
+        if view.ndim == 1 or view.shape[axis] == 1:
+            return view
+        return view.narrow(axis, start, size, step)
+
+    return map_views(tail, part)
+
+
+def kinds(tail: Sequence[TailOp]) -> tuple[str, ...]:
+    return tuple(op.kind for op in tail)

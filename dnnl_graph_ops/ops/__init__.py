@@ -1,0 +1,15 @@
+"""One builder per op kind, named as the C enum: conv_transpose, relu, softmax, max_pool, ..."""
+
+from .conv_transpose import (
+    conv_transpose,
+    conv_transpose_backprop_filters,
+    conv_transpose_backward_data,
+    conv_transpose_backward_weights,
+)
+
+__all__ = [
+    "conv_transpose",
+    "conv_transpose_backprop_filters",
+    "conv_transpose_backward_data",
+    "conv_transpose_backward_weights",
+]

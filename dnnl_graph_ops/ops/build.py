@@ -1,0 +1,96 @@
+"""One way to append an op: inputs to values, attributes and dtypes checked by the schema, shapes inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, schema
+from ..errors import InvalidArgumentError
+from ..graph import Graph, Value, hooks
+from ..shapes import Meta, infer
+
+
+def label(builder: str, name: Any) -> str:
+    """How messages name the op."""
+    return f"{builder} {name!r}" if isinstance(name, str) else builder
+
+
+def graph_of(operands: Sequence[Any], where: str) -> Graph:
+    """The graph that the operands belong to.
+
+    Raises:
+        TypeError: none of them is a Value.
+        InvalidArgumentError: Values of two graphs.
+    """
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    if not values:
+        kinds = ", ".join(type(operand).__name__ for operand in operands)
+        raise TypeError(f"{where}: at least one operand must be a Value of a graph, got {kinds}; see Graph.input")
+    for value in values:
+        values[0].graph.owns(value, where)
+    return values[0].graph
+
+
+def as_value(graph: Graph, operand: Any, where: str, slot: str) -> Value:
+    """A Value as it is; an array becomes a constant."""
+    if isinstance(operand, Value):
+        return operand
+    if operand is None or isinstance(operand, str | bytes):
+        raise TypeError(f"{where}: '{slot}' must be a Value or an array, got {type(operand).__name__}")
+    array = hooks.call("as_array", operand, f"{where}: '{slot}'")
+    return graph.constant(array)
+
+
+def apply(
+    kind: str,
+    operands: Sequence[Any],
+    attrs: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    dtype: Any = None,
+    outputs: int | None = None,
+) -> tuple[Value, ...]:
+    """Append an op of the schema; returns its outputs.
+
+    Args:
+        kind: CamelCase kind.
+        operands: Values or arrays in the order of the slots.
+        attrs: as the user gave them; None counts as not given.
+        dtype: of the first output where the inputs leave it open (TypeCast, Quantize, ...).
+        outputs: how many of the outputs to make, where some are optional.
+    """
+    spec = schema.OPS[kind]
+    where = label(spec.builder, name)
+    graph = graph_of(operands, where)
+    names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in range(len(operands))]
+    values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
+    wanted = None if dtype is None else dtypes.canonical(dtype)
+    types = schema.output_dtypes(kind, [value.dtype for value in values], where, wanted)
+    ndim = len(values[0].shape) if values else 0
+    checked = schema.normalise_attrs(kind, attrs, where, ranks=schema.attr_lengths(kind, ndim))
+    metas = infer(kind, [value.meta for value in values], checked, where)
+    count = len(metas) if outputs is None else outputs
+    metas = [Meta(meta.shape, found) for meta, found in zip(metas[:count], types, strict=False)]
+    slots = [slot.name for slot in spec.outputs[:count]]
+    return graph.add_node(kind, where, values, checked, metas, slots, name)
+
+
+def binary(builder: str, left: Any, right: Any) -> Value:
+    """Arithmetic on Values, arrays and scalars; a scalar takes the dtype of the other side."""
+    other = left if isinstance(left, Value) else right
+    operands = []
+    for operand in (left, right):
+        if isinstance(operand, bool) or not isinstance(operand, int | float | np.number):
+            operands.append(operand)
+            continue
+        array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
+        if not np.isfinite(array.astype(np.float64)) and np.isfinite(float(operand)):
+            raise InvalidArgumentError(f"{builder}: the scalar {operand} does not fit into {other.dtype}")
+        operands.append(array.reshape((1,) * max(len(other.shape), 1)))
+    return apply(schema.BUILDERS[builder], operands, {})[0]
+
+
+hooks.provide("binary", binary)

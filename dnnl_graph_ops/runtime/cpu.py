@@ -1,0 +1,39 @@
+"""What the CPU can do, as the library sees it."""
+
+from __future__ import annotations
+
+from .engines import Engine
+
+# dnnl_cpu_isa_t: each name is a set of bits
+_ISA_BITS = {
+    "sse41": 0x1,
+    "avx": 0x3,
+    "avx2": 0x7,
+    "avx2_vnni": 0xF,
+    "avx2_vnni_2": 0x1F,
+    "avx512_core": 0x27,
+    "avx512_core_vnni": 0x67,
+    "avx512_core_bf16": 0xE7,
+    "avx512_core_fp16": 0x1EF,
+    "avx512_core_amx": 0xFEF,
+    "avx512_core_amx_fp16": 0x1FEF,
+}
+_NATIVE = {"bf16": "avx512_core_bf16", "f16": "avx512_core_fp16"}
+
+
+def isa(engine: Engine) -> str:
+    """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
+    mask = engine.runtime.library.effective_cpu_isa()
+    best = "none"
+    for name, bits in _ISA_BITS.items():
+        if mask & bits == bits:
+            best = name
+    return best
+
+
+def computes_natively(dtype: str, engine: Engine) -> bool:
+    """Whether the library has kernels of its own for this dtype here, rather than none or an emulation."""
+    if engine.kind != "cpu" or dtype not in _NATIVE:
+        return True
+    bits = _ISA_BITS[_NATIVE[dtype]]
+    return engine.runtime.library.effective_cpu_isa() & bits == bits

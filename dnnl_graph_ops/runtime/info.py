@@ -1,0 +1,72 @@
+"""What a bug report needs: versions, libraries, devices, instruction set, threads."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import Error
+from . import cpu
+from .engines import engine, engines
+from .libraries import candidates, load_error
+from .threads import get_num_threads
+
+_VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
+
+
+def version() -> str:
+    """The version of this package."""
+    try:
+        return metadata.version("dnnl-graph-ops")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def info() -> dict[str, Any]:
+    """Versions, libraries, engines, CPU, threads and the environment variables that matter."""
+    return {
+        "package": version(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "threads": get_num_threads(),
+        "runtimes": [_runtime(runtime) for runtime in candidates()],
+        "engines": [repr(item) for item in engines()],
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
+    }
+
+
+def _runtime(runtime: Any) -> dict[str, Any]:
+    problem = load_error(runtime)
+    if problem is not None:
+        return {"name": runtime.name, "path": runtime.path, "error": problem}
+    return {
+        "name": runtime.name,
+        "path": runtime.path,
+        "version": runtime.version,
+        "cpu_runtime": runtime.cpu_runtime,
+        "gpu_runtime": runtime.gpu_runtime,
+    }
+
+
+def _cpu() -> dict[str, Any]:
+    model = "unknown"
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), model)
+    except OSError:
+        pass
+    found: dict[str, Any] = {"model": model, "cores": os.cpu_count()}
+    try:
+        default = engine("cpu")
+    except Error as error:
+        return {**found, "error": str(error)}
+    native = {dtype: cpu.computes_natively(dtype, default) for dtype in ("bf16", "f16")}
+    return {**found, "isa": cpu.isa(default), "native": native}

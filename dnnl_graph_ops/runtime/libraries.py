@@ -1,0 +1,146 @@
+"""Which oneDNN libraries exist on this machine, each loaded at its first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .. import _core
+from ..errors import InvalidArgumentError, RuntimeUnavailableError
+from . import sycl
+
+ENVIRONMENT = "DNNL_GRAPH_OPS_LIBRARY"
+BUNDLED = "omp"
+
+_RUNTIME_NAMES = {0: "none", 1: "seq", 2: "omp", 4: "tbb", 8: "threadpool", 256: "ocl", 512: "sycl", 1024: "ze"}
+# 3.4 bounds its cache of packed constants; older ones keep them with the compiled partition
+_CONSTANT_CACHE_MB = 1024
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One oneDNN library: a name, and the file it is in."""
+
+    name: str
+    path: str
+
+    @cached_property
+    def library(self) -> _core.Library:
+        with _LOADING:
+            return _load(self)
+
+    @property
+    def version(self) -> str:
+        return ".".join(map(str, self.library.version))
+
+    @property
+    def version_info(self) -> tuple[int, ...]:
+        return tuple(self.library.version)
+
+    @property
+    def cpu_runtime(self) -> str:
+        return _RUNTIME_NAMES.get(self.library.cpu_runtime, str(self.library.cpu_runtime))
+
+    @property
+    def gpu_runtime(self) -> str:
+        return _RUNTIME_NAMES.get(self.library.gpu_runtime, str(self.library.gpu_runtime))
+
+    def __repr__(self) -> str:
+        return f"Runtime({self.name!r}, {self.path!r})"
+
+
+_LOADING = threading.RLock()
+_LOADED: dict[str, _core.Library] = {}
+_KNOWN: dict[str, Runtime] = {}
+
+
+def _load(runtime: Runtime) -> _core.Library:
+    """One Library per file, however many Runtime objects name it."""
+    key = os.path.realpath(runtime.path)
+    if key not in _LOADED:
+        preload = sycl.prepare(runtime.path) if runtime.name == sycl.NAME else ()
+        library = _core.Library(runtime.path, preload)
+        if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
+            library.set_constant_tensor_cache_capacity(_core.EngineKind.cpu, _CONSTANT_CACHE_MB)
+        _LOADED[key] = library
+    return _LOADED[key]
+
+
+def bundled_path() -> Path:
+    """Where the wheel keeps its OpenMP build of oneDNN."""
+    return Path(__file__).resolve().parent.parent / "_lib" / "libdnnl.so.3"
+
+
+def _candidates() -> dict[str, Runtime]:
+    """The libraries by name; the first can be the CPU default."""
+    found: dict[str, Runtime] = {}
+    by_path = os.environ.get(ENVIRONMENT)
+    if by_path:
+        name = Path(by_path).name
+        while name in (BUNDLED, sycl.NAME):
+            name += "@path"
+        found[name] = Runtime(name, str(Path(by_path).absolute()))
+    if bundled_path().exists():
+        found[BUNDLED] = Runtime(BUNDLED, str(bundled_path()))
+    library = sycl.find()
+    if library is not None:
+        found[sycl.NAME] = Runtime(sycl.NAME, str(library))
+    for name, runtime in found.items():
+        # the same object for the same file, so that what it has loaded is found again
+        if name not in _KNOWN or _KNOWN[name].path != runtime.path:
+            _KNOWN[name] = runtime
+        found[name] = _KNOWN[name]
+    return found
+
+
+def runtimes() -> tuple[Runtime, ...]:
+    """The oneDNN libraries that can be loaded here; those that fail to load are left out (`info()` says why)."""
+    return tuple(runtime for runtime in _candidates().values() if load_error(runtime) is None)
+
+
+def load_error(runtime: Runtime) -> str | None:
+    """Why this library cannot be loaded, or None."""
+    try:
+        _ = runtime.library
+    except RuntimeUnavailableError as error:
+        return str(error)
+    return None
+
+
+def candidates() -> tuple[Runtime, ...]:
+    """Like `runtimes`, with those that fail to load."""
+    return tuple(_candidates().values())
+
+
+def default_runtime(kind: str) -> Runtime:
+    """The runtime that an engine of this kind takes when none is named."""
+    found = _candidates()
+    if kind == "gpu":
+        if sycl.NAME not in found:
+            raise RuntimeUnavailableError(sycl.MISSING)
+        return found[sycl.NAME]
+    for runtime in found.values():
+        return runtime
+    raise RuntimeUnavailableError(
+        f"the bundled oneDNN library is missing ({bundled_path()}); reinstall the package, or set {ENVIRONMENT} to the "
+        f"path of a libdnnl.so.3 of version 3.2 or later"
+    )
+
+
+def find_runtime(runtime: Runtime | str | None, kind: str) -> Runtime:
+    """The Runtime that the user meant: an object, a name, or None for the default of this engine kind."""
+    if runtime is None:
+        return default_runtime(kind)
+    if isinstance(runtime, Runtime):
+        return runtime
+    if not isinstance(runtime, str):
+        raise TypeError(f"engine: 'runtime' must be a Runtime or a name, got {type(runtime).__name__}")
+    found = _candidates()
+    if runtime in found:
+        return found[runtime]
+    if runtime == sycl.NAME:
+        raise RuntimeUnavailableError(sycl.MISSING)
+    raise InvalidArgumentError(f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}")

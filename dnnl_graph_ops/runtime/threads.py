@@ -1,0 +1,51 @@
+"""The one thread pool: OpenMP's, shared by the bundled library and our own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from .. import _core
+from ..errors import InvalidArgumentError
+
+_count = _core.get_num_threads()
+_listeners: list[Callable[[], None]] = []
+
+
+def get_num_threads() -> int:
+    """How many threads a call may use; OMP_NUM_THREADS sets it at first."""
+    return _count
+
+
+def set_num_threads(n: int) -> None:
+    """Let calls use `n` threads. Plans made for another number are dropped and built anew at their next call.
+
+    Raises:
+        InvalidArgumentError: n is below 1 or above 4096.
+    """
+    global _count
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
+    if not 1 <= n <= 4096:
+        raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
+    if n == _count:
+        return
+    _count = n
+    for listener in _listeners:
+        listener()
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Call `listener` whenever the number of threads changes."""
+    _listeners.append(listener)
+
+
+@contextmanager
+def using(n: int) -> Iterator[None]:
+    """OpenMP's setting of this thread, for compiling: the library fixes the number of threads then."""
+    before = _core.get_num_threads()
+    _core.set_num_threads(n)
+    try:
+        yield
+    finally:
+        _core.set_num_threads(before)
