@@ -48,11 +48,9 @@ def prepare(task: Task) -> Prepared:
 
 
 def _tensor(array: np.ndarray, kind: Any) -> Any:
-    if kind == ov.Type.f32:
-        return ov.Tensor(array, shared_memory=True)
     tensor = ov.Tensor(kind, ov.Shape(array.shape))
-    if kind == ov.Type.f16:
-        tensor.data[:] = array.astype(np.float16)
+    if kind != ov.Type.bf16:
+        tensor.data[:] = array
     else:
         # small integers: the upper half of a float32 is the bf16 value exactly
         tensor.data.view(np.uint16)[:] = (array.view(np.uint32) >> 16).astype(np.uint16)

@@ -75,6 +75,8 @@ _BUILT_IN: Final = (
         layouts=("NXC", "NCX"),
         # constants folded into the compiled function, as the other runtimes do with theirs
         environment={"TORCHINDUCTOR_FREEZING": "1"},
+        # compiles for seconds to minutes a layer: only by name
+        default=False,
     ),
     Peer("onnxruntime", f"{_HERE}.onnx_runtime", ("onnxruntime", "onnx"), "onnxruntime onnx", dtypes=("f32", "f16")),
     Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),

@@ -1,0 +1,115 @@
+"""From problems and options to cases (one row each) and their entrants (one competitor process each)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .options import Options
+from .peers.registry import OWN, Peer
+from .peers.task import Task
+from .problem import Problem
+
+_INT8: Final = ("s8", "u8")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the report: a problem, a direction, a data type."""
+
+    problem: Problem
+    direction: str
+    dtype: str
+    weights: str
+    post_ops: tuple[str, ...] = ()
+    graph: str = ""
+    source_batch: int = 0
+
+    @property
+    def key(self) -> str:
+        """Names the case across runs."""
+        parts = [self.problem.name, self.direction, self.dtype, f"mb{self.problem.batch}", self.weights, *self.post_ops]
+        return "|".join(parts)
+
+    @property
+    def label(self) -> str:
+        return f"{self.problem.name} {self.direction} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A competitor with the settings that it runs under."""
+
+    peer: Peer
+    layout: str
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    label: str = ""
+
+    def task(self, case: Case, options: Options, threads: int) -> Task:
+        return Task(
+            case.problem,
+            case.direction,
+            case.dtype,
+            self.layout,
+            case.weights,
+            threads,
+            case.post_ops,
+            self.options,
+            options.seed,
+            case.graph,
+        )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A problem with what its own source says of how to run it (empty: as the options say)."""
+
+    problem: Problem
+    directions: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    graph: str = ""
+
+
+def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list[Case]]:
+    """Cases to measure, and cases that are over `max_gmacs` even with one image."""
+    cases: dict[str, Case] = {}
+    over: dict[str, Case] = {}
+    for item in wanted:
+        limited = item.problem.limited(options.max_gmacs)
+        directions = item.directions or options.directions
+        for direction, dtype in itertools.product(directions, item.dtypes or options.dtypes):
+            if dtype in _INT8 and direction != "fwd":
+                continue
+            case = Case(
+                limited or item.problem,
+                direction,
+                dtype,
+                options.weights if direction == "fwd" else "variable",
+                options.post_ops if direction == "fwd" else (),
+                item.graph,
+                item.problem.batch,
+            )
+            (over if limited is None else cases).setdefault(case.key, case)
+    return list(cases.values()), list(over.values())
+
+
+def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
+    """Who runs a case: every variant of this package, and every peer that knows direction, type and a layout."""
+    found = []
+    spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
+    for layout in options.layouts if not case.graph else ("NXC",):
+        for values in itertools.product(*spaces.values()):
+            variant = dict(zip(spaces, values, strict=True))
+            named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
+            variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
+            found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
+    if case.graph:
+        return found
+    for peer in peers:
+        if case.direction in peer.directions and case.dtype in peer.dtypes:
+            # one that knows a single layout runs in it whatever ours is
+            layouts = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
+            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in layouts]
+    return found

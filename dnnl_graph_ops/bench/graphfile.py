@@ -1,0 +1,98 @@
+"""Graphs in benchdnn's JSON format as problems: a lone transposed convolution, or any graph for this package alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import InvalidArgumentError
+from .cases import Wanted
+from .problem import Problem
+
+_KINDS: Final = {
+    "ConvTranspose": ("fwd", 0, 1, 2),
+    "ConvTransposeBackwardData": ("bwd_d", 2, 1, 0),
+    "ConvTransposeBackwardWeights": ("bwd_w", 0, 2, 1),
+}
+
+
+def is_graph(record: Any) -> bool:
+    return isinstance(record, Mapping) and isinstance(record.get("graph"), list) and "version" in record
+
+
+def wanted(record: Mapping[str, Any], path: Path) -> Wanted:
+    """The layer of a one-op graph of the family, which peers can run too; otherwise the graph as it is.
+
+    Raises:
+        InvalidArgumentError: an entry is malformed.
+    """
+    try:
+        ops = record["graph"]
+        kinds = [op["kind"] for op in ops]
+        if len(ops) == 1 and kinds[0] in _KINDS:
+            return _layer(ops[0], path.stem)
+        return _opaque(record, path.stem)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise InvalidArgumentError(f"{path}: malformed graph ({type(error).__name__}: {error})") from None
+
+
+def _layer(op: Mapping[str, Any], name: str) -> Wanted:
+    direction, src_place, weights_place, dst_place = _KINDS[op["kind"]]
+    tensors = [*op["inputs"][:2], op["outputs"][0]]
+    attributes = {key: entry["value"] for key, entry in op["attrs"].items()}
+    last = attributes.get("data_format", "NXC") == "NXC"
+    shapes = [list(tensors[place]["shape"]) for place in (src_place, weights_place, dst_place)]
+    src, dst = (([s[0], s[-1], *s[1:-1]] if last else s) for s in (shapes[0], shapes[2]))
+    weights, rank = shapes[1], len(shapes[0]) - 2
+    kernel = weights[:rank] if attributes.get("weights_format", "XOI") == "XOI" else weights[2:]
+    begin, end = attributes["pads_begin"], attributes["pads_end"]
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, attributes["dilations"], strict=True)]
+    if str(attributes.get("auto_pad", "None")).upper() != "NONE":
+        begin, end = _auto_pad(attributes["auto_pad"].upper(), extent, attributes["strides"])
+    problem = Problem(
+        name,
+        src[0],
+        src[1],
+        dst[1],
+        tuple(src[2:]),
+        tuple(kernel),
+        tuple(attributes["strides"]),
+        tuple(begin),
+        tuple(end),
+        # what the written result has beyond the formula; the attribute itself may be over-long
+        tuple(
+            o - (s * (i - 1) + e - pb - pe)
+            for o, s, i, e, pb, pe in zip(
+                dst[2:], attributes["strides"], src[2:], extent, begin, end, strict=True
+            )
+        ),
+        tuple(attributes["dilations"]),
+        int(attributes.get("groups", 1)),
+        len(op["inputs"]) == 3 and direction == "fwd",
+    )
+    return Wanted(problem, (direction,), (tensors[0]["dtype"],))
+
+
+def _auto_pad(mode: str, extent: list[int], strides: list[int]) -> tuple[list[int], list[int]]:
+    total = [0 if mode == "VALID" else max(0, e - s) for e, s in zip(extent, strides, strict=True)]
+    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+    return (large, small) if mode == "SAME_LOWER" else (small, large)
+
+
+def _opaque(record: Mapping[str, Any], name: str) -> Wanted:
+    """A problem that only carries the graph; its sizes are those of the first transposed convolution, if any."""
+    for op in record["graph"]:
+        if op["kind"] in _KINDS:
+            inner = _layer(op, name)
+            break
+    else:
+        tensors = [t for op in record["graph"] for t in op["inputs"]]
+        count = max(math.prod(t["shape"]) for t in tensors)
+        inner = Wanted(Problem(name, 1, 1, 1, (max(1, count),), (1,)), ("fwd",), ("f32",))
+    return replace(inner, directions=("fwd",), dtypes=("f32",), graph=json.dumps(record))

@@ -1,0 +1,130 @@
+"""What the figures were measured on: recorded with every result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from . import contention, pool
+
+_CPU: Final = Path("/sys/devices/system/cpu")
+# which flags mean that the CPU multiplies the type itself
+_NATIVE: Final = {
+    "bf16": ("avx512_bf16", "amx_bf16", "avx_ne_convert"),
+    "f16": ("avx512_fp16", "amx_fp16", "avx10_1"),
+    "int8": ("avx512_vnni", "avx_vnni", "amx_int8"),
+}
+
+
+def record(threads: int, cpus: list[int]) -> dict[str, Any]:
+    """CPU, caches, governor, native types, system and versions as a JSON-ready dict."""
+    flags = _cpuinfo("flags").split()
+    return {
+        "host": socket.gethostname(),
+        "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
+        "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
+        "architecture": platform.machine(),
+        "isa": _isa(),
+        "native_types": {name: any(f in flags for f in wanted) for name, wanted in _NATIVE.items()},
+        "vector": next((v for v in ("avx512f", "avx2", "avx", "sse4_1") if v in flags), "?"),
+        "logical_cpus": os.cpu_count() or 0,
+        "cores": pool.physical_cores(),
+        "threads": threads,
+        "pinned_to": cpus,
+        "caches": caches(),
+        "memory_gib": _memory(),
+        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor") or "not reported",
+        "frequency_mhz": _frequency(),
+        "virtual": "hypervisor" in flags,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        "load": contention.load_average(),
+    }
+
+
+def describe(machine: dict[str, Any]) -> str:
+    """The record in one line."""
+    native = [name for name, there in machine["native_types"].items() if there]
+    parts = [
+        machine["cpu"],
+        f"{machine['threads']} threads on {machine['cores']} cores",
+        f"ISA {machine['isa']}",
+        f"native {', '.join(native)}" if native else "bf16 and f16 not native",
+        "virtual machine" if machine["virtual"] else "",
+    ]
+    return ", ".join(p for p in parts if p)
+
+
+def caches() -> dict[str, int]:
+    """Bytes per instance: L1d, L2, L3."""
+    found: dict[str, int] = {}
+    for index in sorted((_CPU / "cpu0/cache").glob("index*")):
+        level, kind, size = _read(index / "level"), _read(index / "type"), _read(index / "size")
+        if kind != "Instruction" and size.endswith("K"):
+            found[f"L{level}{'d' if level == '1' else ''}"] = int(size[:-1]) * 1024
+    return found
+
+
+def last_level_bytes(threads: int) -> int:
+    """Bytes that must be written to empty the caches of so many cores; a guess where nothing is known."""
+    sizes = caches()
+    return 2 * max(sizes.get("L3", 32 << 20), 4 << 20) + threads * sizes.get("L2", 1 << 20)
+
+
+def _isa() -> str:
+    """What the library reports; the flags' widest vectors where it cannot be asked."""
+    try:
+        import dnnl_graph_ops
+
+        information = dnnl_graph_ops.info()
+    except Exception as error:
+        return f"unknown ({error})"
+    return _find(information, "isa") or "not reported"
+
+
+def _find(value: Any, word: str) -> str:
+    """First string under a key with `word` in it, depth first."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if word in str(key).lower() and isinstance(inner, str):
+                return inner
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for inner in value:
+            if found := _find(inner, word):
+                return found
+    return ""
+
+
+def _cpuinfo(key: str) -> str:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return ""
+
+
+def _memory() -> float:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError):
+        return 0.0
+
+
+def _frequency() -> float | None:
+    text = _cpuinfo("cpu MHz")
+    return float(text) if text else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,104 @@
+"""What a run does: one frozen record, filled by the command line or by `bench.run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+from ..errors import InvalidArgumentError
+from .peers.task import POST_OPS
+from .problem import DIRECTIONS, LAYOUTS
+
+DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a run; times in seconds.
+
+    Attributes:
+        directions, dtypes, layouts, weights: what of each problem is measured. `weights` is the forward's:
+            "constant" or "variable"; the backward ops always take theirs at the call.
+        tune, algorithm, runtimes: variants of this package; each combination is a competitor.
+        precision: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
+        min_rounds, max_rounds, case_seconds: bounds of that.
+        burst: longest burst of one competitor in one round.
+        budget: the whole run's time; later problems get fewer rounds when it runs out. 0: none.
+        cold: empty the caches before every execution.
+        wait: "library" or "passive", how threads wait inside a parallel region.
+        threads: 0 means one for each core.
+    """
+
+    directions: tuple[str, ...] = ("fwd",)
+    dtypes: tuple[str, ...] = ("f32",)
+    layouts: tuple[str, ...] = LAYOUTS
+    peers: tuple[str, ...] = ("all",)
+    weights: str = "constant"
+    post_ops: tuple[str, ...] = ()
+    tune: tuple[str, ...] = ("heuristic",)
+    algorithm: tuple[str, ...] = ("auto",)
+    runtimes: tuple[str, ...] = ()
+    engine: str = "cpu"
+    fpmath_mode: str = "strict"
+    threads: int = 0
+    wait: str = "library"
+    precision: float = 0.06
+    min_rounds: int = 7
+    max_rounds: int = 31
+    case_seconds: float = 20.0
+    burst: float = 0.06
+    budget: float = 0.0
+    cold: bool = False
+    max_gmacs: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            values = (value,) if isinstance(value, str) else tuple(value)
+            if not isinstance(value, str):
+                object.__setattr__(self, name, values)
+            unknown = [v for v in values if v not in allowed]
+            if unknown:
+                raise InvalidArgumentError(f"{name}: unknown {unknown}; known: {', '.join(allowed)}")
+        for name in ("directions", "dtypes", "layouts", "tune", "algorithm"):
+            if not getattr(self, name):
+                raise InvalidArgumentError(f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}")
+        object.__setattr__(self, "peers", tuple(self.peers))
+        object.__setattr__(self, "runtimes", tuple(self.runtimes))
+        for name, low in _LEAST.items():
+            if getattr(self, name) < low:
+                raise InvalidArgumentError(f"{name} must be at least {low}, got {getattr(self, name)}")
+        if self.max_rounds < self.min_rounds:
+            raise InvalidArgumentError(f"max_rounds {self.max_rounds} is below min_rounds {self.min_rounds}")
+        if self.max_gmacs is not None and self.max_gmacs <= 0:
+            raise InvalidArgumentError(f"max_gmacs must be positive, got {self.max_gmacs}")
+
+    def quick(self) -> Options:
+        """The same within a few minutes on two cores."""
+        return replace(
+            self, precision=0.1, min_rounds=6, max_rounds=9, case_seconds=4.0, burst=0.03, budget=self.budget or 140.0
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Options:
+        known = {f.name for f in fields(cls)}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known})
+
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "directions": DIRECTIONS,
+    "dtypes": DTYPES,
+    "layouts": LAYOUTS,
+    "weights": ("constant", "variable"),
+    "post_ops": POST_OPS,
+    "tune": ("off", "heuristic", "measure"),
+    "algorithm": ("auto", "direct"),
+    "wait": ("library", "passive"),
+}
+# six rounds are the fewest whose median has a 95 % interval
+_LEAST: Final = {"threads": 0, "precision": 0.001, "min_rounds": 1, "case_seconds": 0.1, "burst": 0.0005, "budget": 0}

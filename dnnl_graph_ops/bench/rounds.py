@@ -1,0 +1,178 @@
+"""Rounds: every competitor a short burst in turn, in shuffled order, until the ratios are known well enough."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from . import contention, statistics
+from .peers.registry import OWN
+
+# a burst is disturbed when its threads waited for a CPU, or the hypervisor gave it away, for more than this share
+_MOST_WAITING: Final = 0.05
+_MOST_STEAL: Final = 0.03
+_ROUND: Final = 0.9
+
+
+class Racer(Protocol):
+    """What a round needs of a competitor: `pool.WorkerProcess`, or a stand-in in tests."""
+
+    def ask(self, do: str, timeout: float = ..., **arguments: Any) -> dict[str, Any]: ...
+    def settle(self) -> bool: ...
+
+
+@dataclass
+class Burst:
+    median: float
+    minimum: float
+    native: float | None
+    disturbed: bool
+    several_modes: bool
+
+
+@dataclass
+class Race:
+    """Every kept round: label -> burst. `dropped` counts the disturbed ones that were repeated."""
+
+    rounds: list[dict[str, Burst]] = field(default_factory=list)
+    dropped: int = 0
+    disturbed: list[dict[str, Burst]] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    restless: set[str] = field(default_factory=set)
+    round_s: float = 0.0
+    precise: bool = False
+
+    def times(self, label: str, what: str = "median") -> list[float]:
+        return [getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop, and how to run a burst. Bursts of all competitors together fit within a second."""
+
+    burst: float
+    precision: float
+    min_rounds: int
+    max_rounds: int
+    seconds: float
+    threads: int = 1
+    evict_bytes: int = 0
+
+
+def race(
+    racers: Mapping[str, Racer],
+    peer_of: Mapping[str, str],
+    rules: Rules,
+    seed: int = 0,
+    stop: Callable[[], bool] = lambda: False,
+) -> Race:
+    """Runs rounds until every ratio's interval is narrow, or a bound is reached.
+
+    Args:
+        racers: label -> competitor with its problem ready.
+        peer_of: label -> name of the peer, `OWN` for this package.
+        stop: asked between rounds; True ends the race with what there is.
+    """
+    rng = random.Random(seed)
+    result = Race()
+    active = dict(racers)
+    length = min(rules.burst, _ROUND / max(1, len(active)))
+    begin = time.monotonic()
+    _round(active, list(active), min(length, 0.01), rules, result)
+    while active:
+        order = list(active)
+        rng.shuffle(order)
+        started = time.monotonic()
+        before = contention.system_times()
+        bursts = _round(active, order, length, rules, result)
+        stolen = contention.steal_share(before, contention.system_times()) > _MOST_STEAL
+        result.round_s = max(result.round_s, time.monotonic() - started)
+        if stolen or any(b.disturbed for b in bursts.values()):
+            result.dropped += 1
+            result.disturbed.append(bursts)
+        else:
+            result.rounds.append(bursts)
+        count = len(result.rounds)
+        spent = time.monotonic() - begin
+        if count >= rules.min_rounds:
+            result.precise = widest(result, peer_of) <= rules.precision
+            if result.precise:
+                break
+        enough = count + result.dropped >= rules.max_rounds
+        if stop() or (enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds):
+            break
+    if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):
+        # better disturbed rounds than none: the row is marked
+        result.rounds += result.disturbed
+    return result
+
+
+def _round(
+    active: dict[str, Any], order: list[str], length: float, rules: Rules, result: Race
+) -> dict[str, Burst]:
+    bursts: dict[str, Burst] = {}
+    for label in order:
+        try:
+            answer = active[label].ask(
+                "burst",
+                timeout=60.0 + 100 * length,
+                seconds=length,
+                evict_bytes=rules.evict_bytes,
+                threads=rules.threads,
+                native=True,
+            )
+        except Exception as error:
+            result.lost[label] = str(error)
+            del active[label]
+            continue
+        if not active[label].settle():
+            result.restless.add(label)
+        bursts[label] = _burst(answer, rules.threads)
+    return bursts
+
+
+def _burst(answer: dict[str, Any], threads: int) -> Burst:
+    times, native = answer["times"], answer["native"]
+    return Burst(
+        float(np.median(times)),
+        min(times),
+        float(np.median(native)) if native else None,
+        answer["waited"] > _MOST_WAITING * answer["wall"] * threads,
+        statistics.several_modes(times),
+    )
+
+
+def best_labels(result: Race, peer_of: Mapping[str, str]) -> dict[str, str]:
+    """Per peer the label with the lowest median over the rounds."""
+    best: dict[str, tuple[float, str]] = {}
+    for label, peer in peer_of.items():
+        times = result.times(label)
+        if times:
+            best[peer] = min(best.get(peer, (float("inf"), "")), (float(np.median(times)), label))
+    return {peer: label for peer, (_, label) in best.items()}
+
+
+def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str, list[float]]]:
+    """Per peer: its best label, ours, and its time / ours within each round."""
+    best = best_labels(result, peer_of)
+    own = best.get(OWN)
+    if own is None:
+        return {}
+    return {
+        peer: (label, own, [r[label].median / r[own].median for r in result.rounds if label in r and own in r])
+        for peer, label in best.items()
+        if peer != OWN
+    }
+
+
+def widest(result: Race, peer_of: Mapping[str, str]) -> float:
+    """Relative width of the least certain ratio; without peers, of our own time."""
+    samples = [values for _, _, values in ratios(result, peer_of).values()]
+    if not samples:
+        samples = [result.times(label) for label in best_labels(result, peer_of).values()]
+    return max((statistics.median_interval(s).width for s in samples), default=float("inf"))

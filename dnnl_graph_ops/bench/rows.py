@@ -1,0 +1,105 @@
+"""A measured row: one case, everybody who ran it, and the ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .peers.registry import OWN
+
+
+@dataclass
+class Entry:
+    """One competitor on one case. Times in seconds per execution.
+
+    Attributes:
+        status: "ok", "unsupported", "failed", "wrong" (its numbers differ from the reference) or "skipped".
+        rounds: the median of its burst in every kept round; the same rounds for every entry of a row.
+        native: the same without Python, where the competitor can tell (this package).
+        error: largest deviation from the reference, relative to the largest expected value.
+    """
+
+    label: str
+    peer: str
+    layout: str
+    status: str
+    reason: str = ""
+    detail: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    compile_s: float | None = None
+    first_s: float | None = None
+    error: float | None = None
+    median: float | None = None
+    minimum: float | None = None
+    spread: float | None = None
+    rounds: list[float] = field(default_factory=list)
+    native: float | None = None
+    native_rounds: list[float] = field(default_factory=list)
+    gflops: float | None = None
+    peak_share: float | None = None
+    bandwidth_share: float | None = None
+    flags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ratio:
+    """How many times as long a peer's best variant takes as our best one: above 1 we are faster."""
+
+    peer: str
+    entry: str
+    own: str
+    median: float
+    low: float
+    high: float
+    rounds: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Row:
+    key: str
+    name: str
+    family: str
+    direction: str
+    dtype: str
+    weights: str
+    post_ops: list[str]
+    problem: dict[str, Any]
+    descriptor: str
+    gmacs: float
+    gbytes: float
+    status: str = "ok"
+    reason: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    ratios: list[Ratio] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    rounds_dropped: int = 0
+    round_s: float | None = None
+    machine: int = 0
+    when: str = ""
+
+    def best(self, peer: str) -> Entry | None:
+        """The fastest entry of a competitor that gave right numbers."""
+        usable = [e for e in self.entries if e.peer == peer and e.median is not None]
+        return min(usable, key=lambda e: e.median or math.inf, default=None)
+
+    @property
+    def own(self) -> Entry | None:
+        return self.best(OWN)
+
+    def ratio(self, peer: str) -> Ratio | None:
+        return next((r for r in self.ratios if r.peer == peer), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Row:
+        return cls(
+            **{
+                **record,
+                "entries": [Entry(**e) for e in record["entries"]],
+                "ratios": [Ratio(**r) for r in record["ratios"]],
+            }
+        )

@@ -1,0 +1,166 @@
+"""Where problems come from: the suite, files, descriptors, Python lists; and which of them are kept."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from . import batchfile, graphfile, suite
+from .cases import Wanted
+from .descriptor import looks_like_descriptor, parse
+from .document import read_json
+from .problem import DIRECTIONS, Problem
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which problems to keep. `match` is a regular expression on the name; costs in 1e9 multiply-adds."""
+
+    match: str = ""
+    families: tuple[str, ...] = ()
+    min_gmacs: float = 0.0
+    below_gmacs: float | None = None
+    ranks: tuple[int, ...] = ()
+    groups: str = "any"
+    batch: int = 0
+
+    def apply(self, wanted: Iterable[Wanted]) -> list[Wanted]:
+        """Raises InvalidArgumentError for a bad expression, or if nothing is left."""
+        try:
+            pattern = re.compile(self.match)
+        except re.error as error:
+            raise InvalidArgumentError(f"match {self.match!r}: not a regular expression ({error})") from None
+        every = list(wanted)
+        kept = []
+        for item in every:
+            problem = replace(item.problem, batch=self.batch) if self.batch else item.problem
+            if pattern.search(problem.name) and self._keeps(problem):
+                kept.append(replace(item, problem=problem))
+        if not kept:
+            raise InvalidArgumentError(
+                f"no problem is left of {len(every)}: match {self.match!r}, families {list(self.families)}, "
+                f"ranks {list(self.ranks)}, groups {self.groups}{self._nearest(every)}"
+            )
+        return kept
+
+    def _keeps(self, problem: Problem) -> bool:
+        cost = problem.macs / 1e9
+        return (
+            (not self.families or problem.family in self.families)
+            and (not self.ranks or problem.rank in self.ranks)
+            and cost >= self.min_gmacs
+            and (self.below_gmacs is None or cost <= self.below_gmacs)
+            and {
+                "any": True,
+                "one": problem.groups == 1,
+                "grouped": problem.groups > 1,
+                "depthwise": problem.depthwise,
+            }[self.groups]
+        )
+
+    def _nearest(self, every: list[Wanted]) -> str:
+        near = difflib.get_close_matches(self.match, [w.problem.name for w in every], n=3, cutoff=0.4)
+        return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+def find(what: Any, *, quick: bool = False) -> list[Wanted]:
+    """Problems from a suite's name, a file, a descriptor, a `Problem`, a dict, or a list of these.
+
+    A file is a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, or a benchdnn batch file.
+
+    Raises:
+        InvalidArgumentError: it is none of these; the message says what was tried.
+    """
+    if isinstance(what, Problem):
+        return [Wanted(what)]
+    if isinstance(what, Mapping):
+        return [_from_record(what, "problem")]
+    if isinstance(what, Path):
+        return _from_file(what)
+    if isinstance(what, str):
+        return _from_text(what, quick)
+    if isinstance(what, Iterable):
+        return [item for each in what for item in find(each, quick=quick)]
+    raise InvalidArgumentError(
+        f"problems: expected a suite, file, descriptor, Problem, dict or a list of these, got {type(what).__name__}"
+    )
+
+
+def _from_text(text: str, quick: bool) -> list[Wanted]:
+    if text == suite.NAME:
+        return [Wanted(p) for p in (suite.quick_layers() if quick else suite.real_layers())]
+    path = Path(text)
+    if path.is_file():
+        return _from_file(path)
+    if looks_like_descriptor(text):
+        return [Wanted(parse(text))]
+    by_name = {p.name: p for p in suite.real_layers()}
+    if text in by_name:
+        return [Wanted(by_name[text])]
+    if re.search(r"[a-z]+\d", text) and re.match(r"_?(g|mb|ic|oc)\d", text):
+        return [Wanted(parse(text))]
+    near = difflib.get_close_matches(text, [suite.NAME, *by_name], n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    raise InvalidArgumentError(
+        f"suite {text!r}: not {suite.NAME!r}, not a layer of it, not a file, not a descriptor{hint}"
+    )
+
+
+def _from_file(path: Path) -> list[Wanted]:
+    if path.suffix == ".jsonl":
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            records: Any = [json.loads(line) for line in lines if line.strip()]
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(f"{path}: cannot be read as JSON lines ({error})") from None
+    elif path.suffix == ".json":
+        records = read_json(path)
+    else:
+        return [Wanted(e.problem, e.directions, e.dtypes) for e in batchfile.read(path)]
+    if graphfile.is_graph(records):
+        return [graphfile.wanted(records, path)]
+    if isinstance(records, dict) and isinstance(records.get("problems"), list):
+        records = records["problems"]
+    if not isinstance(records, list):
+        raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
+    return [_from_record(record, f"{path}, entry {i}") for i, record in enumerate(records)]
+
+
+# short names that lists of layers commonly use, beside the fields of Problem
+_SHORT = {
+    "id": "name",
+    "N": "batch",
+    "IC": "in_channels",
+    "OC": "out_channels",
+    "K": "kernel",
+    "S": "strides",
+    "P": "pads_begin",
+    "P_end": "pads_end",
+    "OP": "output_padding",
+    "D": "dilations",
+}
+_DERIVED = {"out", "gmacs", "note"}
+
+
+def _from_record(record: Any, where: str) -> Wanted:
+    if isinstance(record, str):
+        return Wanted(parse(record))
+    if not isinstance(record, Mapping):
+        raise InvalidArgumentError(f"{where}: expected an object or a descriptor, got {type(record).__name__}")
+    if "desc" in record:
+        return Wanted(parse(str(record["desc"]), name=record.get("name") or str(record["desc"])))
+    values = {_SHORT.get(k, k): v for k, v in record.items() if k not in _DERIVED}
+    directions = tuple(values.pop("directions", ()))
+    dtypes = tuple(values.pop("dtypes", ()))
+    if any(d not in DIRECTIONS for d in directions):
+        raise InvalidArgumentError(f"{where}: directions {list(directions)}; known: {', '.join(DIRECTIONS)}")
+    try:
+        return Wanted(Problem.from_dict(values), directions, dtypes)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from None

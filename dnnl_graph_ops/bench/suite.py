@@ -1,0 +1,35 @@
+"""The suite of real layers: published models with their own sizes and where those come from."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from .problem import Problem
+
+NAME: Final = "real_layers"
+# small layers of every family: what `--quick` measures
+QUICK: Final = (
+    "HiFiGAN_v2/ups1",
+    "EnCodec_24k/up_r8",
+    "DCCRN/istft_400_100",
+    "Denoiser_dns48/dec2",
+    "CenterNet_ResDCN/up2",
+    "SAM/output_upscaling.0",
+    "LapSRN/embedding",
+    "ERFNet/up2",
+    "nnUNet_3d/up0",
+    "CenterNet_DLA34/ida_up_f4_g64",
+)
+
+
+@cache
+def real_layers() -> tuple[Problem, ...]:
+    text = resources.files(__package__).joinpath("real_layers.json").read_text(encoding="utf-8")
+    return tuple(Problem.from_dict(record) for record in json.loads(text))
+
+
+def quick_layers() -> tuple[Problem, ...]:
+    return tuple(problem for problem in real_layers() if problem.name in QUICK)
