@@ -1,0 +1,432 @@
+"""Typed face of the native extension: the oneDNN Graph C API one to one, and what runs compiled plans.
+
+Enumerated arguments take the enums below or their integer values. Strides count elements. Errors are those of
+`dnnl_graph_ops.errors`; the GIL is released around everything that computes or waits.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+# A NumPy array of any dtype, an object with the buffer protocol, or the address of memory.
+_Memory: TypeAlias = np.ndarray[Any, Any] | bytearray | memoryview | int
+
+class OpKind(enum.IntEnum):
+    abs = 0
+    abs_backward = 1
+    add = 2
+    avg_pool = 3
+    avg_pool_backward = 4
+    batch_norm_backward = 5
+    batch_norm_forward_training = 6
+    batch_norm_inference = 7
+    bias_add = 8
+    bias_add_backward = 9
+    clamp = 10
+    clamp_backward = 11
+    concat = 12
+    convolution = 13
+    convolution_backward_data = 14
+    convolution_backward_weights = 15
+    conv_transpose = 16
+    conv_transpose_backward_data = 17
+    conv_transpose_backward_weights = 18
+    dequantize = 19
+    divide = 20
+    dynamic_dequantize = 21
+    dynamic_quantize = 22
+    elu = 23
+    elu_backward = 24
+    end = 25
+    exp = 26
+    gelu = 27
+    gelu_backward = 28
+    hard_swish = 29
+    hard_swish_backward = 30
+    interpolate = 31
+    interpolate_backward = 32
+    layer_norm = 33
+    layer_norm_backward = 34
+    leaky_relu = 35
+    log = 36
+    log_softmax = 37
+    log_softmax_backward = 38
+    matmul = 39
+    maximum = 40
+    max_pool = 41
+    max_pool_backward = 42
+    minimum = 43
+    mish = 44
+    mish_backward = 45
+    multiply = 46
+    prelu = 47
+    prelu_backward = 48
+    quantize = 49
+    reciprocal = 50
+    reduce_l1 = 51
+    reduce_l2 = 52
+    reduce_max = 53
+    reduce_mean = 54
+    reduce_min = 55
+    reduce_prod = 56
+    reduce_sum = 57
+    relu = 58
+    relu_backward = 59
+    reorder = 60
+    round = 61
+    sigmoid = 62
+    sigmoid_backward = 63
+    softmax = 64
+    softmax_backward = 65
+    softplus = 66
+    softplus_backward = 67
+    sqrt = 68
+    sqrt_backward = 69
+    square = 70
+    squared_difference = 71
+    static_reshape = 72
+    static_transpose = 73
+    subtract = 74
+    tanh = 75
+    tanh_backward = 76
+    type_cast = 77
+    wildcard = 78
+    hard_sigmoid = 79
+    hard_sigmoid_backward = 80
+    select = 81
+    pow = 82
+    group_norm = 83
+    gen_index = 84
+    greater_equal = 85
+    rms_norm = 86
+    dropout = 87
+
+class OpAttr(enum.IntEnum):
+    alpha = 1
+    beta = 2
+    epsilon = 3
+    max = 4
+    min = 5
+    momentum = 6
+    scales = 32
+    axis = 48
+    begin_norm_axis = 49
+    groups = 50
+    axes = 64
+    dilations = 65
+    dst_shape = 66
+    kernel = 67
+    order = 68
+    output_padding = 69
+    pads_begin = 70
+    pads_end = 71
+    shape = 72
+    sizes = 73
+    src_shape = 74
+    strides = 75
+    weights_shape = 76
+    zps = 77
+    group_shape = 78
+    exclude_pad = 96
+    keep_dims = 97
+    keep_stats = 98
+    per_channel_broadcast = 99
+    special_zero = 100
+    transpose_a = 101
+    transpose_b = 102
+    use_affine = 103
+    use_dst = 104
+    auto_broadcast = 128
+    auto_pad = 129
+    coordinate_transformation_mode = 130
+    data_format = 131
+    mode = 132
+    qtype = 133
+    rounding_type = 134
+    weights_format = 135
+    accumulation_mode = 136
+
+class DataType(enum.IntEnum):
+    undef = 0
+    f16 = 1
+    bf16 = 2
+    f32 = 3
+    s32 = 4
+    s8 = 5
+    u8 = 6
+    f64 = 7
+    boolean = 8
+    f8_e5m2 = 9
+    f8_e4m3 = 10
+    s4 = 11
+    u4 = 12
+    e8m0 = 13
+    f4_e2m1 = 14
+    f4_e3m0 = 15
+    s64 = 16
+
+class LayoutType(enum.IntEnum):
+    undef = 0
+    any = 1
+    strided = 2
+    opaque = 3
+
+class TensorProperty(enum.IntEnum):
+    undef = 0
+    variable = 1
+    constant = 2
+    host_scalar = 3
+
+class PartitionPolicy(enum.IntEnum):
+    fusion = 1
+    debug = 2
+
+class EngineKind(enum.IntEnum):
+    any = 0
+    cpu = 1
+    gpu = 2
+
+class FpmathMode(enum.IntEnum):
+    strict = 0
+    bf16 = 1
+    f16 = 2
+    any = 3
+    tf32 = 4
+
+class Status(enum.IntEnum):
+    success = 0
+    out_of_memory = 1
+    invalid_arguments = 2
+    unimplemented = 3
+    last_impl_reached = 4
+    runtime_error = 5
+    not_required = 6
+    invalid_graph = 7
+    invalid_graph_op = 8
+    invalid_shape = 9
+    invalid_data_type = 10
+
+class StreamFlags(enum.IntEnum):
+    in_order = 1
+    out_of_order = 2
+
+class DumpMode(enum.IntEnum):
+    none = 0
+    subgraph = 1
+    graph = 2
+
+class Library:
+    """A libdnnl, opened by absolute path after the libraries in `preload`; stays loaded until the process ends.
+
+    Raises RuntimeUnavailableError when it is missing, older than 3.2 or built without the Graph API.
+    """
+
+    def __init__(self, path: str, preload: Sequence[str] = ()) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def version(self) -> tuple[int, int, int]: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def cpu_runtime(self) -> str:
+        """none, sequential, omp, tbb, threadpool or sycl."""
+    @property
+    def gpu_runtime(self) -> str:
+        """none, ocl, sycl or ze."""
+    def has(self, symbol: str) -> bool: ...
+    def engine_count(self, kind: int) -> int: ...
+    def set_verbose(self, level: int) -> None: ...
+    def effective_cpu_isa(self) -> str: ...
+    def get_compiled_partition_cache_capacity(self) -> int: ...
+    def set_compiled_partition_cache_capacity(self, capacity: int) -> None: ...
+    def get_constant_tensor_cache(self) -> bool: ...
+    def set_constant_tensor_cache(self, flag: bool) -> None: ...
+    def get_constant_tensor_cache_capacity(self, kind: int) -> int:
+        """Megabytes; oneDNN 3.4 and later."""
+    def set_constant_tensor_cache_capacity(self, kind: int, megabytes: int) -> None:
+        """Drops what is cached; oneDNN 3.4 and later."""
+    def set_dump_mode(self, mode: int) -> None:
+        """A mask of DumpMode; oneDNN 3.11 and later."""
+
+class Allocator:
+    """Memory functions for an engine's scratch space, by address of C functions; 0 stands for aligned host memory."""
+
+    @staticmethod
+    def host(library: Library, allocate: int = 0, deallocate: int = 0) -> Allocator: ...
+    @staticmethod
+    def sycl(library: Library, allocate: int = 0, deallocate: int = 0) -> Allocator: ...
+
+class Engine:
+    """A device. Partitions run only on the very object they were compiled for."""
+
+    def __init__(
+        self, library: Library, kind: int, index: int = 0, allocator: Allocator | None = None
+    ) -> None: ...
+    @staticmethod
+    def from_sycl(library: Library, device: int, context: int, index: int = 0) -> Engine: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def kind(self) -> EngineKind: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def sycl_device(self) -> int: ...
+    @property
+    def sycl_context(self) -> int: ...
+
+class Stream:
+    def __init__(self, engine: Engine, flags: int = 1) -> None: ...
+    @staticmethod
+    def from_sycl(engine: Engine, queue: int) -> Stream: ...
+    @property
+    def engine(self) -> Engine: ...
+    @property
+    def sycl_queue(self) -> int: ...
+    def wait(self) -> None: ...
+
+class LogicalTensor:
+    """Description of a tensor. `dims=None`: unknown rank; None among dims or strides: unknown value.
+
+    Strided tensors of known dims get dense row-major strides where none are given.
+    """
+
+    def __init__(
+        self,
+        id: int,
+        dtype: int,
+        dims: Sequence[int | None] | None = None,
+        strides: Sequence[int | None] | None = None,
+        layout: int = ...,
+        property: int = ...,
+    ) -> None: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def dtype(self) -> DataType: ...
+    @property
+    def dims(self) -> tuple[int | None, ...] | None: ...
+    @property
+    def strides(self) -> tuple[int | None, ...] | None: ...
+    @property
+    def layout_type(self) -> LayoutType: ...
+    @property
+    def layout_id(self) -> int | None: ...
+    def mem_size(self, library: Library) -> int:
+        """Bytes."""
+    def is_equal(self, library: Library, other: LogicalTensor) -> bool: ...
+    # Last, because the name hides the decorator.
+    @property
+    def property(self) -> TensorProperty: ...
+
+_AttrType: TypeAlias = Literal["f32", "f32[]", "s64", "s64[]", "bool", "string"]
+
+class Op:
+    def __init__(self, library: Library, id: int, kind: int, name: str) -> None: ...
+    def add_input(self, tensor: LogicalTensor) -> None: ...
+    def add_output(self, tensor: LogicalTensor) -> None: ...
+    def set_attr(self, code: int, type: _AttrType, value: float | bool | str | Sequence[float]) -> None: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def kind(self) -> OpKind: ...
+    @property
+    def name(self) -> str: ...
+
+class Tensor:
+    """Memory with a description. Arrays are kept alive and must be as large as the description says."""
+
+    def __init__(self, logical_tensor: LogicalTensor, engine: Engine, buffer: _Memory) -> None: ...
+    @staticmethod
+    def scalar(logical_tensor: LogicalTensor, engine: Engine, value: _Memory) -> Tensor:
+        """A host scalar (TensorProperty.host_scalar); oneDNN 3.9 and later."""
+    @property
+    def logical_tensor(self) -> LogicalTensor: ...
+    @property
+    def engine(self) -> Engine: ...
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def data_handle(self) -> int: ...
+    def set_data_handle(self, buffer: _Memory) -> None: ...
+    def get_logical_tensor(self) -> LogicalTensor:
+        """As the library has it; oneDNN 3.6 and later."""
+
+class CompiledPartition:
+    @property
+    def engine(self) -> Engine: ...
+    @property
+    def inputs(self) -> list[LogicalTensor]:
+        """In the order given to compile."""
+    @property
+    def outputs(self) -> list[LogicalTensor]:
+        """In the order given to compile, with the shapes and layouts that the library chose."""
+    def query(self, id: int) -> LogicalTensor: ...
+    @property
+    def inplace_ports(self) -> list[tuple[int, int]]:
+        """(input id, output id) pairs that may share memory."""
+    @property
+    def scratchpad_size(self) -> int:
+        """Bytes; 0 before oneDNN 3.13, which allocates by itself."""
+    @property
+    def scratchpad(self) -> LogicalTensor | None: ...
+    def execute(
+        self,
+        stream: Stream,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        scratchpad: Tensor | None = None,
+    ) -> None:
+        """Tensors in the order given to compile. Returns at once on a GPU: `stream.wait()`."""
+
+class Partition:
+    @staticmethod
+    def create_with_op(op: Op, engine_kind: int) -> Partition: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def op_count(self) -> int: ...
+    @property
+    def op_ids(self) -> list[int]: ...
+    @property
+    def is_supported(self) -> bool: ...
+    @property
+    def engine_kind(self) -> EngineKind: ...
+    @property
+    def input_ports(self) -> list[LogicalTensor]: ...
+    @property
+    def output_ports(self) -> list[LogicalTensor]: ...
+    def compile(
+        self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], engine: Engine
+    ) -> CompiledPartition:
+        """Inputs: known dims, strided or opaque. Outputs: also of unknown shape or LayoutType.any.
+
+        Raises UnsupportedError where this library or CPU has no kernel.
+        """
+
+class Graph:
+    def __init__(self, library: Library, engine_kind: int, fpmath_mode: int = 0) -> None: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def engine_kind(self) -> EngineKind: ...
+    def add_op(self, op: Op) -> None:
+        """Copies the op. Raises InvalidArgumentError where it does not fit its schema or its id is taken."""
+    def finalize(self) -> None: ...
+    @property
+    def is_finalized(self) -> bool: ...
+    def filter(self, policy: int = 1) -> None: ...
+    @property
+    def partition_count(self) -> int: ...
+    def partitions(self) -> list[Partition]:
+        """In topological order; unsupported ops come as partitions of their own."""
+    def set_fpmath_mode(self, mode: int, apply_to_int: bool = False) -> None:
+        """oneDNN 3.7 and later."""
+    def get_fpmath_mode(self) -> tuple[int, bool]:
+        """oneDNN 3.7 and later."""
+
+def get_num_threads() -> int: ...
+def set_num_threads(n: int) -> None: ...
