@@ -5,11 +5,13 @@ from . import (
     convolution,
     elementwise,
     matmul,
+    native,
     normalization,
     pooling,
     quantization,
     rearrange,
 )
+from .native import native_attrs, unsupported
 from .registry import RULES, Meta, check_sizes, infer, rule
 
 __all__ = [
@@ -21,9 +23,12 @@ __all__ = [
     "elementwise",
     "infer",
     "matmul",
+    "native",
+    "native_attrs",
     "normalization",
     "pooling",
     "quantization",
     "rearrange",
     "rule",
+    "unsupported",
 ]

@@ -1,4 +1,4 @@
-"""What the shape rules share: broadcasting, axes, data formats and sliding windows."""
+"""What the shape rules share: broadcasting, axes and data formats."""
 
 from __future__ import annotations
 
@@ -124,41 +124,6 @@ def per_axis(
                 f"{where}: {name} = {tuple(values)} must be at least {least} on every axis"
             )
     return tuple(values)
-
-
-def windows(
-    where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape, src: str, *, ceil: bool = False
-) -> Shape:
-    """How many positions a window (kernel, dilations, strides, pads) takes on each spatial axis.
-
-    floor or ceil of (size + pads - dilated kernel) / stride, plus 1; VALID pads nothing, SAME_* so that it
-    becomes ceil(size / stride) where the dilated kernel covers the stride.
-    """
-    rank = len(sizes)
-    strides = per_axis(where, attrs, "strides", rank, 1)
-    dilations = per_axis(where, attrs, "dilations", rank, 1, 1)
-    begins = per_axis(where, attrs, "pads_begin", rank, 0)
-    ends = per_axis(where, attrs, "pads_end", rank, 0)
-    auto_pad = attrs.get("auto_pad", "None")
-    result: list[Dim] = []
-    for axis in range(rank):
-        size, taps, stride = sizes[axis], kernel[axis], strides[axis]
-        if size is None or taps is None:
-            result.append(None)
-            continue
-        reach = (taps - 1) * dilations[axis] + 1
-        pads = begins[axis] + ends[axis]
-        if auto_pad != "None":
-            pads = 0 if auto_pad == "VALID" else max(reach - (size % stride or stride), 0)
-        room = size + pads - reach
-        if room < 0:
-            raise ShapeError(
-                f"{where}: on spatial axis {axis} the kernel reaches over {reach} elements, but {src} has "
-                f"{size} and "
-                f"{pads} of padding; use a smaller kernel or dilation, or more padding"
-            )
-        result.append((room + stride - 1 if ceil else room) // stride + 1)
-    return tuple(result)
 
 
 def known_product(shape: Shape) -> int | None:

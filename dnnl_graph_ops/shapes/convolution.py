@@ -20,9 +20,9 @@ from .common import (
     spatial_of,
     text,
     unify,
-    windows,
 )
 from .registry import Meta, Shape, rule
+from .windows import positions
 
 
 def _split_weights(shape: Shape, weights_format: str) -> tuple[Dim, Dim, Shape]:
@@ -78,7 +78,7 @@ def _forward(
     _data_rank(where, "src", src, attrs)
     out_channels, per_group, kernel = _checked_weights(where, name, weights, src, attrs)
     _check_in_channels(where, channels_of(src, attrs["data_format"]), per_group, weights, attrs)
-    spatial = windows(where, attrs, spatial_of(src, attrs["data_format"]), kernel, "src")
+    spatial = positions(where, attrs, spatial_of(src, attrs["data_format"]), kernel, "src")
     return data_shape(src[0], out_channels, spatial, attrs["data_format"])
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
-from .common import channels_of, data_shape, expect, need_rank, per_axis, spatial_of, text, windows
+from .common import channels_of, data_shape, expect, need_rank, per_axis, spatial_of, text
 from .registry import Meta, Shape, rule
+from .windows import positions
 
 
 def _pooled(where: str, src: Shape, attrs: Mapping[str, Any], *, ceil: bool, name: str = "src") -> Shape:
@@ -16,7 +17,7 @@ def _pooled(where: str, src: Shape, attrs: Mapping[str, Any], *, ceil: bool, nam
     spatial = spatial_of(src, layout)
     kernel = per_axis(where, attrs, "kernel", len(spatial), 1)
     return data_shape(
-        src[0], channels_of(src, layout), windows(where, attrs, spatial, kernel, name, ceil=ceil), layout
+        src[0], channels_of(src, layout), positions(where, attrs, spatial, kernel, name, ceil=ceil), layout
     )
 
 

@@ -1,0 +1,222 @@
+"""Between what an op means and what the library's kernels take of it.
+
+The op pages promise more than the kernels do, and versions differ in how they read the same attributes. Here
+are the attributes spelled so that all versions read the same, and the reasons why a valid op has no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from .. import schema
+from .common import spatial_of
+from .registry import Meta, Shape
+from .windows import resolve
+
+Version: TypeAlias = tuple[int, ...]
+
+
+class Use(NamedTuple):
+    """An op as it is going to be run."""
+
+    kind: str
+    inputs: Sequence[Meta]
+    outputs: Sequence[Meta]
+    attrs: Mapping[str, Any]
+    version: Version
+
+
+# kind: (whose sizes the window slides over, index of the weights, None: the attribute kernel)
+_WINDOWS: Final[dict[str, tuple[str, int | None]]] = {
+    "Convolution": ("input", 1),
+    "ConvolutionBackwardData": ("output", 1),
+    "ConvolutionBackwardWeights": ("input", -1),
+    "AvgPool": ("input", None),
+    "MaxPool": ("input", None),
+    "AvgPoolBackward": ("output", None),
+    "MaxPoolBackward": ("input", None),
+}
+# the attribute that gives the shape of the output
+_SHAPE_ATTRS: Final = {
+    "ConvolutionBackwardData": "dst_shape",
+    "ConvolutionBackwardWeights": "weights_shape",
+    "AvgPoolBackward": "src_shape",
+}
+
+
+def native_attrs(
+    kind: str, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta], version: Version
+) -> dict[str, Any]:
+    """Attributes for an op object of this version: known to it, complete, explicit pads, axes from 0.
+
+    Pads stay as they are where a size is not known. The ConvTranspose family is left as it is.
+    """
+    result = schema.native_attrs(kind, attrs, version)
+    if result.get("axis", 0) < 0:
+        # DynamicQuantize compiles no negative one
+        result["axis"] += len(inputs[0].shape)
+    if kind in _SHAPE_ATTRS:
+        result[_SHAPE_ATTRS[kind]] = outputs[0].shape
+        result.pop("output_padding", None)
+    if kind in _WINDOWS:
+        result |= _explicit_window(kind, attrs, inputs, outputs)
+    return result
+
+
+def _explicit_window(
+    kind: str, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]
+) -> dict[str, Any]:
+    side, weights = _WINDOWS[kind]
+    layout = attrs["data_format"]
+    sizes = spatial_of((inputs if side == "input" else outputs)[0].shape, layout)
+    found = resolve(kind, attrs, sizes, _kernel(weights, attrs, inputs, outputs))
+    windows = [window for window in found if window is not None]
+    if len(windows) < len(sizes):
+        return {}
+    ends = [window.end for window in windows]
+    if weights is None:
+        # the gradient of a ceil pooling has no rounding_type: pad until the floor formula meets diff_dst
+        pooled = {"AvgPoolBackward": inputs[0], "MaxPoolBackward": inputs[-1]}.get(kind, outputs[0])
+        for axis, (window, count) in enumerate(zip(windows, spatial_of(pooled.shape, layout), strict=True)):
+            if count is not None and window.positions() < count:
+                ends[axis] = (count - 1) * window.stride + window.reach - window.size - window.begin
+    explicit = {"auto_pad": "None", "pads_begin": tuple(w.begin for w in windows), "pads_end": tuple(ends)}
+    if kind.startswith("MaxPool") and "dilations" not in attrs:
+        # 3.2 compiles no MaxPoolBackward with its own default
+        explicit["dilations"] = (1,) * len(windows)
+    return explicit
+
+
+def _kernel(
+    weights: int | None, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]
+) -> Shape:
+    if weights is None:
+        return tuple(attrs["kernel"])
+    shape = (outputs[0] if weights < 0 else inputs[weights]).shape
+    return shape[2:] if attrs["weights_format"].endswith("X") else shape[:-2]
+
+
+def unsupported(
+    kind: str,
+    inputs: Sequence[Meta],
+    outputs: Sequence[Meta],
+    attrs: Mapping[str, Any],
+    version: Version,
+    *,
+    engine: str = "cpu",
+) -> str | None:
+    """Why this version has no kernel for this op, or None if by all that is known it has one."""
+    reason = schema.availability(
+        kind,
+        [meta.dtype for meta in inputs],
+        version,
+        attrs,
+        outputs=[meta.dtype for meta in outputs],
+        engine=engine,
+    )
+    if reason is None and kind in _LIMITS:
+        reason = _LIMITS[kind](Use(kind, inputs, outputs, attrs, version))
+    return reason
+
+
+def _avg_pool(op: Use) -> str | None:
+    if op.attrs.get("rounding_type") == "ceil" and not op.attrs["exclude_pad"]:
+        return f"oneDNN has no kernel for {op.kind} with rounding_type ceil unless exclude_pad is True"
+    pads = _explicit_window(op.kind, op.attrs, op.inputs, op.outputs)
+    if pads and op.attrs["exclude_pad"]:
+        widest = map(max, pads["pads_begin"], pads["pads_end"])
+        if any(pad >= taps for pad, taps in zip(widest, op.attrs["kernel"], strict=True)):
+            return f"oneDNN has no kernel for {op.kind} with exclude_pad and windows in nothing but padding"
+    return None
+
+
+def _interpolate(op: Use) -> str | None:
+    mode = op.attrs["coordinate_transformation_mode"]
+    if mode == "half_pixel":
+        return None
+    return f"oneDNN has a kernel for {op.kind} with half_pixel only, not {mode}"
+
+
+def _parameters_in_f32(op: Use) -> str | None:
+    first = 2 if op.kind.endswith("Backward") else 1
+    for slot, meta in zip(schema.OPS[op.kind].inputs[first:], op.inputs[first:], strict=False):
+        if meta.dtype != "f32":
+            return f"oneDNN has a kernel for {op.kind} with {slot.name} in f32 only, not {meta.dtype}"
+    return None
+
+
+def _batch_norm(op: Use) -> str | None:
+    if op.kind == "BatchNormForwardTraining":
+        if len(op.inputs) == 4:
+            return f"oneDNN has a kernel for {op.kind} with gamma and beta or neither, not with gamma alone"
+        if op.version < (3, 3) and len(op.inputs[0].shape) < 4:
+            return f"oneDNN 3.2 has a kernel for {op.kind} from 4 axes on, not for {len(op.inputs[0].shape)}"
+    if op.kind == "BatchNormTrainingBackward" and len(op.outputs) == 2:
+        return f"oneDNN has a kernel for {op.kind} with 1 or 3 outputs, not 2"
+    return _parameters_in_f32(op)
+
+
+def _last_axis(op: Use) -> str | None:
+    rank = len(op.inputs[0].shape)
+    if op.attrs["begin_norm_axis"] not in (-1, rank - 1):
+        # 3.2 and 3.3 accept another axis and normalise the last one all the same
+        return f"oneDNN normalises the last axis only, begin_norm_axis is {op.attrs['begin_norm_axis']}"
+    if not 2 <= rank <= 5:
+        return f"oneDNN has a kernel for {op.kind} of 2 to 5 axes, not {rank}"
+    return None if op.kind == "RMSNorm" else _parameters_in_f32(op)
+
+
+def _round(op: Use) -> str | None:
+    dtype = op.inputs[0].dtype
+    return None if dtype == "f32" else f"oneDNN has a kernel for Round of f32 only, not {dtype}"
+
+
+def _reduce(op: Use) -> str | None:
+    if len(op.inputs) > 1:
+        return f"oneDNN has a kernel for {op.kind} with axes as attribute only"
+    if all(op.inputs[0].shape[axis] == 1 for axis in op.attrs["axes"]):
+        return f"oneDNN has no kernel for {op.kind} that reduces nothing but axes of size 1"
+    return None
+
+
+def _concat(op: Use) -> str | None:
+    rank = len(op.inputs[0].shape)
+    return None if rank <= 6 else f"oneDNN has a kernel for Concat of up to 6 axes, not {rank}"
+
+
+def _matmul(op: Use) -> str | None:
+    bias = op.inputs[2].shape if len(op.inputs) > 2 else ()
+    if any(dim != 1 for dim in bias[:-1]):
+        return f"oneDNN has a kernel for MatMul with one bias for each column only, not of shape {bias}"
+    return None
+
+
+def _shape_input(op: Use) -> str | None:
+    slots = schema.OPS[op.kind].inputs
+    if len(op.inputs) == len(slots):
+        return f"oneDNN has no kernel for {op.kind} with {slots[-1].name}; give the attribute"
+    if op.kind == "ConvolutionBackwardData" and op.attrs["groups"] > 1:
+        return f"oneDNN has a kernel for {op.kind} with groups = 1 only, not {op.attrs['groups']}"
+    return _avg_pool(op) if op.kind == "AvgPoolBackward" else None
+
+
+_LIMITS: Final[dict[str, Callable[[Use], str | None]]] = {
+    "AvgPool": _avg_pool,
+    "AvgPoolBackward": _shape_input,
+    "BatchNormForwardTraining": _batch_norm,
+    "BatchNormInference": _batch_norm,
+    "BatchNormTrainingBackward": _batch_norm,
+    "Concat": _concat,
+    "ConvolutionBackwardData": _shape_input,
+    "ConvolutionBackwardWeights": _shape_input,
+    "GroupNorm": _parameters_in_f32,
+    "Interpolate": _interpolate,
+    "InterpolateBackward": _interpolate,
+    "LayerNorm": _last_axis,
+    "LayerNormBackward": _last_axis,
+    "MatMul": _matmul,
+    "RMSNorm": _last_axis,
+    "Round": _round,
+    **dict.fromkeys((f"Reduce{name}" for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")), _reduce),
+}
