@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from dnnl_graph_ops import dtypes
 
 

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 from dnnl_graph_ops import _core, dtypes, errors
 
 from .kernel_cases import bits, blank, code, element_strides, random_strides, random_values, span, view

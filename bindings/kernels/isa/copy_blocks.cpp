@@ -11,11 +11,6 @@ DGO_INLINE void convert_one(const typename S::T* src, typename D::T* dst) {
     D::put(dst, static_cast<typename D::value>(S::get(src)));
 }
 
-template <class S, class D>
-constexpr bool kSame = false;
-template <class C>
-constexpr bool kSame<C, C> = true;
-
 // Cells with load and store of 32-bit lanes, where one pair of them converts by storing what was loaded.
 template <class C>
 constexpr bool kFloat = false;
@@ -36,19 +31,41 @@ constexpr bool kByLanes<Raw4, Raw4> = true;
 
 // ---- rows -----------------------------------------------------------------------------------------------
 
+// Many bf16 at once: testing all for NaN and rounding without it is faster than masking each vector.
+template <class S>
+DGO_INLINE void to_bf16(const typename S::T* src, Bf16::T* dst) {
+    Vec<8>::u32 v[4];
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) v[u] = load<S, 8>(src + 8 * u);
+    const __m256 a = _mm256_cmp_ps(bits<__m256>(v[0]), bits<__m256>(v[1]), _CMP_UNORD_Q);
+    const __m256 b = _mm256_cmp_ps(bits<__m256>(v[2]), bits<__m256>(v[3]), _CMP_UNORD_Q);
+    if (__builtin_expect(_mm256_testz_si256(bits<__m256i>(a), bits<__m256i>(a)) &
+                             _mm256_testz_si256(bits<__m256i>(b), bits<__m256i>(b)), 1)) {
+#pragma GCC unroll 2
+        for (int u = 0; u < 4; u += 2) {
+            const __m256i low = bits<__m256i>(Bf16::round(v[u])), high = bits<__m256i>(Bf16::round(v[u + 1]));
+            store_bytes(dst + 8 * u, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8));
+        }
+    } else {
+        for (int u = 0; u < 4; ++u) store<Bf16, 8>(dst + 8 * u, v[u]);
+    }
+}
+
 // At least 8 cells; the last vector overlaps the one before it.
 template <class S, class D>
 DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64_t n) {
     constexpr int L = 8;
     int64_t i = 0;
     for (; i + 4 * L <= n; i += 4 * L) {
+        if constexpr (kSame<D, Bf16>) {
+            to_bf16<S>(src + i, dst + i);
+        } else {
 #pragma GCC unroll 4
-        for (int u = 0; u < 4; ++u) {
-            D::template store<L>(dst + i + u * L, S::template load<L>(src + i + u * L));
+            for (int u = 0; u < 4; ++u) store<D, L>(dst + i + u * L, load<S, L>(src + i + u * L));
         }
     }
-    for (; i + L <= n; i += L) D::template store<L>(dst + i, S::template load<L>(src + i));
-    if (i < n) D::template store<L>(dst + n - L, S::template load<L>(src + n - L));
+    for (; i + L <= n; i += L) store<D, L>(dst + i, load<S, L>(src + i));
+    if (i < n) store<D, L>(dst + n - L, load<S, L>(src + n - L));
 }
 
 // K cells a row, K known to the compiler.
@@ -149,64 +166,71 @@ void transposed_one_by_one(const typename S::T* src, typename D::T* dst, const C
     }
 }
 
-// Few destination columns: interleaves N1 source rows.
-template <class S, class D, int N1>
+// Few destination columns, at least 8 source columns.
+template <class S, class D, int K>
 void interleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
-    int64_t i = 0;
-    for (; i + 8 <= b.n0; i += 8) transpose_tile<S, D, 8, N1>(src + i, b.src1, dst + i * b.dst0, b.dst0);
-    if (i < b.n0) {
-        i = b.n0 - 8;
-        transpose_tile<S, D, 8, N1>(src + i, b.src1, dst + i * b.dst0, b.dst0);
+    for (int64_t i = 0; i < b.n0; i += 8) {
+        const int64_t at = smaller(i, b.n0 - 8);
+        interleave_tile<S, D, K>(src + at, b.src1, dst + at * b.dst0, b.dst0);
     }
 }
 
-// Few source columns: spreads them over N0 destination rows.
-template <class S, class D, int N0>
+// Few source columns, at least 8 destination columns.
+template <class S, class D, int K>
 void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
-    int64_t j = 0;
-    for (; j + 8 <= b.n1; j += 8) transpose_tile<S, D, N0, 8>(src + j * b.src1, b.src1, dst + j, b.dst0);
-    if (j < b.n1) {
-        j = b.n1 - 8;
-        transpose_tile<S, D, N0, 8>(src + j * b.src1, b.src1, dst + j, b.dst0);
+    for (int64_t j = 0; j < b.n1; j += 8) {
+        const int64_t at = smaller(j, b.n1 - 8);
+        deinterleave_tile<S, D, K>(src + at * b.src1, b.src1, dst + at, b.dst0);
+    }
+}
+
+// At least 8 in both directions. Two tiles along the source row use up a cache line of it before the next
+// rows push it out.
+template <class S, class D>
+void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; i += 16) {
+        for (int64_t j = 0; j < b.n1; j += 8) {
+            const int64_t column = smaller(j, b.n1 - 8);
+            for (int64_t h = i; h < smaller(i + 16, b.n0); h += 8) {
+                const int64_t row = smaller(h, b.n0 - 8);
+                const typename S::T* from = src + row + column * b.src1;
+                transpose_tile<S, D>(from, b.src1, dst + row * b.dst0 + column, b.dst0);
+            }
+        }
     }
 }
 
 template <class S, class D>
-void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
-    const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
-    auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
-    if constexpr (!kByLanes<S, D>) {
-        return transposed_one_by_one<S, D>(src, dst, b);
-    } else {
-        if (b.n0 >= 8 && b.n1 >= 8) {
-            // Two tiles along the source row use up a cache line of it before the next rows push it out.
-            for (int64_t i = 0; i < b.n0; i += 16) {
-                for (int64_t j = 0; j < b.n1; j += 8) {
-                    const int64_t column = smaller(j, b.n1 - 8);
-                    for (int64_t h = i; h < smaller(i + 16, b.n0); h += 8) {
-                        const int64_t row = smaller(h, b.n0 - 8);
-                        transpose_tile<S, D, 8, 8>(src + row + column * b.src1, b.src1,
-                                                   dst + row * b.dst0 + column, b.dst0);
-                    }
-                }
-            }
-            return;
-        }
+void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b) {
+    if constexpr (kByLanes<S, D>) {
+        if (b.n0 >= 8 && b.n1 >= 8) return transposed_tiles<S, D>(src, dst, b);
         if (b.n0 >= 8) {
-            switch (b.n1) {
-                case 2: return interleave<S, D, 2>(src, dst, b);
-                case 3: return interleave<S, D, 3>(src, dst, b);
-                case 4: return interleave<S, D, 4>(src, dst, b);
+            if (b.n1 == 2) return interleave<S, D, 2>(src, dst, b);
+            if (b.n1 == 3) return interleave<S, D, 3>(src, dst, b);
+            if (b.n1 >= 4) {
+                interleave<S, D, 4>(src, dst, b);
+                b.n1 -= 4;
+                if (b.n1 > 0) transposed_cells<S, D>(src + 4 * b.src1, dst + 4, b);
+                return;
             }
         } else if (b.n1 >= 8) {
-            switch (b.n0) {
-                case 2: return deinterleave<S, D, 2>(src, dst, b);
-                case 3: return deinterleave<S, D, 3>(src, dst, b);
-                case 4: return deinterleave<S, D, 4>(src, dst, b);
+            if (b.n0 == 2) return deinterleave<S, D, 2>(src, dst, b);
+            if (b.n0 == 3) return deinterleave<S, D, 3>(src, dst, b);
+            if (b.n0 >= 4) {
+                deinterleave<S, D, 4>(src, dst, b);
+                b.n0 -= 4;
+                if (b.n0 > 0) transposed_cells<S, D>(src + 4, dst + 4 * b.dst0, b);
+                return;
             }
         }
-        transposed_one_by_one<S, D>(src, dst, b);
     }
+    transposed_one_by_one<S, D>(src, dst, b);
+}
+
+template <class S, class D>
+void transposed(const char* src, char* dst, const CopyBlock& b) {
+    const auto* from = reinterpret_cast<const typename S::T*>(src);
+    transposed_cells<S, D>(from, reinterpret_cast<typename D::T*>(dst), b);
 }
 
 // ---- broadcast and strided ------------------------------------------------------------------------------

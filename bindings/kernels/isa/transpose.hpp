@@ -43,38 +43,22 @@ DGO_INLINE void transpose8_words(__m128i (&r)[8]) {
     }
 }
 
-// Bytes of the K cells at `at` as 8 lanes, the other lanes zero; K == 8 loads all.
-template <class C, int K>
-DGO_INLINE __m256 load_lanes(const typename C::T* at) {
-    if constexpr (K == 8) {
-        return bits<__m256>(C::template load<8>(at));
-    } else {
-        typename C::T cells[8] = {};
-        __builtin_memcpy(cells, at, K * sizeof(typename C::T));
-        return bits<__m256>(C::template load<8>(cells));
-    }
+// 4 x 4 within each half.
+DGO_INLINE void transpose4(__m256 (&r)[4]) {
+    const __m256 t0 = _mm256_unpacklo_ps(r[0], r[1]), t1 = _mm256_unpackhi_ps(r[0], r[1]);
+    const __m256 t2 = _mm256_unpacklo_ps(r[2], r[3]), t3 = _mm256_unpackhi_ps(r[2], r[3]);
+    r[0] = _mm256_shuffle_ps(t0, t2, 0x44);
+    r[1] = _mm256_shuffle_ps(t0, t2, 0xee);
+    r[2] = _mm256_shuffle_ps(t1, t3, 0x44);
+    r[3] = _mm256_shuffle_ps(t1, t3, 0xee);
 }
 
-template <class C, int K>
-DGO_INLINE void store_lanes(typename C::T* at, __m256 v) {
-    if constexpr (K == 8) {
-        C::template store<8>(at, bits<Vec<8>::u32>(v));
-    } else {
-        typename C::T cells[8];
-        C::template store<8>(cells, bits<Vec<8>::u32>(v));
-        __builtin_memcpy(at, cells, K * sizeof(typename C::T));
-    }
-}
+// The three below: dst[i * dst0 + j] = src[i + j * src1].
 
+// i, j < 8
 template <class S, class D>
-constexpr bool kBothWords = false;
-template <>
-constexpr bool kBothWords<Raw2, Raw2> = true;
-
-// dst[i * dst0 + j] = src[i + j * src1] for i < N0, j < N1, both at most 8.
-template <class S, class D, int N0, int N1>
 DGO_INLINE void transpose_tile(const typename S::T* src, int64_t src1, typename D::T* dst, int64_t dst0) {
-    if constexpr (kBothWords<S, D> && N0 == 8 && N1 == 8) {
+    if constexpr (kSame<S, Raw2> && kSame<D, Raw2>) {
         __m128i r[8];
 #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j) r[j] = load_bytes<__m128i>(src + j * src1);
@@ -84,11 +68,40 @@ DGO_INLINE void transpose_tile(const typename S::T* src, int64_t src1, typename 
     } else {
         __m256 r[8];
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j) r[j] = j < N1 ? load_lanes<S, N0>(src + j * src1) : _mm256_setzero_ps();
+        for (int j = 0; j < 8; ++j) r[j] = bits<__m256>(load<S, 8>(src + j * src1));
         transpose8(r);
 #pragma GCC unroll 8
-        for (int i = 0; i < N0; ++i) store_lanes<D, N1>(dst + i * dst0, r[i]);
+        for (int i = 0; i < 8; ++i) store<D, 8>(dst + i * dst0, bits<Vec<8>::u32>(r[i]));
     }
+}
+
+// i < 8, j < K <= 4
+template <class S, class D, int K>
+DGO_INLINE void interleave_tile(const typename S::T* src, int64_t src1, typename D::T* dst, int64_t dst0) {
+    __m256 r[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) r[j] = j < K ? bits<__m256>(load<S, 8>(src + j * src1)) : _mm256_setzero_ps();
+    transpose4(r);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        store_few<D, K>(dst + i * dst0, bits<Vec<4>::u32>(_mm256_castps256_ps128(r[i])));
+        store_few<D, K>(dst + (i + 4) * dst0, bits<Vec<4>::u32>(_mm256_extractf128_ps(r[i], 1)));
+    }
+}
+
+// i < K <= 4, j < 8
+template <class S, class D, int K>
+DGO_INLINE void deinterleave_tile(const typename S::T* src, int64_t src1, typename D::T* dst, int64_t dst0) {
+    __m256 r[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+        const __m128 lower = bits<__m128>(load_few<S, K>(src + j * src1));
+        const __m128 upper = bits<__m128>(load_few<S, K>(src + (j + 4) * src1));
+        r[j] = _mm256_set_m128(upper, lower);
+    }
+    transpose4(r);
+#pragma GCC unroll 4
+    for (int i = 0; i < K; ++i) store<D, 8>(dst + i * dst0, bits<Vec<8>::u32>(r[i]));
 }
 
 }  // namespace dgo::DGO_ISA

@@ -1,6 +1,6 @@
 // Vectors of 32-bit lanes and the loads and stores of every cell. Everything here lives in the namespace of
 // one instruction set, so that the linker never merges code of two sets; for the same reason no template of
-// the standard library is used below this folder.
+// the standard library is used in this folder.
 #pragma once
 
 #include <immintrin.h>
@@ -26,8 +26,6 @@ struct Vec {
     typedef float f32 __attribute__((vector_size(4 * L)));
     typedef uint32_t u32 __attribute__((vector_size(4 * L)));
     typedef int32_t s32 __attribute__((vector_size(4 * L)));
-    typedef uint16_t u16 __attribute__((vector_size(2 * L)));
-    typedef uint8_t u8 __attribute__((vector_size(L)));
 };
 
 template <class To, class From>
@@ -50,8 +48,97 @@ DGO_INLINE void store_bytes(void* at, const V& v) {
     __builtin_memcpy(at, &v, sizeof(V));
 }
 
-// Storage types: any address is good enough and any object may lie there. (Members, because a template
-// argument would lose the attributes.)
+// ---- words of 1, 2 and 4 bytes in memory, lanes of 4 in registers ----------------------------------------
+// Intrinsics: what the compiler makes of the equal vector conversions is several times slower.
+
+template <class Word>
+DGO_INLINE __m128i load_low(const void* at) {
+    return _mm_cvtsi64_si128(load_bytes<Word>(at));
+}
+
+template <int Size, int L>
+DGO_INLINE typename Vec<L>::u32 load_words(const void* at) {
+    using V = typename Vec<L>::u32;
+    if constexpr (Size == 4) {
+        return load_bytes<V>(at);
+    } else if constexpr (L == 4) {
+        if constexpr (Size == 2) return bits<V>(_mm_cvtepu16_epi32(load_low<int64_t>(at)));
+        if constexpr (Size == 1) return bits<V>(_mm_cvtepu8_epi32(load_low<int32_t>(at)));
+    } else if constexpr (L == 8) {
+        if constexpr (Size == 2) return bits<V>(_mm256_cvtepu16_epi32(load_bytes<__m128i>(at)));
+        if constexpr (Size == 1) return bits<V>(_mm256_cvtepu8_epi32(load_low<int64_t>(at)));
+    } else {
+#ifdef __AVX512F__
+        if constexpr (Size == 2) return bits<V>(_mm512_cvtepu16_epi32(load_bytes<__m256i>(at)));
+        if constexpr (Size == 1) return bits<V>(_mm512_cvtepu8_epi32(load_bytes<__m128i>(at)));
+#endif
+    }
+}
+
+// The lanes' values must fit into Size bytes.
+template <int Size, int L>
+DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
+    if constexpr (Size == 4) {
+        store_bytes(at, v);
+    } else if constexpr (L == 4) {
+        const __m128i words = _mm_packus_epi32(bits<__m128i>(v), bits<__m128i>(v));
+        if constexpr (Size == 2) store_bytes(at, _mm_cvtsi128_si64(words));
+        if constexpr (Size == 1) store_bytes(at, _mm_cvtsi128_si32(_mm_packus_epi16(words, words)));
+    } else if constexpr (L == 8) {
+        const __m256i lanes = bits<__m256i>(v);
+        const __m128i upper = _mm256_extracti128_si256(lanes, 1);
+        const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(lanes), upper);
+        if constexpr (Size == 2) store_bytes(at, words);
+        if constexpr (Size == 1) store_bytes(at, _mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
+    } else {
+#ifdef __AVX512F__
+        if constexpr (Size == 2) store_bytes(at, _mm512_cvtepi32_epi16(bits<__m512i>(v)));
+        if constexpr (Size == 1) store_bytes(at, _mm512_cvtepi32_epi8(bits<__m512i>(v)));
+#endif
+    }
+}
+
+// K words, 2 to 4; the lanes beyond are not defined.
+template <int Size, int K>
+DGO_INLINE Vec<4>::u32 load_few_words(const void* at) {
+    using V = Vec<4>::u32;
+    [[maybe_unused]] const char* byte = static_cast<const char*>(at);
+    if constexpr (K == 4) {
+        return load_words<Size, 4>(at);
+    } else if constexpr (Size == 4) {
+        const __m128i two = load_low<int64_t>(at);
+        if constexpr (K == 2) return bits<V>(two);
+        if constexpr (K == 3) return bits<V>(_mm_insert_epi32(two, load_bytes<int32_t>(byte + 8), 2));
+    } else {
+        uint64_t words = 0;
+        __builtin_memcpy(&words, at, K * Size);
+        const __m128i packed = _mm_cvtsi64_si128(static_cast<int64_t>(words));
+        return bits<V>(Size == 2 ? _mm_cvtepu16_epi32(packed) : _mm_cvtepu8_epi32(packed));
+    }
+}
+
+template <int Size, int K>
+DGO_INLINE void store_few_words(void* at, Vec<4>::u32 v) {
+    [[maybe_unused]] char* byte = static_cast<char*>(at);
+    const __m128i lanes = bits<__m128i>(v);
+    if constexpr (K == 4) {
+        store_words<Size, 4>(at, v);
+    } else if constexpr (Size == 4) {
+        store_bytes(at, _mm_cvtsi128_si64(lanes));
+        if constexpr (K == 3) store_bytes(byte + 8, _mm_extract_epi32(lanes, 2));
+    } else {
+        __m128i packed = _mm_packus_epi32(lanes, lanes);
+        if constexpr (Size == 1) packed = _mm_packus_epi16(packed, packed);
+        const uint64_t words = static_cast<uint64_t>(_mm_cvtsi128_si64(packed));
+        __builtin_memcpy(at, &words, K * Size);
+    }
+}
+
+// ---- cells ------------------------------------------------------------------------------------------------
+// T in memory and `value` in arithmetic, both one by one; where vectors exist, kSize is the size of a
+// word, and `widen` and `narrow` convert between lanes of words and lanes of values (floats as f32 bits).
+
+// Storage types: any address is good enough and any object may lie there.
 struct Words {
     typedef uint8_t u8 __attribute__((may_alias));
     typedef int8_t s8 __attribute__((may_alias));
@@ -64,50 +151,39 @@ struct __attribute__((may_alias, packed)) Long {
     uint64_t part[Parts];
 };
 
-// A cell: T in memory, `value` in arithmetic, load<L> and store<L> for L of them as 32-bit lanes.
-struct Raw1 {
+struct AsIs {
+    template <int L>
+    static DGO_INLINE typename Vec<L>::u32 widen(typename Vec<L>::u32 word) {
+        return word;
+    }
+    template <int L>
+    static DGO_INLINE typename Vec<L>::u32 narrow(typename Vec<L>::u32 value) {
+        return value;
+    }
+};
+
+struct Raw1 : AsIs {
     using T = Words::u8;
     using value = uint8_t;
+    static constexpr int kSize = 1;
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = v; }
-    template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        return __builtin_convertvector(load_bytes<typename Vec<L>::u8>(at), typename Vec<L>::u32);
-    }
-    template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 v) {
-        store_bytes(at, __builtin_convertvector(v, typename Vec<L>::u8));
-    }
 };
 
-struct Raw2 {
+struct Raw2 : AsIs {
     using T = Words::u16;
     using value = uint16_t;
+    static constexpr int kSize = 2;
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = v; }
-    template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        return __builtin_convertvector(load_bytes<typename Vec<L>::u16>(at), typename Vec<L>::u32);
-    }
-    template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 v) {
-        store_bytes(at, __builtin_convertvector(v, typename Vec<L>::u16));
-    }
 };
 
-struct Raw4 {
+struct Raw4 : AsIs {
     using T = Words::u32;
     using value = uint32_t;
+    static constexpr int kSize = 4;
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = v; }
-    template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        return load_bytes<typename Vec<L>::u32>(at);
-    }
-    template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 v) {
-        store_bytes(at, v);
-    }
 };
 
 template <int Parts>
@@ -121,70 +197,46 @@ using Raw8 = RawLong<1>;
 using Raw16 = RawLong<2>;
 using Raw32 = RawLong<4>;
 
-struct F32 {
+struct F32 : AsIs {
     using T = Words::u32;
     using value = float;
+    static constexpr int kSize = 4;
     static DGO_INLINE value get(const T* at) { return bits<float>(uint32_t{*at}); }
     static DGO_INLINE void put(T* at, value v) { *at = bits<uint32_t>(v); }
-    template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        return load_bytes<typename Vec<L>::u32>(at);
-    }
-    template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 v) {
-        store_bytes(at, v);
-    }
 };
 
 struct Bf16 {
     using T = Words::u16;
     using value = float;
+    static constexpr int kSize = 2;
+    // To nearest, ties to even.
+    template <class U>
+    static DGO_INLINE U round(U u) {
+        return (u + (((u >> 16) & 1u) + 0x7fffu)) >> 16;
+    }
     static DGO_INLINE value get(const T* at) { return bits<float>(uint32_t{*at} << 16); }
-    // To nearest, ties to even; a NaN keeps its upper bits and becomes quiet.
+    // A NaN keeps its upper bits and becomes quiet.
     static DGO_INLINE void put(T* at, value v) {
         const uint32_t u = bits<uint32_t>(v);
-        const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-        *at = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+        *at = static_cast<uint16_t>(v != v ? (u >> 16) | 0x40u : round(u));
     }
     template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        return __builtin_convertvector(load_bytes<typename Vec<L>::u16>(at), typename Vec<L>::u32) << 16;
+    static DGO_INLINE typename Vec<L>::u32 widen(typename Vec<L>::u32 word) {
+        return word << 16;
     }
     template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 u) {
-        using S = typename Vec<L>::s32;
-        const typename Vec<L>::u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-        const S nan = bits<S>(u & 0x7fffffffu) > 0x7f800000;
-        const typename Vec<L>::u32 out = nan ? ((u >> 16) | 0x40u) : rounded;
-        store_bytes(at, __builtin_convertvector(out, typename Vec<L>::u16));
+    static DGO_INLINE typename Vec<L>::u32 narrow(typename Vec<L>::u32 u) {
+        const auto v = bits<typename Vec<L>::f32>(u);
+        return v != v ? (u >> 16) | 0x40u : round(u);
     }
 };
 
 struct F16 {
     using T = Words::u16;
     using value = float;
+    static constexpr int kSize = 2;
     static DGO_INLINE value get(const T* at) { return _cvtsh_ss(*at); }
     static DGO_INLINE void put(T* at, value v) { *at = _cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT); }
-    template <int L>
-    static DGO_INLINE typename Vec<L>::u32 load(const T* at) {
-        if constexpr (L == 8) {
-            return bits<typename Vec<L>::u32>(_mm256_cvtph_ps(load_bytes<__m128i>(at)));
-        } else {
-#ifdef __AVX512F__
-            return bits<typename Vec<L>::u32>(_mm512_cvtph_ps(load_bytes<__m256i>(at)));
-#endif
-        }
-    }
-    template <int L>
-    static DGO_INLINE void store(T* at, typename Vec<L>::u32 u) {
-        if constexpr (L == 8) {
-            store_bytes(at, _mm256_cvtps_ph(bits<__m256>(u), _MM_FROUND_TO_NEAREST_INT));
-        } else {
-#ifdef __AVX512F__
-            store_bytes(at, _mm512_cvtps_ph(bits<__m512>(u), _MM_FROUND_TO_NEAREST_INT));
-#endif
-        }
-    }
 };
 
 struct S32 {
@@ -193,12 +245,14 @@ struct S32 {
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = v; }
 };
+
 struct S8 {
     using T = Words::s8;
     using value = int32_t;
     static DGO_INLINE value get(const T* at) { return *at; }
     static DGO_INLINE void put(T* at, value v) { *at = static_cast<int8_t>(v); }
 };
+
 struct U8 {
     using T = Words::u8;
     using value = int32_t;
@@ -206,13 +260,82 @@ struct U8 {
     static DGO_INLINE void put(T* at, value v) { *at = static_cast<uint8_t>(v); }
 };
 
+template <class A, class B>
+constexpr bool kSame = false;
+template <class A>
+constexpr bool kSame<A, A> = true;
+
+// ---- loads and stores of cells as lanes -------------------------------------------------------------------
+
+template <class C, int L>
+DGO_INLINE typename Vec<L>::u32 load(const typename C::T* at) {
+    if constexpr (kSame<C, F16>) {
+        using V = typename Vec<L>::u32;
+        if constexpr (L == 4) return bits<V>(_mm_cvtph_ps(load_low<int64_t>(at)));
+        if constexpr (L == 8) return bits<V>(_mm256_cvtph_ps(load_bytes<__m128i>(at)));
+#ifdef __AVX512F__
+        if constexpr (L == 16) return bits<V>(_mm512_cvtph_ps(load_bytes<__m256i>(at)));
+#endif
+    } else {
+        return C::template widen<L>(load_words<C::kSize, L>(at));
+    }
+}
+
+template <class C, int L>
+DGO_INLINE void store(typename C::T* at, typename Vec<L>::u32 v) {
+    if constexpr (kSame<C, F16>) {
+        constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
+        if constexpr (L == 4) store_bytes(at, _mm_cvtsi128_si64(_mm_cvtps_ph(bits<__m128>(v), kRound)));
+        if constexpr (L == 8) store_bytes(at, _mm256_cvtps_ph(bits<__m256>(v), kRound));
+#ifdef __AVX512F__
+        if constexpr (L == 16) store_bytes(at, _mm512_cvtps_ph(bits<__m512>(v), kRound));
+#endif
+    } else {
+        store_words<C::kSize, L>(at, C::template narrow<L>(v));
+    }
+}
+
+// K cells, 2 to 4.
+template <class C, int K>
+DGO_INLINE Vec<4>::u32 load_few(const typename C::T* at) {
+    if constexpr (kSame<C, F16>) {
+        uint64_t words = 0;
+        __builtin_memcpy(&words, at, K * C::kSize);
+        return bits<Vec<4>::u32>(_mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(words))));
+    } else {
+        return C::template widen<4>(load_few_words<C::kSize, K>(at));
+    }
+}
+
+template <class C, int K>
+DGO_INLINE void store_few(typename C::T* at, Vec<4>::u32 v) {
+    if constexpr (kSame<C, F16>) {
+        const __m128i packed = _mm_cvtps_ph(bits<__m128>(v), _MM_FROUND_TO_NEAREST_INT);
+        const int64_t words = _mm_cvtsi128_si64(packed);
+        __builtin_memcpy(at, &words, K * C::kSize);
+    } else {
+        store_few_words<C::kSize, K>(at, C::template narrow<4>(v));
+    }
+}
+
+template <class C, int L = kLanes>
+DGO_INLINE typename Vec<L>::f32 load_float(const typename C::T* at) {
+    return bits<typename Vec<L>::f32>(load<C, L>(at));
+}
+
+template <class C, int L = kLanes>
+DGO_INLINE void store_float(typename C::T* at, typename Vec<L>::f32 v) {
+    store<C, L>(at, bits<typename Vec<L>::u32>(v));
+}
+
 template <int L, class C>
 DGO_INLINE typename Vec<L>::f32 load_float(const typename C::T* at) {
-    return bits<typename Vec<L>::f32>(C::template load<L>(at));
+    return load_float<C, L>(at);
 }
+
 template <int L, class C>
 DGO_INLINE void store_float(typename C::T* at, typename Vec<L>::f32 v) {
-    C::template store<L>(at, bits<typename Vec<L>::u32>(v));
+    store_float<C, L>(at, v);
 }
 
 DGO_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
