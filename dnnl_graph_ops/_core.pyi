@@ -218,7 +218,7 @@ class DumpMode(enum.IntEnum):
     graph = 2
 
 class Library:
-    """A libdnnl, opened by absolute path after the libraries in `preload`; stays loaded until the process ends.
+    """A libdnnl, opened by path after the libraries in `preload`; stays loaded until the process ends.
 
     Raises RuntimeUnavailableError when it is missing, older than 3.2 or built without the Graph API.
     """
@@ -252,7 +252,7 @@ class Library:
         """A mask of DumpMode; oneDNN 3.11 and later."""
 
 class Allocator:
-    """Memory functions for an engine's scratch space, by address of C functions; 0 stands for aligned host memory."""
+    """Memory functions for an engine, by address of C functions; 0 stands for aligned host memory."""
 
     @staticmethod
     def host(library: Library, allocate: int = 0, deallocate: int = 0) -> Allocator: ...

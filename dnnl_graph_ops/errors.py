@@ -1,4 +1,4 @@
-"""The error family. Everything the package raises on purpose is an `Error` (wrong Python types: TypeError)."""
+"""The error family: what the package raises on purpose, save TypeError for wrong Python types."""
 
 __all__ = ["Error", "InvalidArgumentError", "RuntimeUnavailableError", "ShapeError", "UnsupportedError"]
 
