@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
+from . import _core, ops
 from .compile import arrays
 from .compile.net import default_algorithm
 from .compile.specialise import specialise
 from .graph import Graph, Node, Value
 from .lowering.env import Env
-from .ops import conv_transpose as family
 from .ops.build import apply
+from .ops.conv_transpose import check_dtypes
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
 from .shapes import conv_transpose as rules
@@ -269,7 +269,7 @@ _ATTRS = (
 def _bias_gradient(diff_dst: Value, data_format: str) -> Value:
     where = "conv_transpose_backward_bias"
     fmt = rules.choice(data_format, "data_format", rules.DATA_FORMATS, where)
-    family.check_dtypes(("diff_dst",), (diff_dst.dtype,), where)
+    check_dtypes(("diff_dst",), (diff_dst.dtype,), where)
     rank = len(diff_dst.shape)
     if not 3 <= rank <= 5:
         raise rules.ShapeError(f"{where}: 'diff_dst' must have rank 3 to 5, got shape {diff_dst.shape}")
@@ -279,17 +279,17 @@ def _bias_gradient(diff_dst: Value, data_format: str) -> Value:
 
 
 _FUNCTIONS = {
-    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, family.conv_transpose),
+    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, ops.conv_transpose),
     "conv_transpose_backward_data": _Function(
-        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), family.conv_transpose_backward_data
+        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), ops.conv_transpose_backward_data
     ),
     "conv_transpose_backward_weights": _Function(
-        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), family.conv_transpose_backward_weights
+        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), ops.conv_transpose_backward_weights
     ),
     "conv_transpose_backprop_filters": _Function(
         ("input_forward", "output_delta"),
         (*_ATTRS[:-1], "filter_format", "filter_shape"),
-        family.conv_transpose_backprop_filters,
+        ops.conv_transpose_backprop_filters,
     ),
     "conv_transpose_backward_bias": _Function(("diff_dst",), ("data_format",), _bias_gradient),
 }

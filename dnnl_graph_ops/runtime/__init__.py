@@ -1,9 +1,14 @@
 """Libraries, engines, threads, and what this machine can do."""
 
+from .. import _core
+from .. import dtypes as _dtypes
 from .engines import Engine, default_engine, engine, engines
 from .info import info
 from .libraries import Runtime, runtimes
 from .threads import get_num_threads, set_num_threads
+
+for _name, _code in _dtypes.CODES.items():
+    _core.register_dtype(_dtypes.numpy_dtype(_name), _code)
 
 __all__ = [
     "Engine",

@@ -23,17 +23,11 @@ _NATIVE = {"bf16": "avx512_core_bf16", "f16": "avx512_core_fp16"}
 
 def isa(engine: Engine) -> str:
     """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
-    mask = engine.runtime.library.effective_cpu_isa()
-    best = "none"
-    for name, bits in _ISA_BITS.items():
-        if mask & bits == bits:
-            best = name
-    return best
+    return engine.runtime.library.effective_cpu_isa()
 
 
 def computes_natively(dtype: str, engine: Engine) -> bool:
     """Whether the library has kernels of its own for this dtype here, rather than none or an emulation."""
     if engine.kind != "cpu" or dtype not in _NATIVE:
         return True
-    bits = _ISA_BITS[_NATIVE[dtype]]
-    return engine.runtime.library.effective_cpu_isa() & bits == bits
+    return _ISA_BITS.get(isa(engine), 0) & _ISA_BITS[_NATIVE[dtype]] == _ISA_BITS[_NATIVE[dtype]]
