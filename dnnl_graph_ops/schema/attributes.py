@@ -146,7 +146,7 @@ def _item(given: Any) -> Any:
 def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[Any]:
     given = _item(given)
     if isinstance(given, str | bytes | Mapping | set | frozenset):
-        raise TypeError(f"{where} must be {_kind(attr)}, got {given!r:.60}")
+        raise TypeError(f"{where} must be {_kind(attr)}, got {_show(given)}")
     if hasattr(given, "tolist") and getattr(given, "ndim", 0) > 0:
         if given.ndim != 1:
             raise InvalidArgumentError(
@@ -170,28 +170,35 @@ def _scalar(kind: str, given: Any, where: str) -> int | float:
         try:
             value = operator.index(given)
         except TypeError:
-            raise TypeError(f"{where} must be an int, got {given!r:.60}") from None
+            raise TypeError(f"{where} must be an int, got {_show(given)}") from None
         if not _INT64[0] <= value <= _INT64[1]:
             raise InvalidArgumentError(
-                f"{where} = {value:.3e} does not fit into 64 bits; use a smaller number"
+                f"{where} = {_show(value)} does not fit into 64 bits; use a smaller number"
             )
         return value
     if isinstance(given, str | bytes) or not (hasattr(given, "__float__") or hasattr(given, "__index__")):
-        raise TypeError(f"{where} must be a float, got {given!r:.60}")
+        raise TypeError(f"{where} must be a float, got {_show(given)}")
     try:
         number = float(given)
     except OverflowError:
-        number = math.copysign(math.inf, given)
-        raise _range(number, where) from None
+        raise _range(given, where) from None
     if math.isnan(number):
         raise InvalidArgumentError(f"{where} is NaN; give a number")
     if math.isfinite(number) and abs(number) > _F32_MAX:
-        raise _range(number, where)
+        raise _range(given, where)
     return number
 
 
-def _range(number: float, where: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{where} = {number} does not fit into float32; use a smaller number")
+def _range(given: object, where: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{where} = {_show(given)} does not fit into float32; use a smaller number")
+
+
+def _show(given: object) -> str:
+    try:
+        text = repr(given)
+    except ValueError:  # an int of more digits than Python prints
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _bool(given: Any, where: str, lenient: bool) -> bool:
@@ -200,17 +207,17 @@ def _bool(given: Any, where: str, lenient: bool) -> bool:
         return bool(given)
     if lenient and isinstance(given, int) and given in (0, 1):
         return bool(given)
-    raise TypeError(f"{where} must be True or False, got {given!r:.60}")
+    raise TypeError(f"{where} must be True or False, got {_show(given)}")
 
 
 def _choice(attr: Attr, given: Any, where: str) -> str:
     if not isinstance(given, str):
-        raise TypeError(f"{where} must be a string, {_kind(attr)}, got {given!r:.60}")
+        raise TypeError(f"{where} must be a string, {_kind(attr)}, got {_show(given)}")
     for choice in attr.allowed:
         if choice.lower() == given.strip().lower():
             return choice
     raise InvalidArgumentError(
-        f"{where} = {given!r:.60} is not known; use {_kind(attr)}{_suggest(given, attr.allowed)}"
+        f"{where} = {_show(given)} is not known; use {_kind(attr)}{_suggest(given, attr.allowed)}"
     )
 
 
