@@ -135,7 +135,7 @@ def prelu_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
 def dropout(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     src = inputs[0]
     for meta, name in zip(inputs[1:], ("seed", "offset", "probability"), strict=True):
-        if meta.shape not in ((), (1,)):
+        if meta.shape not in ((), (1,), (None,)):
             expect(where, name, meta.shape, (), "it is one number")
     return [src, Meta(src.shape, "u8")]
 
