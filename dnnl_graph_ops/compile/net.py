@@ -135,6 +135,12 @@ class Net(_core.NetBase):
         return items
 
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        ins, results, specialised = self.prepare(given, outs)
+        specialised.plan.executor.run(ins, results)
+        return [result if item is None else item for result, item in zip(results, outs, strict=True)]
+
+    def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Specialised]:
+        """Checked arrays, arrays for the results (new where none is given), and the plan for them."""
         ins, layouts = [], []
         for value, item in zip(self.inputs, given, strict=True):
             where = f"{self!r}: input {value.name!r}"
@@ -153,9 +159,8 @@ class Net(_core.NetBase):
             list(zip(self.input_names, ins, strict=True)),
             repr(self),
         )
-        explicit = any(array is not None for array in checked)
         out_layouts = None
-        if explicit:
+        if any(array is not None for array in checked):
             out_layouts = [
                 (shape, arrays.dense_strides(shape) if array is None else arrays.element_strides(array, "out"))
                 for array, shape in zip(checked, shapes, strict=True)
@@ -165,11 +170,7 @@ class Net(_core.NetBase):
             arrays.empty(shape, value.dtype) if array is None else array
             for array, shape, value in zip(checked, shapes, self.outputs.values(), strict=True)
         ]
-        specialised.plan.executor.run(ins, results)
-        return [
-            result if item is None else item
-            for result, item in zip(results, outs, strict=True)
-        ]
+        return ins, results, specialised
 
     # -- plans ------------------------------------------------------------------------------------------------
 
