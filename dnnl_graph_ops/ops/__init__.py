@@ -6,10 +6,14 @@ from .conv_transpose import (
     conv_transpose_backward_data,
     conv_transpose_backward_weights,
 )
+from .generic import BUILDERS as _BUILDERS
+
+globals().update(_BUILDERS)
 
 __all__ = [
     "conv_transpose",
     "conv_transpose_backprop_filters",
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
+    *_BUILDERS,
 ]

@@ -1,0 +1,116 @@
+"""Builders of all other op kinds, made from the op table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+from .. import schema
+from .build import apply, label
+
+Builder = Callable[..., Any]
+
+_KEYWORD = Parameter.KEYWORD_ONLY
+_TYPES = {"s64": "int", "s64[]": "int | Sequence[int]", "f32": "float", "f32[]": "Sequence[float]", "bool": "bool", "string": "str"}
+
+
+def signature(kind: str) -> Signature:
+    """Slots first, then the attributes as keywords, then name (and dtype, outputs where the op leaves them open)."""
+    spec = schema.OPS[kind]
+    parameters = []
+    for slot in spec.inputs:
+        if slot.variadic:
+            parameters.append(Parameter(slot.name, Parameter.VAR_POSITIONAL, annotation="Value | Array"))
+        else:
+            default = Parameter.empty if slot.required else None
+            annotation = "Value | Array" + ("" if slot.required else " | None")
+            parameters.append(
+                Parameter(slot.name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+            )
+    for attr in spec.attrs.values():
+        default = Parameter.empty if attr.required else attr.default
+        annotation = _TYPES[attr.type] + (" | None" if default is None else "")
+        parameters.append(Parameter(attr.name, _KEYWORD, default=default, annotation=annotation))
+    if _open_dtype(spec):
+        parameters.append(Parameter("dtype", _KEYWORD, default=None, annotation="Any"))
+    if len(spec.outputs) > 1 and not all(slot.required for slot in spec.outputs):
+        parameters.append(Parameter("outputs", _KEYWORD, default=None, annotation="int | None"))
+    parameters.append(Parameter("name", _KEYWORD, default=None, annotation="str | None"))
+    several = len(spec.outputs) > 1
+    return Signature(parameters, return_annotation="tuple[Value, ...]" if several else "Value")
+
+
+def _open_dtype(spec: schema.OpSchema) -> bool:
+    """Whether the inputs leave the dtype of the first output open."""
+    groups = {slot.group for slot in spec.inputs}
+    return bool(spec.outputs) and spec.outputs[0].group not in groups
+
+
+def _document(kind: str) -> str:
+    spec = schema.OPS[kind]
+    lines = [f"{kind}, an op of the oneDNN Graph API.", "", "Args:"]
+    for slot in spec.inputs:
+        how = "any number of tensors" if slot.variadic else "a tensor" + ("" if slot.required else ", optional")
+        lines.append(f"    {slot.name}: {how}; {', '.join(slot.dtypes) or 'any dtype'}.")
+    for attr in spec.attrs.values():
+        text = f"    {attr.name}: {_TYPES[attr.type]}"
+        if attr.allowed:
+            text += f", one of {', '.join(attr.allowed)}"
+        if not attr.required and attr.default is not None:
+            text += f"; default {attr.default!r}"
+        lines.append(text + ("; required." if attr.required else "."))
+    lines += ["", "Returns:"]
+    lines += [
+        f"    {slot.name}: {', '.join(slot.dtypes) or 'any dtype'}{'' if slot.required else ' (optional)'}."
+        for slot in spec.outputs
+    ] or ["    nothing."]
+    lines += [
+        "",
+        "Raises:",
+        "    ShapeError, InvalidArgumentError: shapes, dtypes or attributes that do not fit. TypeError: wrong types.",
+        "",
+        f"Source: oneDNN Graph API, {kind} ({spec.page}).",
+    ]
+    return "\n".join(lines)
+
+
+def make(kind: str) -> Builder:
+    """The builder of one op kind."""
+    spec = schema.OPS[kind]
+    shape = signature(kind)
+    slots = [slot.name for slot in spec.inputs]
+    variadic = any(slot.variadic for slot in spec.inputs)
+    several = len(spec.outputs) > 1
+
+    def builder(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = shape.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{spec.builder}: {error}") from None
+        given = dict(bound.arguments)
+        operands: list[Any] = []
+        for slot in slots:
+            value = given.pop(slot, () if variadic else None)
+            operands.extend(value if variadic else (value,))
+        while operands and operands[-1] is None:
+            operands.pop()
+        name, dtype, outputs = (given.pop(key, None) for key in ("name", "dtype", "outputs"))
+        missing = next((slot for slot, operand in zip(slots, operands, strict=False) if operand is None), None)
+        if missing is not None:
+            raise TypeError(f"{label(spec.builder, name)}: '{missing}' must be given when a later operand is")
+        values = apply(kind, operands, given, name=name, dtype=dtype, outputs=outputs)
+        if not spec.outputs:
+            return None
+        return values if several and len(values) != 1 else values[0]
+
+    builder.__name__ = builder.__qualname__ = spec.builder
+    builder.__doc__ = _document(kind)
+    builder.__signature__ = shape  # type: ignore[attr-defined]
+    builder.__module__ = "dnnl_graph_ops.ops"
+    return builder
+
+
+BUILDERS: dict[str, Builder] = {
+    name: make(kind) for name, kind in schema.BUILDERS.items() if not name.startswith("conv_transpose")
+}
