@@ -21,7 +21,15 @@ _DIRECTIONS: Final = {
     "BWD_W": ("bwd_w", False),
     "BWD_WB": ("bwd_w", False),
 }
-_TAGS: Final = {"axb": "NXC", "acb": "NXC", "acdb": "NXC", "acdeb": "NXC", "abx": "NCX", "abc": "NCX", "abcd": "NCX"}
+_TAGS: Final = {
+    "axb": "NXC",
+    "acb": "NXC",
+    "acdb": "NXC",
+    "acdeb": "NXC",
+    "abx": "NCX",
+    "abc": "NCX",
+    "abcd": "NCX",
+}
 _MAX_DEPTH: Final = 16
 
 
@@ -58,7 +66,9 @@ def read(path: str | Path) -> list[Entry]:
 
 def _read(path: Path, state: _State, depth: int) -> Iterator[Entry]:
     if depth > _MAX_DEPTH:
-        raise InvalidArgumentError(f"batch file {path}: --batch nests deeper than {_MAX_DEPTH}; does it include itself?")
+        raise InvalidArgumentError(
+            f"batch file {path}: --batch nests deeper than {_MAX_DEPTH}; does it include itself?"
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -30,7 +30,14 @@ class Case:
     @property
     def key(self) -> str:
         """Names the case across runs."""
-        parts = [self.problem.name, self.direction, self.dtype, f"mb{self.problem.batch}", self.weights, *self.post_ops]
+        parts = [
+            self.problem.name,
+            self.direction,
+            self.dtype,
+            f"mb{self.problem.batch}",
+            self.weights,
+            *self.post_ops,
+        ]
         return "|".join(parts)
 
     @property
@@ -96,7 +103,7 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
 
 
 def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
-    """Who runs a case: every variant of this package, and every peer that knows direction, type and a layout."""
+    """Who runs a case: every variant of this package, and the peers that know the direction and type."""
     found = []
     spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
     for layout in options.layouts if not case.graph else ("NXC",):
@@ -110,6 +117,8 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     for peer in peers:
         if case.direction in peer.directions and case.dtype in peer.dtypes:
             # one that knows a single layout runs in it whatever ours is
-            layouts = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
+            layouts = (
+                [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
+            )
             found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in layouts]
     return found

@@ -15,7 +15,7 @@ _LIMIT = 4
 
 
 def operands(problem: Problem, direction: str, seed: int = 0) -> dict[str, np.ndarray]:
-    """float32 operands in NCX and IOX order: two of src, weights, diff_dst, and bias where the problem has one.
+    """float32 operands in NCX and IOX order: two of src, weights, diff_dst, and bias where there is one.
 
     The same problem, direction and seed give the same numbers in every process.
     """
@@ -25,7 +25,9 @@ def operands(problem: Problem, direction: str, seed: int = 0) -> dict[str, np.nd
         return rng.integers(-_LIMIT, _LIMIT, shape, dtype=np.int8, endpoint=True).astype(np.float32)
 
     shapes = {"src": problem.src_shape(), "weights": problem.weights_shape, "diff_dst": problem.dst_shape()}
-    needed = {"fwd": ("src", "weights"), "bwd_d": ("diff_dst", "weights"), "bwd_w": ("src", "diff_dst")}[direction]
+    needed = {"fwd": ("src", "weights"), "bwd_d": ("diff_dst", "weights"), "bwd_w": ("src", "diff_dst")}[
+        direction
+    ]
     drawn = {name: draw(shapes[name]) for name in needed}
     if problem.bias and direction == "fwd":
         drawn["bias"] = draw((problem.out_channels,))

@@ -69,7 +69,7 @@ class Document(Sequence[Row]):
             raise InvalidArgumentError(f"{where}: not a result of this bench (its schema is not {SCHEMA!r})")
         if record.get("schema_version") != SCHEMA_VERSION:
             raise InvalidArgumentError(
-                f"{where}: schema version {record.get('schema_version')}, this package reads {SCHEMA_VERSION}; "
+                f"{where}: schema version {record.get('schema_version')}, known is {SCHEMA_VERSION}; "
                 "update it or measure again"
             )
         try:
@@ -149,7 +149,7 @@ def merge(documents: Sequence[Document]) -> Document:
         different = [k for k, v in first.options.items() if document.options.get(k) != v]
         if different:
             raise InvalidArgumentError(
-                f"merge: the runs differ in {', '.join(different)}; only shards of one run can be put together"
+                f"merge: the runs differ in {', '.join(different)}; only shards of one run go together"
             )
         places = []
         for machine, peaks in zip(document.machines, document.peaks, strict=True):

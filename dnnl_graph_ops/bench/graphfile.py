@@ -1,4 +1,4 @@
-"""Graphs in benchdnn's JSON format as problems: a lone transposed convolution, or any graph for this package alone."""
+"""Graphs in benchdnn's JSON format as problems: a lone layer for everybody, any other for this package."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _auto_pad(mode: str, extent: list[int], strides: list[int]) -> tuple[list[in
 
 
 def _opaque(record: Mapping[str, Any], name: str) -> Wanted:
-    """A problem that only carries the graph; its sizes are those of the first transposed convolution, if any."""
+    """A problem that only carries the graph; its sizes are those of its first layer, if any."""
     for op in record["graph"]:
         if op["kind"] in _KINDS:
             inner = _layer(op, name)

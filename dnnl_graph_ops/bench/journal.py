@@ -28,7 +28,7 @@ class Journal:
         self.rows: dict[str, Row] = {}
         kept = self._read(settings) if resume else 0
         try:
-            self._file: IO[bytes] = open(self.path, "r+b" if kept else "wb")
+            self._file: IO[bytes] = open(self.path, "r+b" if kept else "wb")  # noqa: SIM115
             # a line that a kill cut short is overwritten
             self._file.truncate(kept)
             self._file.seek(kept)
@@ -82,6 +82,6 @@ class Journal:
         if different:
             name = different[0]
             raise InvalidArgumentError(
-                f"journal {self.path}: it belongs to a run with other settings ({name} was {old.get(name)!r}, now "
-                f"{new.get(name)!r}); resume with the same options or name another journal"
+                f"journal {self.path}: it belongs to a run with other settings ({name} was "
+                f"{old.get(name)!r}, now {new.get(name)!r}); resume with the same options or name another journal"
             )

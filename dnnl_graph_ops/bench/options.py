@@ -64,7 +64,9 @@ class Options:
                 raise InvalidArgumentError(f"{name}: unknown {unknown}; known: {', '.join(allowed)}")
         for name in ("directions", "dtypes", "layouts", "tune", "algorithm"):
             if not getattr(self, name):
-                raise InvalidArgumentError(f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}")
+                raise InvalidArgumentError(
+                    f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}"
+                )
         object.__setattr__(self, "peers", tuple(self.peers))
         object.__setattr__(self, "runtimes", tuple(self.runtimes))
         for name, low in _LEAST.items():
@@ -78,7 +80,13 @@ class Options:
     def quick(self) -> Options:
         """The same within a few minutes on two cores."""
         return replace(
-            self, precision=0.1, min_rounds=6, max_rounds=9, case_seconds=4.0, burst=0.03, budget=self.budget or 140.0
+            self,
+            precision=0.1,
+            min_rounds=6,
+            max_rounds=9,
+            case_seconds=4.0,
+            burst=0.03,
+            budget=self.budget or 140.0,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,4 +109,11 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "wait": ("library", "passive"),
 }
 # six rounds are the fewest whose median has a 95 % interval
-_LEAST: Final = {"threads": 0, "precision": 0.001, "min_rounds": 1, "case_seconds": 0.1, "burst": 0.0005, "budget": 0}
+_LEAST: Final = {
+    "threads": 0,
+    "precision": 0.001,
+    "min_rounds": 1,
+    "case_seconds": 0.1,
+    "burst": 0.0005,
+    "budget": 0,
+}

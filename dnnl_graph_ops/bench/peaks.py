@@ -18,8 +18,8 @@ def measure(threads: int, dtypes: list[str], seconds: float = 1.0) -> dict[str, 
     """Runs in a worker of this package. Rates of the best repetition.
 
     Returns:
-        "gflops": data type -> 1e9 floating-point operations a second of a 1536 x 1536 x 1536 MatMul; None with
-        the reason under "notes" where the library cannot run it; "gbytes": bytes read plus written by a
+        "gflops": data type -> 1e9 floating-point operations a second of a 1536 x 1536 x 1536 MatMul; None
+        with the reason under "notes" where the library cannot run it; "gbytes": bytes read plus written by a
         copy far larger than the caches, 1e9 a second.
     """
     rates: dict[str, float | None] = {}
@@ -41,7 +41,9 @@ def _matmul(dtype: str, threads: int, seconds: float) -> float:
     rng = np.random.default_rng(0)
     left, right = (rng.integers(-4, 5, (_SIZE, _SIZE)).astype(kind) for _ in range(2))
     graph = dgo.Graph()
-    net = graph.compile(dgo.ops.matmul(graph.input("left", left.shape, dtype), graph.constant(right)), tune="off")
+    net = graph.compile(
+        dgo.ops.matmul(graph.input("left", left.shape, dtype), graph.constant(right)), tune="off"
+    )
     out = net(left)
     begin = time.perf_counter()
     net(left, out=out)

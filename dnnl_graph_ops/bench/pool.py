@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -36,7 +37,11 @@ class WorkerLost(Error):
 
 def cpu_list(threads: int) -> list[int]:
     """The CPUs that every competitor is pinned to: one per core first, then their siblings."""
-    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    allowed = (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
     firsts, others, seen = [], [], set()
     for cpu in allowed:
         core = _core_of(cpu)
@@ -74,7 +79,7 @@ class WorkerProcess:
         environment |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
         if wait == "passive":
             environment |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         start = str(Path(__file__).with_name("worker_start.py"))
         self._process = subprocess.Popen(
             [sys.executable, start, peer.module, ",".join(map(str, cpus)), "1" if peer.name == OWN else "0"],
@@ -153,15 +158,15 @@ class WorkerProcess:
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
 
     def __enter__(self) -> WorkerProcess:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _pipe(self, name: str) -> Any:

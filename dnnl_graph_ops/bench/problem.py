@@ -59,7 +59,9 @@ class Problem:
                 raise InvalidArgumentError(f"{where}: {name} must be integers >= {least}, got {list(value)}")
         for name in ("batch", "in_channels", "out_channels", "groups"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InvalidArgumentError(f"{where}: {name} must be an integer >= 1, got {getattr(self, name)!r}")
+                raise InvalidArgumentError(
+                    f"{where}: {name} must be an integer >= 1, got {getattr(self, name)!r}"
+                )
         if any(v < 1 for v in self.spatial):
             raise ShapeError(f"{where}: spatial sizes must be >= 1, got {list(self.spatial)}")
         for name in ("in_channels", "out_channels"):
@@ -68,7 +70,9 @@ class Problem:
                     f"{where}: {name} {getattr(self, name)} is not a multiple of groups {self.groups}"
                 )
         if any(v < 1 for v in self.out_spatial):
-            raise ShapeError(f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding")
+            raise ShapeError(
+                f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding"
+            )
 
     @property
     def rank(self) -> int:
@@ -107,10 +111,16 @@ class Problem:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of the direct form, taps that fall outside the output not counted (as benchdnn does)."""
+        """Multiply-adds of the direct form, taps outside the output not counted (as in benchdnn)."""
         taps = 1
         for i, o, k, s, pb, d in zip(
-            self.spatial, self.out_spatial, self.kernel, self.strides, self.pads_begin, self.dilations, strict=True
+            self.spatial,
+            self.out_spatial,
+            self.kernel,
+            self.strides,
+            self.pads_begin,
+            self.dilations,
+            strict=True,
         ):
             taps *= sum(_inside(i, o, s, tap * d - pb) for tap in range(k))
         return self.batch * self.in_channels * self.out_channels // self.groups * taps
@@ -157,7 +167,10 @@ class Problem:
                 f"problem {record.get('name', '?')!r}: unknown keys {unknown}, missing keys {missing}; "
                 f"the keys are {sorted(known)}"
             )
-        values = {k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in record.items()}
+        values = {
+            k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
+            for k, v in record.items()
+        }
         values.setdefault("name", "unnamed")
         try:
             return cls(**values)

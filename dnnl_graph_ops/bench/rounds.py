@@ -1,4 +1,4 @@
-"""Rounds: every competitor a short burst in turn, in shuffled order, until the ratios are known well enough."""
+"""Rounds: every competitor a short burst in shuffled turns, until the ratios are known well enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from . import contention, statistics
 from .peers.registry import OWN
 
-# a burst is disturbed when its threads waited for a CPU, or the hypervisor gave it away, for more than this share
+# a burst is disturbed when its threads waited for a CPU, or the hypervisor took it, for more than this share
 _MOST_WAITING: Final = 0.05
 _MOST_STEAL: Final = 0.03
 _ROUND: Final = 0.9
@@ -48,7 +48,9 @@ class Race:
     precise: bool = False
 
     def times(self, label: str, what: str = "median") -> list[float]:
-        return [getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None]
+        return [
+            getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None
+        ]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ def race(
             if result.precise:
                 break
         enough = count + result.dropped >= rules.max_rounds
-        if stop() or (enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds):
+        if stop() or (
+            (enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds)
+        ):
             break
     if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):
         # better disturbed rounds than none: the row is marked
@@ -164,7 +168,11 @@ def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str
     if own is None:
         return {}
     return {
-        peer: (label, own, [r[label].median / r[own].median for r in result.rounds if label in r and own in r])
+        peer: (
+            label,
+            own,
+            [r[label].median / r[own].median for r in result.rounds if label in r and own in r],
+        )
         for peer, label in best.items()
         if peer != OWN
     }

@@ -72,7 +72,7 @@ class Filters:
 def find(what: Any, *, quick: bool = False) -> list[Wanted]:
     """Problems from a suite's name, a file, a descriptor, a `Problem`, a dict, or a list of these.
 
-    A file is a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, or a benchdnn batch file.
+    A file: a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, a benchdnn batch file.
 
     Raises:
         InvalidArgumentError: it is none of these; the message says what was tried.
@@ -88,7 +88,7 @@ def find(what: Any, *, quick: bool = False) -> list[Wanted]:
     if isinstance(what, Iterable):
         return [item for each in what for item in find(each, quick=quick)]
     raise InvalidArgumentError(
-        f"problems: expected a suite, file, descriptor, Problem, dict or a list of these, got {type(what).__name__}"
+        f"problems: expected a suite, file, descriptor, Problem, dict or list of these, got {type(what).__name__}"
     )
 
 
@@ -128,7 +128,9 @@ def _from_file(path: Path) -> list[Wanted]:
     if isinstance(records, dict) and isinstance(records.get("problems"), list):
         records = records["problems"]
     if not isinstance(records, list):
-        raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
+        raise InvalidArgumentError(
+            f"{path}: neither a list of problems nor a graph of benchdnn's JSON format"
+        )
     return [_from_record(record, f"{path}, entry {i}") for i, record in enumerate(records)]
 
 
@@ -152,7 +154,9 @@ def _from_record(record: Any, where: str) -> Wanted:
     if isinstance(record, str):
         return Wanted(parse(record))
     if not isinstance(record, Mapping):
-        raise InvalidArgumentError(f"{where}: expected an object or a descriptor, got {type(record).__name__}")
+        raise InvalidArgumentError(
+            f"{where}: expected an object or a descriptor, got {type(record).__name__}"
+        )
     if "desc" in record:
         return Wanted(parse(str(record["desc"]), name=record.get("name") or str(record["desc"])))
     values = {_SHORT.get(k, k): v for k, v in record.items() if k not in _DERIVED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from .problem import Problem
@@ -27,7 +27,7 @@ QUICK: Final = (
 
 @cache
 def real_layers() -> tuple[Problem, ...]:
-    text = resources.files(__package__).joinpath("real_layers.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("real_layers.json").read_text(encoding="utf-8")
     return tuple(Problem.from_dict(record) for record in json.loads(text))
 
 

@@ -37,7 +37,7 @@ class Worker:
         return {"versions": self._module.versions(), "import_s": time.perf_counter() - begin}
 
     def prepare(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Compiles, runs once and twice: the difference of the first two runs is the first call's own cost."""
+        """Compiles and runs twice: the difference of the two runs is the first call's own cost."""
         self.release()
         if self._module is None:
             raise Error("the worker was not greeted")
@@ -72,7 +72,9 @@ class Worker:
         np.save(path, held.result())
         return {}
 
-    def burst(self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False) -> dict[str, Any]:
+    def burst(
+        self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False
+    ) -> dict[str, Any]:
         held = self._held()
         before = contention.process_times()
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""OpenVINO, CPU plug-in: ConvolutionBackpropData in a model of its own, latency mode, shared input and output."""
+"""OpenVINO, CPU plug-in: a model of one ConvolutionBackpropData, latency mode, shared input and output."""
 
 from __future__ import annotations
 

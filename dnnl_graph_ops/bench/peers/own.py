@@ -19,8 +19,8 @@ _INT8 = ("s8", "u8")
 
 def versions() -> dict[str, str]:
     """Versions of the package and of every library that it found."""
-    found = {f"oneDNN {r.name}": ".".join(map(str, r.version[:3])) for r in dgo.runtimes()}
-    return {"dnnl_graph_ops": str(getattr(dgo, "__version__", "?")), **found}
+    found = {f"oneDNN {r.name}": str(r.version) for r in dgo.runtimes()}
+    return {"dnnl_graph_ops": str(dgo.info().get("version", "?")), **found}
 
 
 def prepare(task: Task) -> Prepared:
@@ -123,7 +123,9 @@ def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
     rng = np.random.default_rng(task.seed)
     arrays = []
     for value in graph.inputs:
-        draw = rng.integers(0 if value.dtype in ("u8", "boolean") else -4, 2, tuple(value.shape), endpoint=False)
+        draw = rng.integers(
+            0 if value.dtype in ("u8", "boolean") else -4, 2, tuple(value.shape), endpoint=False
+        )
         arrays.append(draw.astype(numpy_dtype(value.dtype)))
     return graph, None, arrays
 

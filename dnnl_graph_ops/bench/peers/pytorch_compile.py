@@ -1,4 +1,4 @@
-"""PyTorch's compiler (torch.compile, inductor), forward only; constant weights are frozen into the function."""
+"""PyTorch's compiler (torch.compile, inductor), forward only; constant weights are frozen into it."""
 
 from __future__ import annotations
 
@@ -38,4 +38,6 @@ def prepare(task: Task) -> Prepared:
             state["out"] = constant(src) if task.weights == "constant" else variable(src, weights)
 
     execute()
-    return Prepared(execute, lambda: pytorch.as_numpy(task, state["out"]), "torch.compile (inductor)", state.clear)
+    return Prepared(
+        execute, lambda: pytorch.as_numpy(task, state["out"]), "torch.compile (inductor)", state.clear
+    )

@@ -16,7 +16,7 @@ _GROUP: Final = "dnnl_graph_ops.bench_peers"
 
 @dataclass(frozen=True)
 class Peer:
-    """A competitor. Third parties register an instance under the entry-point group `dnnl_graph_ops.bench_peers`.
+    """A competitor. Others are added as entry points of the group `dnnl_graph_ops.bench_peers`.
 
     Attributes:
         name: as given to `--peers`.
@@ -43,7 +43,9 @@ class Peer:
         absent = [name for name in self.requires if not _importable(name)]
         if not absent:
             return None
-        return f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
+        return (
+            f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
+        )
 
 
 _ALL = ("fwd", "bwd_d", "bwd_w")
@@ -78,9 +80,17 @@ _BUILT_IN: Final = (
         # compiles for seconds to minutes a layer: only by name
         default=False,
     ),
-    Peer("onnxruntime", f"{_HERE}.onnx_runtime", ("onnxruntime", "onnx"), "onnxruntime onnx", dtypes=("f32", "f16")),
+    Peer(
+        "onnxruntime",
+        f"{_HERE}.onnx_runtime",
+        ("onnxruntime", "onnx"),
+        "onnxruntime onnx",
+        dtypes=("f32", "f16"),
+    ),
     Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
-    Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
+    Peer(
+        "jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)
+    ),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 

@@ -1,0 +1,79 @@
+"""Measures transposed convolutions against other frameworks, in a way that holds up.
+
+`run` from Python, `python -m dnnl_graph_ops.bench` from a shell. Nothing heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .descriptor import format_descriptor, parse
+from .document import Document, merge
+from .options import Options
+from .problem import Problem
+from .rows import Entry, Ratio, Row
+
+__all__ = [
+    "Document",
+    "Entry",
+    "Options",
+    "Problem",
+    "Ratio",
+    "Row",
+    "compare",
+    "format_descriptor",
+    "merge",
+    "parse",
+    "real_layers",
+    "run",
+]
+
+
+def real_layers() -> tuple[Problem, ...]:
+    """The shipped suite: layers of published models with their sizes and source."""
+    from . import suite
+
+    return suite.real_layers()
+
+
+def run(
+    problems: Any = "real_layers",
+    *,
+    quick: bool = False,
+    match: str = "",
+    journal: str | Path | None = None,
+    resume: bool = False,
+    progress: Any = None,
+    **options: Any,
+) -> Document:
+    """Measures `problems` and returns the rows, a sequence with the machine and the versions beside it.
+
+    Args:
+        problems: "real_layers", a file, a benchdnn descriptor, a `Problem`, a dict of its fields, or a
+            list of these.
+        quick: a few small layers and few rounds, within three minutes on two cores.
+        match: regular expression; only problems whose name has it.
+        journal: file that keeps every finished row; with `resume` its rows are not measured again.
+        progress: an object with the methods of `runner.Progress`; None: silent.
+        options: fields of `Options`: directions, dtypes, layouts, peers, threads, tune, ...
+
+    Raises:
+        InvalidArgumentError: unknown problems, options or peers. What fails while measuring becomes a row
+            with status "failed" and its reason.
+    """
+    from . import runner, sources
+
+    settings = Options(**options)
+    wanted = sources.Filters(match=match).apply(sources.find(problems, quick=quick))
+    return runner.run_wanted(
+        wanted, settings.quick() if quick else settings, progress=progress, journal=journal, resume=resume
+    )
+
+
+def compare(old: Document | str | Path, new: Document | str | Path, **limits: Any) -> Any:
+    """Tests two results for change; see `bench.compare.compare_documents`."""
+    from . import compare as module
+
+    documents = [d if isinstance(d, Document) else Document.load(d) for d in (old, new)]
+    return module.compare_documents(*documents, **limits)

@@ -1,0 +1,329 @@
+"""The command line: `python -m dnnl_graph_ops.bench` and its commands (compare, merge, report, ...)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error, InvalidArgumentError
+from . import history
+from .document import Document, check_writable, merge, write_text
+from .options import DTYPES, Options
+from .peers.task import POST_OPS
+from .problem import DIRECTIONS, LAYOUTS
+from .sources import Filters
+
+_COMMANDS = ("run", "compare", "merge", "report", "history", "list")
+_INTERRUPTED = 130
+_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 fine, 1 a comparison found something slower, 2 wrong usage, 3 no row could be measured,
+    130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] not in _COMMANDS:
+        words.insert(0, "run")
+    parsed = _parser().parse_args(words)
+    try:
+        status: int = parsed.function(parsed)
+        return status
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _USAGE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 0
+
+
+def _commas(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdigit() and count.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected I/N, such as 1/4")
+    return int(index), int(count)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dnnl_graph_ops.bench",
+        description="Measures transposed convolutions against other frameworks: every competitor in a process of "
+        "its own, short bursts in shuffled turns, results checked first.",
+    )
+    commands = parser.add_subparsers(
+        required=True, metavar="command", title="commands (run if none is given)"
+    )
+    _add_run(commands.add_parser("run", help="measure (the default)"))
+    one = commands.add_parser(
+        "compare", help="test two results for change; exit status 1 if something became slower"
+    )
+    one.add_argument("old", help="result file or baseline")
+    one.add_argument("new", help="result file or baseline")
+    one.add_argument("--threshold", type=float, default=0.10, help="least change that counts (0.10)")
+    one.add_argument("--alpha", type=float, default=0.01, help="level of the tests (0.01)")
+    one.add_argument("--measure", default="auto", choices=("auto", "ratio", "time"))
+    one.set_defaults(function=_compare)
+    one = commands.add_parser("merge", help="put shards together")
+    one.add_argument("results", nargs="+")
+    _add_outputs(one)
+    one.set_defaults(function=_merge)
+    one = commands.add_parser("report", help="write reports of a result again")
+    one.add_argument("results", nargs=1)
+    _add_outputs(one)
+    one.set_defaults(function=_merge)
+    one = commands.add_parser("history", help="show a file made by --history")
+    one.add_argument("file")
+    one.set_defaults(function=_history)
+    one = commands.add_parser("list", help="show problems and peers without measuring")
+    _add_problems(one)
+    one.set_defaults(function=_list)
+    return parser
+
+
+def _add_problems(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("problems")
+    group.add_argument(
+        "--suite",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON or "
+        "batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1; may be repeated",
+    )
+    group.add_argument(
+        "--quick", action="store_true", help="a few small layers, few rounds, under three minutes"
+    )
+    group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
+    group.add_argument(
+        "--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d"
+    )
+    group.add_argument("--rank", type=_commas, default=(), help="only 1, 2 or 3 spatial axes")
+    group.add_argument("--groups", default="any", choices=("any", "one", "grouped", "depthwise"))
+    group.add_argument(
+        "--min-gmacs", type=float, default=0.0, help="only layers of at least so many 1e9 multiply-adds"
+    )
+    group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many")
+    group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
+    group.add_argument(
+        "--max-gmacs",
+        type=float,
+        default=None,
+        help="halve the batch until a layer is below; skip it if one image is not",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    default = Options()
+    _add_problems(parser)
+    group = parser.add_argument_group("what is measured")
+    group.add_argument(
+        "--direction", type=_commas, default=None, help=f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
+    )
+    group.add_argument("--dtype", type=_commas, default=default.dtypes, help=f"of {','.join(DTYPES)} (f32)")
+    group.add_argument(
+        "--layout", type=_commas, default=default.layouts, help=f"of {','.join(LAYOUTS)} (both)"
+    )
+    group.add_argument(
+        "--weights", default="constant", choices=("constant", "variable"), help="of the forward"
+    )
+    group.add_argument(
+        "--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}"
+    )
+    group.add_argument(
+        "--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names"
+    )
+    group.add_argument(
+        "--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants"
+    )
+    group.add_argument(
+        "--algorithm", type=_commas, default=default.algorithm, help="of auto,direct: our variants"
+    )
+    group.add_argument("--runtime", type=_commas, default=(), help="names of dgo.runtimes(): our variants")
+    group.add_argument("--engine", default="cpu", help="cpu or gpu, for this package")
+    group.add_argument("--fpmath-mode", default="strict")
+    group = parser.add_argument_group("method")
+    group.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
+    group.add_argument(
+        "--wait", default=default.wait, choices=("library", "passive"),
+        help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
+    )  # fmt: skip
+    group.add_argument("--cold", action="store_true", help="empty the caches before every execution")
+    group.add_argument(
+        "--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)"
+    )
+    group.add_argument("--min-rounds", type=int, default=None)
+    group.add_argument("--max-rounds", type=int, default=None)
+    group.add_argument(
+        "--case-seconds", type=float, default=None, help="at most so long in rounds for a row (20)"
+    )
+    group.add_argument("--burst", type=float, default=None, help="seconds of one burst (0.06)")
+    group.add_argument("--budget", type=float, default=0.0, help="seconds for the whole run")
+    group.add_argument("--seed", type=int, default=0)
+    _add_outputs(parser)
+    group = parser.add_argument_group("long runs")
+    group.add_argument("--journal", metavar="FILE", help="keep finished rows here (default: beside --json)")
+    group.add_argument("--resume", action="store_true", help="go on with the journal of an interrupted run")
+    group.add_argument("--shard", type=_shard, metavar="I/N", help="measure the I-th of N parts; see merge")
+    group.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, or local[:N]")
+    group.add_argument("--history", metavar="FILE", help="append a line about this run")
+    group.add_argument("--save-baseline", metavar="NAME", help="keep the result for --baseline and compare")
+    group.add_argument(
+        "--baseline", metavar="NAME", help="compare with a baseline or result; exit status 1 if slower"
+    )
+    parser.set_defaults(function=_run)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", metavar="FILE", help="everything, with a schema version")
+    group.add_argument("--csv", metavar="FILE", help="a line per competitor")
+    group.add_argument("--markdown", metavar="FILE")
+    group.add_argument("--benchdnn", metavar="FILE", help="the columns that benchdnn prints")
+    group.add_argument("--plot", metavar="FILE", help="picture: png, svg or pdf")
+    group.add_argument("--html", metavar="FILE", help="one file to share")
+    group.add_argument("--quiet", action="store_true", help="no table and no progress")
+
+
+_OUTPUTS = ("json", "csv", "markdown", "benchdnn", "plot", "html")
+
+
+def _wanted(parsed: argparse.Namespace) -> list[Any]:
+    from . import sources
+
+    ranks = tuple(int(r) for r in parsed.rank if r in ("1", "2", "3"))
+    if len(ranks) != len(parsed.rank):
+        raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")
+    filters = Filters(
+        parsed.match, parsed.family, parsed.min_gmacs, parsed.below_gmacs, ranks, parsed.groups, parsed.mb
+    )
+    return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick))
+
+
+def _options(parsed: argparse.Namespace) -> Options:
+    directions = parsed.direction or (DIRECTIONS if parsed.quick else ("fwd",))
+    options = Options(
+        directions, parsed.dtype, parsed.layout, parsed.peers, parsed.weights, parsed.post_ops, parsed.tune,
+        parsed.algorithm, parsed.runtime, parsed.engine, parsed.fpmath_mode, parsed.threads, parsed.wait,
+        budget=parsed.budget, cold=parsed.cold, max_gmacs=parsed.max_gmacs, seed=parsed.seed,
+    )  # fmt: skip
+    options = options.quick() if parsed.quick else options
+    named = ("precision", "min_rounds", "max_rounds", "case_seconds", "burst")
+    given = {name: getattr(parsed, name) for name in named if getattr(parsed, name) is not None}
+    return Options.from_dict({**options.as_dict(), **given})
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from . import runner
+    from .report import progress
+
+    for name in (*_OUTPUTS, "history"):
+        if getattr(parsed, name):
+            check_writable(getattr(parsed, name))
+    wanted, options = _wanted(parsed), _options(parsed)
+    baseline = history.load(parsed.baseline) if parsed.baseline else None
+    journal = parsed.journal or (f"{parsed.json}.journal" if parsed.json else None)
+    if parsed.resume and not journal:
+        raise InvalidArgumentError("--resume needs --journal or --json, to know which run goes on")
+    shown = None if parsed.quiet else progress.Bar()
+    if parsed.cluster:
+        from .cluster import run_on_cluster
+
+        document = run_on_cluster(wanted, options, parsed.cluster, progress=shown)
+    else:
+        document = runner.run_wanted(
+            wanted, options, progress=shown, journal=journal, resume=parsed.resume, shard=parsed.shard
+        )
+    if document.complete and not parsed.journal and journal:
+        Path(journal).unlink(missing_ok=True)
+    _write(document, parsed)
+    if parsed.history:
+        history.append(document, parsed.history)
+    if parsed.save_baseline:
+        print(
+            f"baseline {parsed.save_baseline}: {history.save_baseline(document, parsed.save_baseline)}",
+            file=sys.stderr,
+        )
+    if not document.complete:
+        where = (
+            f"; go on with --resume (journal {journal})"
+            if journal
+            else "; with --json or --journal it could go on"
+        )
+        print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
+        return _INTERRUPTED
+    if baseline is not None:
+        return _compared(baseline, document)
+    return 0 if any(row.status == "ok" for row in document.rows) else 3
+
+
+def _write(document: Document, parsed: argparse.Namespace) -> None:
+    from .report import columns, html, plot, table
+
+    if not parsed.quiet:
+        print(table.text(document), end="")
+    if parsed.json:
+        document.save(parsed.json)
+    for name, render in (
+        ("csv", columns.as_csv),
+        ("markdown", table.markdown),
+        ("benchdnn", columns.as_benchdnn),
+    ):
+        if getattr(parsed, name):
+            write_text(getattr(parsed, name), render(document))
+    if parsed.plot:
+        plot.save(document, parsed.plot)
+    if parsed.html:
+        write_text(parsed.html, html.page(document))
+
+
+def _compare(parsed: argparse.Namespace) -> int:
+    limits = {"threshold": parsed.threshold, "alpha": parsed.alpha, "measure": parsed.measure}
+    return _compared(history.load(parsed.old), history.load(parsed.new), **limits)
+
+
+def _compared(old: Document, new: Document, **limits: Any) -> int:
+    from . import compare
+
+    comparison = compare.compare_documents(old, new, **limits)
+    print(compare.text(comparison), end="")
+    return comparison.exit_status
+
+
+def _merge(parsed: argparse.Namespace) -> int:
+    document = merge([history.load(path) for path in parsed.results])
+    for name in _OUTPUTS:
+        if getattr(parsed, name):
+            check_writable(getattr(parsed, name))
+    _write(document, parsed)
+    return 0
+
+
+def _history(parsed: argparse.Namespace) -> int:
+    print(history.text(history.read(parsed.file)), end="")
+    return 0
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    from .descriptor import format_descriptor
+    from .peers import registry
+
+    for item in _wanted(parsed):
+        problem = item.problem
+        cost = f"{problem.macs / 1e9:8.3f} gmac"
+        print(f"{problem.family:15} {problem.name:36} {cost}  {format_descriptor(problem)}")
+        if problem.source:
+            print(f"{'':15} {problem.source}")
+    for peer in registry.peers().values():
+        state = peer.missing() or f"{peer.name}: installed"
+        print(
+            f"peer {state} ({','.join(peer.directions)}; {','.join(peer.dtypes)}; {','.join(peer.layouts)})"
+        )
+    return 0

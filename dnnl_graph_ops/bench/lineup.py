@@ -1,0 +1,143 @@
+"""The competitor processes of a run: started once, given problem after problem, replaced when lost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..errors import Error, UnsupportedError
+from . import data
+from .cases import Case, Entrant
+from .options import Options
+from .pool import WorkerLost, WorkerProcess
+from .rows import Entry
+
+_PREPARE_SECONDS = 300.0
+_HELLO_SECONDS = 180.0
+
+
+class Lineup:
+    """Processes by entrant label. Use as a context manager; leaving it ends them."""
+
+    def __init__(self, options: Options, threads: int, cpus: list[int]) -> None:
+        self._options = options
+        self._threads = threads
+        self._cpus = cpus
+        self._workers: dict[str, WorkerProcess] = {}
+        self._broken: dict[str, str] = {}
+        self.versions: dict[str, dict[str, str]] = {}
+
+    def workers(self, entrants: Iterable[Entrant]) -> dict[str, WorkerProcess]:
+        """The processes of these entrants, started if need be; those that cannot start are left out."""
+        started = []
+        for entrant in entrants:
+            known = self._workers.get(entrant.label)
+            if known is not None and known.lost:
+                known.close()
+                known = self._workers.pop(entrant.label, None) and None
+            if known is None and entrant.label not in self._broken:
+                worker = WorkerProcess(entrant.peer, self._threads, self._cpus, self._options.wait)
+                self._workers[entrant.label] = worker
+                started.append((entrant, worker))
+        for _, worker in started:
+            worker.send("hello")
+        for entrant, worker in started:
+            try:
+                self.versions[entrant.peer.name] = worker.receive(_HELLO_SECONDS)["versions"]
+            except Error as error:
+                self._broken[entrant.label] = str(error)
+                worker.close()
+                del self._workers[entrant.label]
+        return {e.label: self._workers[e.label] for e in entrants if e.label in self._workers}
+
+    def prepare(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
+        """Gives every entrant the case. An entry that cannot take it says why."""
+        workers = self.workers(entrants)
+        entries = []
+        # one after another: side by side they would distort each other's compile time
+        for entrant in entrants:
+            entry = Entry(
+                entrant.label, entrant.peer.name, entrant.layout, "ok", options=dict(entrant.options)
+            )
+            entries.append(entry)
+            if entrant.label not in workers:
+                entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
+                continue
+            task = entrant.task(case, self._options, self._threads).as_dict()
+
+            def ask(label: str = entrant.label, task: dict[str, Any] = task) -> dict[str, Any]:
+                return workers[label].ask("prepare", timeout=_PREPARE_SECONDS, task=task)
+
+            answer = _attempt(entry, ask)
+            if answer is not None:
+                entry.detail = answer["detail"]
+                entry.compile_s, entry.first_s = answer["compile_s"], answer["first_s"]
+        return entries
+
+    def check(self, case: Case, entries: list[Entry], expected: np.ndarray | None) -> None:
+        """Compares every prepared result with `expected`; with None, with what the first entry computes."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "expected.npy")
+            if expected is not None:
+                np.save(path, expected)
+            for index, entry in enumerate(e for e in entries if e.status == "ok"):
+                worker = self._workers[entry.label]
+                if expected is None and index == 0:
+                    _attempt(entry, lambda worker=worker: worker.ask("store", path=path))
+                    continue
+                answer = _attempt(entry, lambda worker=worker: worker.ask("check", expected=path))
+                if answer is None:
+                    continue
+                entry.error = answer["error"]
+                limit = data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
+                if entry.error > limit:
+                    entry.status = "wrong"
+                    entry.reason = (
+                        f"off by {entry.error:.2g} of the largest expected value, more than {limit:g}"
+                    )
+
+    def ready(self, entries: list[Entry]) -> dict[str, WorkerProcess]:
+        return {
+            e.label: self._workers[e.label]
+            for e in entries
+            if e.status == "ok" and not self._workers[e.label].lost
+        }
+
+    def release(self) -> None:
+        """Lets go of every problem, so that the next one has the memory."""
+        for worker in self._workers.values():
+            if not worker.lost:
+                try:
+                    worker.ask("release")
+                except Error:
+                    continue
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def __enter__(self) -> Lineup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _attempt(entry: Entry, ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    try:
+        return ask()
+    except UnsupportedError as error:
+        entry.status, entry.reason = "unsupported", str(error)
+    except WorkerLost as error:
+        entry.status, entry.reason = "failed", str(error)
+    except Error as error:
+        entry.status, entry.reason = "failed", str(error)
+    return None

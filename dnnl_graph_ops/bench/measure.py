@@ -1,0 +1,172 @@
+"""One case from start to row: memory, reference, preparation, check, race, summary."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import Error
+from . import contention, data, machine, reference, rounds, statistics
+from .cases import Case, Entrant
+from .descriptor import format_descriptor
+from .lineup import Lineup
+from .options import Options
+from .peers.registry import OWN
+from .rows import Entry, Ratio, Row
+
+_POST = {"relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh}
+_BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1}
+# the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
+_COPIES = 3
+
+
+def blank_row(case: Case) -> Row:
+    problem = case.problem
+    return Row(
+        case.key,
+        problem.name,
+        problem.family,
+        case.direction,
+        case.dtype,
+        case.weights,
+        list(case.post_ops),
+        problem.as_dict(),
+        format_descriptor(problem),
+        problem.macs / 1e9,
+        problem.bytes_moved(_BYTES[case.dtype]) / 1e9,
+        when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def failed_row(case: Case, reason: str, status: str = "failed") -> Row:
+    row = blank_row(case)
+    row.status, row.reason = status, reason
+    return row
+
+
+def measure(
+    case: Case,
+    entrants: list[Entrant],
+    lineup: Lineup,
+    options: Options,
+    threads: int,
+    peaks: dict[str, Any],
+    seconds: float,
+    stop: Callable[[], bool] = lambda: False,
+) -> Row:
+    """The row of a case. Whatever goes wrong becomes part of it."""
+    row = blank_row(case)
+    if len(case.post_ops) == 0 and case.source_batch and case.source_batch != case.problem.batch:
+        row.flags.append(f"batch {case.source_batch} reduced to {case.problem.batch}")
+    short = _memory_shortage(case, len(entrants))
+    if short:
+        row.status, row.reason = "failed", short
+        return row
+    try:
+        expected = _expected(case, options)
+    except MemoryError:
+        row.status, row.reason = "failed", "the reference result does not fit into memory"
+        return row
+    row.entries = lineup.prepare(case, entrants)
+    lineup.check(case, row.entries, expected)
+    del expected
+    ready = lineup.ready(row.entries)
+    peer_of = {e.label: e.peer for e in row.entries}
+    rules = rounds.Rules(
+        options.burst,
+        options.precision,
+        options.min_rounds,
+        options.max_rounds,
+        seconds,
+        threads,
+        machine.last_level_bytes(threads) if options.cold else 0,
+    )
+    race = rounds.race(ready, peer_of, rules, options.seed, stop)
+    _fill(row, race, peer_of, peaks)
+    lineup.release()
+    return row
+
+
+def _memory_shortage(case: Case, competitors: int) -> str:
+    available = contention.available_memory()
+    size = 4 * sum(case.problem.elements().values())
+    need = size * (_COPIES * competitors + 2)
+    if available is None or need < 0.9 * available:
+        return ""
+    return f"does not fit: {competitors} competitors need {need / 2**30:.1f} GiB of {available / 2**30:.1f} available"
+
+
+def _expected(case: Case, options: Options) -> np.ndarray | None:
+    if case.graph:
+        return None
+    operands = data.operands(case.problem, case.direction, options.seed)
+    if case.dtype == "u8":
+        operands["src"] = np.abs(operands["src"])
+    expected = reference.compute(case.problem, case.direction, operands)
+    for name in case.post_ops:
+        expected = _POST[name](expected).astype(np.float32)
+    return expected
+
+
+def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str, Any]) -> None:
+    for entry in row.entries:
+        if entry.label in race.lost:
+            entry.status, entry.reason = "failed", race.lost[entry.label]
+        if entry.status == "ok":
+            _fill_entry(entry, row, race, peaks)
+    for peer, (label, own, values) in rounds.ratios(race, peer_of).items():
+        interval = statistics.median_interval(values)
+        low, high = (
+            v if np.isfinite(v) else b
+            for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
+        )
+        row.ratios.append(Ratio(peer, label, own, interval.median, low, high, values))
+    row.rounds_dropped, row.round_s = race.dropped, race.round_s
+    if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
+        row.flags.append("contended")
+    if race.rounds and not race.precise:
+        row.flags.append("imprecise")
+    if row.own is None:
+        own = [e for e in row.entries if e.peer == OWN]
+        row.status = "failed"
+        row.reason = "; ".join(dict.fromkeys(f"{e.label}: {e.reason}" for e in own)) or "not measured"
+
+
+def _bounds(values: list[float]) -> tuple[float, float]:
+    return (min(values), max(values)) if values else (0.0, 0.0)
+
+
+def _fill_entry(entry: Entry, row: Row, race: rounds.Race, peaks: dict[str, Any]) -> None:
+    entry.rounds = race.times(entry.label)
+    entry.native_rounds = race.times(entry.label, "native")
+    if not entry.rounds:
+        entry.status, entry.reason = "failed", "no round was finished"
+        return
+    summary = statistics.summarise(entry.rounds)
+    entry.median, entry.spread = summary.median, summary.spread
+    entry.minimum = min(race.times(entry.label, "minimum"))
+    if entry.native_rounds:
+        entry.native = float(np.median(entry.native_rounds))
+    entry.gflops = 2 * row.gmacs / entry.median
+    # a type that the library cannot multiply itself is computed in f32
+    peak = peaks.get("gflops", {}).get(row.dtype) or peaks.get("gflops", {}).get("f32")
+    if peak:
+        entry.peak_share = entry.gflops / peak
+    if peaks.get("gbytes"):
+        entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
+    modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
+    if sum(modes) > len(modes) / 2:
+        entry.flags.append("several modes")
+    if entry.label in race.restless:
+        entry.flags.append("spins while idle")
+
+
+def guarded(case: Case, function: Callable[[], Row]) -> Row:
+    """A row whatever happens, except an interrupt."""
+    try:
+        return function()
+    except (Error, MemoryError, OSError, ValueError, RuntimeError) as error:
+        return failed_row(case, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")

@@ -1,0 +1,201 @@
+"""The picture: speed-up per layer, roofline, latency against size. Only this module imports matplotlib."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import RuntimeUnavailableError
+from ..document import Document, write_bytes
+from ..machine import describe
+from ..peers.registry import OWN
+from ..rows import Row
+from . import summary
+
+# Okabe and Ito's palette: told apart by everyone
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_BAR_INCHES: Final = 0.17
+_MOST_BARS: Final = 160
+_FORMATS: Final = ("png", "svg", "pdf")
+
+
+def save(document: Document, path: str | Path) -> None:
+    """Writes the picture; the suffix gives the format (png, svg, pdf).
+
+    Raises:
+        RuntimeUnavailableError: matplotlib is not installed.
+        InvalidArgumentError: the file cannot be written.
+    """
+    suffix = Path(path).suffix.lstrip(".").lower()
+    write_bytes(path, render(document, suffix if suffix in _FORMATS else "png"))
+
+
+def render(document: Document, kind: str = "svg") -> bytes:
+    """The picture as bytes."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise RuntimeUnavailableError(f"plot: {error}; pip install matplotlib") from None
+    rows = [row for row in document if row.own is not None]
+    peers = document.peers()
+    style = dict(zip(peers, zip(_COLOURS[1:], _MARKERS[1:], strict=True), strict=False))
+    bars = [row for row in rows if row.ratios][:_MOST_BARS]
+    count = sum(len(row.ratios) for row in bars) + len(bars)
+    height = max(9.0, 2.6 + _BAR_INCHES * count)
+    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(16, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1])
+        _bars(left.subplots(), bars, peers, style, len(rows))
+        # the two charts keep their shape however long the list of layers is
+        grid = right.add_gridspec(3, 1, height_ratios=[4.4, 4.4, max(0.01, height - 10.0)])
+        _roofline(right.add_subplot(grid[0]), rows, document)
+        _latency(right.add_subplot(grid[1]), rows, peers, style)
+        machine = describe(document.machines[0]) if document.machines else ""
+        versions = ", ".join(f"{k} {v}" for each in document.versions.values() for k, v in each.items())
+        figure.suptitle(
+            _wrapped(f"Transposed convolutions on {machine}") + "\n" + _wrapped(versions), fontsize=10
+        )
+        out = io.BytesIO()
+        figure.savefig(out, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+    return out.getvalue()
+
+
+def _wrapped(text: str, width: int = 150) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, width))
+
+
+def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], all_rows: int) -> None:
+    several = len({(r.direction, r.dtype) for r in rows}) > 1
+    position, ticks, names = 0.0, [], []
+    drawn: set[str] = set()
+    values = [r.median for row in rows for r in row.ratios]
+    low, high = (min(values), max(values)) if values else (1.0, 1.0)
+    for row in rows:
+        first = position
+        for ratio in row.ratios:
+            colour = style[ratio.peer][0]
+            axes.barh(
+                position, ratio.median - 1, left=1, height=0.9, color=colour, label=_once(ratio.peer, drawn)
+            )
+            low_error = max(0.0, ratio.median - ratio.low)
+            high_error = max(0.0, ratio.high - ratio.median)
+            axes.errorbar(
+                ratio.median,
+                position,
+                xerr=[[low_error], [high_error]],
+                color="0.25",
+                linewidth=0.7,
+                capsize=1.2,
+            )
+            position += 1
+        ticks.append((first + position - 1) / 2)
+        names.append(f"{row.name}  {row.direction} {row.dtype}" if several else row.name)
+        position += 1
+    axes.set_xscale("log")
+    axes.set_xlim(min(0.7, low / 1.2), max(1.5, high * 1.3))
+    axes.axvline(1, color="0.2", linewidth=1)
+    axes.set_yticks(ticks, names, fontsize=7.5)
+    axes.set_ylim(max(position, 1) - 0.5, -1)
+    _plain_log_ticks(axes.xaxis)
+    axes.grid(axis="x", color="0.9", zorder=0)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(
+        "speed-up: peer's time / ours, best layouts (right of 1: we are faster; line: 95 % interval)"
+    )
+    shown = "" if len(rows) == all_rows else f" ({len(rows)} of {all_rows} rows)"
+    axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold")
+    if drawn:
+        axes.legend(loc="lower right", fontsize=8, title="against")
+    else:
+        axes.text(0.5, 0.5, "no peer was measured", transform=axes.transAxes, ha="center")
+
+
+def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
+    peaks = document.peaks[0] if document.peaks else {}
+    rates = {k: v for k, v in peaks.get("gflops", {}).items() if v}
+    bandwidth = peaks.get("gbytes")
+    drawn: set[str] = set()
+    points = [
+        (2 * r.gmacs / r.gbytes, r.own.gflops or 0.0, r) for r in rows if r.own is not None and r.gbytes
+    ]
+    kinds = list(dict.fromkeys((r.direction, r.dtype) for r in rows))
+    for intensity, rate, row in points:
+        index = kinds.index((row.direction, row.dtype))
+        axes.plot(
+            intensity,
+            rate,
+            _MARKERS[index % len(_MARKERS)],
+            color=_COLOURS[index % len(_COLOURS)],
+            markersize=4.5,
+            alpha=0.8,
+            label=_once(f"{summary.DIRECTION_NAMES[row.direction]} {row.dtype}", drawn),
+        )
+    if bandwidth and rates and points:
+        least, most = min(p[0] for p in points) / 2, max(p[0] for p in points) * 2
+        for name, peak in rates.items():
+            ridge = peak / bandwidth
+            xs = [least, ridge, max(most, 2 * ridge)]
+            axes.plot(xs, [least * bandwidth, peak, peak], color="0.35", linewidth=1)
+            axes.annotate(
+                f"MatMul {name} {peak:.0f} GFLOP/s", (xs[2], peak), ha="right", va="bottom", fontsize=8
+            )
+        axes.annotate(
+            f"copy {bandwidth:.0f} GB/s", (least, least * bandwidth), ha="left", va="top", fontsize=8
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("arithmetic intensity, FLOP per byte (direct form, each tensor once)")
+    axes.set_ylabel("GFLOP/s of the direct form")
+    axes.set_title(
+        "Roofline of this package (above the roof: fewer multiplications)", loc="left", fontweight="bold"
+    )
+    _finish(axes, bool(drawn))
+
+
+def _latency(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any]) -> None:
+    drawn: set[str] = set()
+    for name, (colour, marker) in {OWN: (_COLOURS[0], _MARKERS[0]), **style}.items():
+        points = [
+            (r.gmacs * 1e3, 1e3 * (e.median or math.nan)) for r in rows if (e := r.best(name)) is not None
+        ]
+        if points:
+            xs, ys = zip(*sorted(points), strict=True)
+            label = "this package" if name == OWN else name
+            axes.plot(xs, ys, marker, color=colour, markersize=4, alpha=0.75, label=_once(label, drawn))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("size, million multiply-adds of the direct form")
+    axes.set_ylabel("latency, ms (median)")
+    axes.set_title("Latency against size, best layout of each", loc="left", fontweight="bold")
+    _finish(axes, bool(drawn))
+
+
+def _finish(axes: Any, legend: bool) -> None:
+    axes.grid(color="0.92")
+    axes.set_axisbelow(True)
+    if legend:
+        axes.legend(fontsize=8, loc="best")
+
+
+def _plain_log_ticks(axis: Any) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    axis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _once(label: str, drawn: set[str]) -> str:
+    """A legend label for the first of its kind, none for the others."""
+    if label in drawn:
+        return "_"
+    drawn.add(label)
+    return label

@@ -1,0 +1,86 @@
+"""The live line on a terminal: how far, what now, how long still. Plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import TextIO
+
+from ..rows import Row
+from .summary import seconds_text
+
+_WIDTH = 24
+
+
+class Bar:
+    """A `runner.Progress` that writes to a stream (stderr)."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._total = self._done = self._measured = 0
+        self._begin = time.monotonic()
+        self._label = ""
+
+    def begin(self, total: int, done: int) -> None:
+        self._total, self._done, self._begin = total, done, time.monotonic()
+        if done:
+            self.note(f"{done} of {total} rows are in the journal already")
+
+    def case(self, label: str) -> None:
+        self._label = label
+        self._draw()
+
+    def row(self, row: Row) -> None:
+        self._done += 1
+        self._measured += 1
+        if self._live:
+            self._draw()
+        else:
+            self._print(f"[{self._done}/{self._total}] {row.name} {row.direction} {row.dtype}: {_said(row)}")
+
+    def note(self, text: str) -> None:
+        self._print(f"note: {text}")
+
+    def end(self) -> None:
+        if self._live:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def line(self) -> str:
+        """The bar as text, without its control characters."""
+        share = self._done / max(1, self._total)
+        filled = int(share * _WIDTH)
+        spent = time.monotonic() - self._begin
+        left = "?"
+        if self._measured:
+            left = _clock(spent / self._measured * (self._total - self._done))
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        return f"[{bar}] {self._done}/{self._total}  {_clock(spent)} gone, {left} left  {self._label}"
+
+    def _draw(self) -> None:
+        if self._live:
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write("\r\x1b[K" + self.line()[:width])
+            self._stream.flush()
+
+    def _print(self, text: str) -> None:
+        self._stream.write(("\r\x1b[K" if self._live else "") + text + "\n")
+        self._stream.flush()
+        self._draw()
+
+
+def _said(row: Row) -> str:
+    if row.status != "ok" or row.own is None:
+        return f"{row.status}: {row.reason}"
+    ratios = ", ".join(f"{r.peer} {r.median:.2f}x" for r in row.ratios)
+    flags = f" ({', '.join(row.flags)})" if row.flags else ""
+    return f"{seconds_text(row.own.median)}; {ratios or 'no peer'}{flags}"
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds + 0.5)
+    if whole >= 3600:
+        return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return f"{whole // 60}:{whole % 60:02}"

@@ -1,0 +1,152 @@
+"""What a document says in a few numbers, and numbers as words. Shared by every kind of report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..document import Document
+from ..machine import describe
+from ..peers.registry import OWN
+from ..rows import Entry, Row
+from ..statistics import geometric_mean
+
+DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
+RATIO_MEANING = "peer's time / ours: above 1 this package is faster"
+
+
+@dataclass(frozen=True)
+class Line:
+    """All rows of one direction and type against one peer."""
+
+    direction: str
+    dtype: str
+    peer: str
+    what: str
+    mean: float
+    lowest: float
+    highest: float
+    wins: int
+    count: int
+
+
+def lines(document: Document) -> list[Line]:
+    """Geometric means: best layout against best layout, and like against like where both sides have it."""
+    found = []
+    groups = dict.fromkeys((r.direction, r.dtype) for r in document.rows)
+    for direction, dtype in groups:
+        rows = [r for r in document.rows if (r.direction, r.dtype) == (direction, dtype)]
+        for peer in document.peers():
+            found += _line(direction, dtype, peer, "best layouts", [_best(row, peer) for row in rows])
+            for layout in ("NCX", "NXC"):
+                pairs = [like_for_like(row, peer, layout) for row in rows]
+                if _several_layouts(rows, peer):
+                    found += _line(direction, dtype, peer, f"both {layout}", pairs)
+    return found
+
+
+def _best(row: Row, peer: str) -> float | None:
+    ratio = row.ratio(peer)
+    return ratio.median if ratio else None
+
+
+def like_for_like(row: Row, peer: str, layout: str) -> float | None:
+    """Median over rounds of the ratio in one layout on both sides."""
+    sides = [
+        _fastest(e for e in row.entries if e.peer == name and e.layout == layout) for name in (peer, OWN)
+    ]
+    if sides[0] is None or sides[1] is None:
+        return None
+    pairs = list(zip(sides[0].rounds, sides[1].rounds, strict=False))
+    return float(np.median([p / o for p, o in pairs])) if pairs else None
+
+
+def _fastest(entries: Iterable[Entry]) -> Entry | None:
+    return min((e for e in entries if e.median is not None), key=lambda e: e.median or math.inf, default=None)
+
+
+def _several_layouts(rows: list[Row], peer: str) -> bool:
+    return any(len({e.layout for e in r.entries if e.peer == name}) > 1 for r in rows for name in (peer, OWN))
+
+
+def _line(direction: str, dtype: str, peer: str, what: str, values: list[float | None]) -> list[Line]:
+    known = [v for v in values if v is not None]
+    if not known:
+        return []
+    wins = sum(v >= 1 for v in known)
+    return [
+        Line(direction, dtype, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))
+    ]
+
+
+def header(document: Document) -> list[str]:
+    """Machine, versions and settings: what every report says before its figures."""
+    text = []
+    for index, machine in enumerate(document.machines):
+        name = f"machine {index}: " if len(document.machines) > 1 else "machine: "
+        text.append(name + describe(machine))
+        cache = ", ".join(f"{k} {bytes_text(v)}" for k, v in machine["caches"].items())
+        text.append(
+            f"  caches {cache}; governor {machine['governor']}; {machine['kernel']}; "
+            f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {','.join(map(str, machine['pinned_to']))}"
+        )
+    for peaks in document.peaks:
+        rates = [f"{k} {v:.0f} GFLOP/s" for k, v in peaks.get("gflops", {}).items() if v]
+        if rates:
+            text.append(f"  peaks in this run: MatMul {', '.join(rates)}; copy {peaks['gbytes']:.1f} GB/s")
+    text.append(
+        "versions: "
+        + "; ".join(", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
+    )
+    options = document.options
+    if options:
+        cache_state = "caches emptied before every execution" if options.get("cold") else "warm caches"
+        text.append(
+            f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, ratios "
+            f"within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % intervals are "
+            f"narrower than {100 * options['precision']:.0f} %; {cache_state}; forward with {options['weights']} "
+            f"weights, backward with variable ones; results checked first; ratios are {RATIO_MEANING}"
+        )
+    state = "" if document.complete else " (interrupted: incomplete)"
+    text.append(f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s{state}")
+    return text
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Three digits and a unit."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return (
+                f"{seconds / scale:.3g} {unit}"
+                if seconds / scale < 999.5
+                else f"{seconds / scale:.0f} {unit}"
+            )
+    return f"{seconds / 1e-6:.2f} us"
+
+
+def bytes_text(count: float) -> str:
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def percent_text(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def remarks(row: Row) -> str:
+    """Everything that a reader of the row should know."""
+    words = list(row.flags)
+    for entry in row.entries:
+        words += [f"{entry.label}: {flag}" for flag in entry.flags]
+        if entry.status not in ("ok", "skipped"):
+            words.append(f"{entry.label}: {entry.status} ({entry.reason[:90]})")
+    if row.reason:
+        words.insert(0, row.reason)
+    return "; ".join(words)

@@ -1,0 +1,214 @@
+"""A whole run: problems to rows, with progress, a journal, a time budget, an orderly end when interrupted."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import Error, InvalidArgumentError
+from . import machine, measure, pool
+from .cases import Case, Wanted, entrants, expand
+from .document import Document
+from .journal import Journal
+from .lineup import Lineup
+from .options import Options
+from .peers import registry
+from .rows import Row
+
+# what a case costs beside its rounds, for sharing out a budget
+_OVERHEAD = 2.0
+_LEAST_SECONDS = 0.8
+
+
+class Progress(Protocol):
+    """Told what happens; `report.progress` shows it."""
+
+    def begin(self, total: int, done: int) -> None: ...
+    def case(self, label: str) -> None: ...
+    def row(self, row: Row) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def begin(self, total: int, done: int) -> None:
+        del total, done
+
+    def case(self, label: str) -> None:
+        del label
+
+    def row(self, row: Row) -> None:
+        del row
+
+    def note(self, text: str) -> None:
+        del text
+
+    def end(self) -> None:
+        pass
+
+
+def run_wanted(
+    wanted: Sequence[Wanted],
+    options: Options,
+    *,
+    progress: Progress | None = None,
+    journal: str | Path | None = None,
+    resume: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> Document:
+    """Measures every case and returns the document. Ctrl-C and SIGTERM end it early, with the rows so far.
+
+    Args:
+        journal: file that gets every row as it is finished.
+        resume: take rows that are in the journal instead of measuring them.
+        shard: (i, n): only every n-th case, beginning with the i-th, counted from 1.
+
+    Raises:
+        InvalidArgumentError: unknown peers, a shard out of range, a journal of another run.
+    """
+    progress = progress or Silent()
+    peers, notes = registry.select(options.peers)
+    cases, over = expand(wanted, options)
+    if shard is not None:
+        index, count = shard
+        if not 1 <= index <= count:
+            raise InvalidArgumentError(f"shard {index}/{count}: the first number is between 1 and the second")
+        cases, over = cases[index - 1 :: count], over[index - 1 :: count]
+    threads = options.threads or pool.physical_cores()
+    cpus = pool.cpu_list(threads)
+    if threads > len(cpus):
+        notes.append(f"{threads} threads share {len(cpus)} CPUs")
+    document = Document(
+        options=options.as_dict(),
+        machines=[machine.record(threads, cpus)],
+        notes=notes,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        command=" ".join(sys.argv),
+    )
+    book = (
+        Journal(journal, {**options.as_dict(), "cpu": document.machines[0]["cpu"]}, resume)
+        if journal
+        else None
+    )
+    begin = time.monotonic()
+    try:
+        with _interruptible() as interrupted, Lineup(options, threads, cpus) as lineup:
+            _run(document, cases, peers, lineup, options, threads, progress, book, interrupted)
+            document.versions = dict(lineup.versions)
+            document.complete = not interrupted.is_set()
+    finally:
+        if book is not None:
+            book.close()
+        progress.end()
+    document.rows += [
+        measure.failed_row(c, f"over max_gmacs {options.max_gmacs} even with batch 1", "skipped")
+        for c in over
+    ]
+    document.seconds = time.monotonic() - begin
+    return document
+
+
+def _run(
+    document: Document,
+    cases: list[Case],
+    peers: list[registry.Peer],
+    lineup: Lineup,
+    options: Options,
+    threads: int,
+    progress: Progress,
+    book: Journal | None,
+    interrupted: threading.Event,
+) -> None:
+    own = registry.peers()[registry.OWN]
+    known = book.rows if book is not None else {}
+    todo = [case for case in cases if case.key not in known]
+    progress.begin(len(cases), len(cases) - len(todo))
+    for note in document.notes:
+        progress.note(note)
+    begin = time.monotonic()
+    peaks = _peaks(document, own, cases, lineup, options, threads, progress) if todo else {}
+    document.peaks = [peaks]
+    rows = {key: row for key, row in known.items() if key in {c.key for c in cases}}
+    for position, case in enumerate(todo):
+        if interrupted.is_set():
+            break
+        progress.case(case.label)
+        seconds = _allowance(options, time.monotonic() - begin, len(todo) - position)
+
+        def work(case: Case = case, seconds: float = seconds) -> Row:
+            field = entrants(case, own, peers, options)
+            return measure.measure(case, field, lineup, options, threads, peaks, seconds, interrupted.is_set)
+
+        row = measure.guarded(case, work)
+        if interrupted.is_set():
+            # cut short: not worth keeping, measured again by --resume
+            break
+        rows[case.key] = row
+        if book is not None:
+            book.add(row)
+        progress.row(row)
+    document.rows = [rows[case.key] for case in cases if case.key in rows]
+
+
+def _allowance(options: Options, spent: float, remaining: int) -> float:
+    """Seconds for the rounds of the next case."""
+    if not options.budget:
+        return options.case_seconds
+    share = (options.budget - spent) / max(1, remaining) - _OVERHEAD
+    return min(options.case_seconds, max(_LEAST_SECONDS, share))
+
+
+def _peaks(
+    document: Document,
+    own: registry.Peer,
+    cases: list[Case],
+    lineup: Lineup,
+    options: Options,
+    threads: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The machine's peaks, from a process of this package; without it the shares stay empty."""
+    dtypes = list(dict.fromkeys(["f32", *(c.dtype for c in cases if c.dtype in ("bf16", "f16"))]))
+    field = [e for case in cases[:1] for e in entrants(case, own, [], options)][:1]
+    progress.case("peaks")
+    try:
+        for worker in lineup.workers(field).values():
+            peaks = worker.ask("peaks", threads=threads, dtypes=dtypes, seconds=2.0)
+            for dtype, note in peaks["notes"].items():
+                document.notes.append(f"peak of {dtype}: {note}; shares of its rows are of the f32 peak")
+            return peaks
+        document.notes.append("peaks were not measured: this package's process did not start")
+    except Error as error:
+        document.notes.append(f"peaks were not measured: {error}")
+    return {"gflops": {}, "gbytes": None, "notes": {}}
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second one interrupts at once."""
+    event = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        del number, frame
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    previous = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
