@@ -28,19 +28,27 @@ Axes axes(const Dims& values, size_t rank, int64_t missing, const char* name) {
 }
 
 FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_channels, const Dims& in, const Dims& out,
-                           const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& tile) {
+                           const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& tile,
+                           const Dims& dilations, int64_t groups) {
     const size_t rank = in.size();
     FilterProblem p;
     p.spatial_rank = static_cast<int>(rank);
     p.batch = batch;
-    p.in_channels = in_channels;
-    p.out_channels = out_channels;
+    if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0) {
+        fail(ErrorKind::invalid_argument, "minimal filter: " + std::to_string(in_channels) + " and " +
+                                              std::to_string(out_channels) + " channels do not divide into " +
+                                              std::to_string(groups) + " groups");
+    }
+    p.groups = groups;
+    p.in_channels = in_channels / groups;
+    p.out_channels = out_channels / groups;
     p.in = axes(in, rank, 1, "in_spatial");
     p.out = axes(out, rank, 1, "out_spatial");
     p.kernel = axes(kernel, rank, 1, "kernel");
     p.stride = axes(strides, rank, 1, "strides");
     p.pad = axes(pads_begin, rank, 0, "pads_begin");
     p.tile = axes(tile, rank, 1, "tile");
+    p.dilation = dilations.empty() ? Axes{{1, 1, 1}} : axes(dilations, rank, 1, "dilations");
     return p;
 }
 
@@ -60,6 +68,7 @@ FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
     FilterWeights w;
     w.dtype = dtype;
     w.in_stride = strides[0];
+    w.group_stride = p.in_channels * strides[0];
     w.out_stride = strides[1];
     w.tap_strides =
         axes(Dims(strides.begin() + 2, strides.end()), static_cast<size_t>(p.spatial_rank), 0, "weights_strides");
@@ -80,10 +89,11 @@ void bind_minimal_filter(py::module_& m) {
         .def_readonly("scratch_bytes", &ScratchKernel::scratch_bytes, "Bytes of scratch; align it to 64.")
         .def_readonly("products", &ScratchKernel::products, "Multiplications of one run.");
     py::class_<FilterProblem>(m, "FilterProblem",
-                              "A transposed convolution, channels last, seen by minimal filtering. `tile`: outputs per "
-                              "tile and axis: 1 for axes with one tap per phase, 2 or 3 for two, 2 for three.")
+                              "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct "
+                              "form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per phase "
+                              "and 2 for three, without dilation.")
         .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
-             "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a)
+             "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1)
         .def("packed_size",
              [](const FilterProblem& p, const std::string& direction) {
                  return minimal_filter_packed_size(p, direction_of(direction));
@@ -94,7 +104,8 @@ void bind_minimal_filter(py::module_& m) {
               return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), weights(p, dtype, strides)));
           },
           "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a,
-          "run(weights, packed). weights_strides: in channel, out channel, taps.");
+          "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
+          "of the groups follow each other.");
     m.def("minimal_filter_forward",
           [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
              int bias_dtype, int threads) {

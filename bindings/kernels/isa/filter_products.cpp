@@ -1,4 +1,5 @@
-// Forward and backward data: windows -> transform -> one small product per plane -> inverse transform.
+// Forward and backward data: windows -> transform -> one small product per plane -> inverse transform. On direct
+// axes the taps are segments of the windows, and nothing is transformed.
 #include <omp.h>
 
 #include "filter_code.hpp"
@@ -31,7 +32,7 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const int64_t widest = larger(plan.src.channels * plan.planes, kFilterChunk * outputs);
     room.zeros = take(larger(plan.src.channels, kFilterChunk) + kLanes);
-    room.bias = take(plan.dst.channels + kLanes);
+    room.bias = take(plan.channel_groups * plan.dst.channels + kLanes);
     room.trash = take(kFilterChunk + kLanes);
     room.wide = take(widest);
     room.left = take(plan.planes * plan.block * left_stride(plan));
@@ -40,17 +41,21 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     return room;
 }
 
-// The spans of the inner dimension whose weights are not all zero.
-int64_t spans_of(const ProductPlan& plan, int plane, int64_t target, Span* spans) {
-    const int64_t depth = plan.src.channels;
-    if (plan.zero_by_target) {
-        if (plan.zero[plane * plan.dst.segments + target]) return 0;
-        spans[0] = {0, depth};
+// The spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel).
+int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int64_t column, Span* spans) {
+    const int64_t depth = plan.src.channels, segments = plan.src.segments;
+    if (plan.zero == nullptr) {
+        spans[0] = {0, segments * depth};
         return 1;
     }
+    const int64_t first = column / plan.dst.channels;
+    const int64_t last = smaller((column + kPanel - 1) / plan.dst.channels, group.target_count - 1);
     int64_t count = 0;
-    for (int64_t s = 0; s < plan.src.segments; ++s) {
-        if (plan.zero[plane * plan.src.segments + s]) continue;
+    for (int64_t s = 0; s < segments; ++s) {
+        const uint8_t* zero = plan.zero + (plane * segments + s) * plan.dst.segments;
+        bool all = true;
+        for (int64_t t = first; t <= last; ++t) all = all && zero[group.targets[t]];
+        if (all) continue;
         if (count > 0 && (spans[count - 1].end == s * depth || count == kMaxSpans)) {
             spans[count - 1].end = (s + 1) * depth;
         } else {
@@ -74,54 +79,57 @@ void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t fi
     }
 }
 
-void multiply(const ProductPlan& plan, int64_t target, int64_t column, int64_t columns, int64_t count,
+int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
+    return group.target_count * plan.dst.channels;
+}
+
+void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const Room& room) {
     const int64_t depth = plan.src.segments * plan.src.channels;
-    const int64_t panels = (plan.dst.channels + kPanel - 1) / kPanel;
+    const int64_t panels = (group_columns(plan, group) + kPanel - 1) / kPanel;
     const int64_t stride = left_stride(plan);
     Span spans[kMaxSpans];
     for (int p = 0; p < plan.planes; ++p) {
-        float* c = room.result + p * result_stride(plan);
-        const int64_t span_count = spans_of(plan, p, target, spans);
-        if (span_count == 0) {
-            __builtin_memset(c, 0, static_cast<size_t>(count * kFilterChunk) * sizeof(float));
-            continue;
-        }
         const float* a = room.left + p * plan.block * stride;
         for (int64_t n = 0; n < columns; n += kPanel) {
-            const float* panel = packed + ((target * plan.planes + p) * panels + (column + n) / kPanel) * depth * kPanel;
+            float* c = room.result + p * result_stride(plan) + n;
+            const int64_t span_count = spans_of(plan, group, p, column + n, spans);
+            const float* panel = packed + (p * panels + (column + n) / kPanel) * depth * kPanel;
             for (int64_t t = 0; t < count; t += kTileRows) {
                 const float* rows[kTileRows];
                 for (int64_t i = 0; i < kTileRows; ++i) rows[i] = a + smaller(t + i, count - 1) * stride;
-                tile_product(rows, spans, span_count, panel, c + t * kFilterChunk + n, kFilterChunk, false);
+                tile_product(rows, spans, span_count, panel, c + t * kFilterChunk, kFilterChunk, false);
             }
         }
     }
 }
 
+// Channels [channel, channel + channels) of one target, from column `column` of the results.
 void write_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, int64_t target,
-                 int64_t column, int64_t columns, char* dst, const Room& room) {
+                 int64_t channel, int64_t channels, int64_t column, const float* bias, char* dst, const Room& room) {
     const GatherFn transform = find<Transform::output>(plan.output_shape);
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const bool direct = plan.dst.cell == Cell::f32;
+    dst += channel * plan.dst.item;
     int64_t offset[kFilterPlanes];
     float* to[kFilterPlanes];
     for (int64_t t = 0; t < count; ++t) {
         const TilePlace p = place(first + t, group.tiles, group.base, plan.outputs);
         offsets(plan.dst, p, target, plan.outputs, offset);
         for (int64_t i = 0; i < outputs; ++i) {
-            char* at = dst + offset[i] + column * plan.dst.item;
-            to[i] = offset[i] < 0 ? room.trash : direct ? reinterpret_cast<float*>(at) : room.wide + i * kFilterChunk;
+            to[i] = offset[i] < 0 ? room.trash
+                    : direct      ? reinterpret_cast<float*>(dst + offset[i])
+                                  : room.wide + i * kFilterChunk;
         }
-        transform(room.result + t * kFilterChunk, result_stride(plan), columns, room.bias + column, to);
+        transform(room.result + t * kFilterChunk + column, result_stride(plan), channels, bias + channel, to);
         if (direct) continue;
         for (int64_t i = 0; i < outputs; ++i) {
-            if (offset[i] >= 0) narrow(plan.dst.cell, to[i], columns, dst + offset[i] + column * plan.dst.item);
+            if (offset[i] >= 0) narrow(plan.dst.cell, to[i], channels, dst + offset[i]);
         }
     }
 }
 
-void run_task(const ProductPlan& plan, int64_t task, const char* src, const float* packed, char* dst,
+void run_task(const ProductPlan& plan, int64_t task, const char* src, const float* packed, const float* bias, char* dst,
               const Room& room) {
     const TileGroup* group = plan.groups;
     while (task >= group->first_task + group->blocks * group->parts) ++group;
@@ -131,15 +139,19 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const int64_t block = task / group->parts, part = task % group->parts;
     const int64_t first = tiles * block / group->blocks;
     const int64_t count = tiles * (block + 1) / group->blocks - first;
-    const int64_t per_target = (plan.dst.channels + kFilterChunk - 1) / kFilterChunk;
-    const int64_t chunks = group->target_count * per_target;
+    const int64_t all = group_columns(plan, *group);
+    const int64_t chunks = (all + kFilterChunk - 1) / kFilterChunk;
     transform_block(plan, *group, first, count, src, room);
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
-        const int64_t target = group->targets[chunk / per_target];
-        const int64_t column = chunk % per_target * kFilterChunk;
-        const int64_t columns = smaller(kFilterChunk, plan.dst.channels - column);
-        multiply(plan, target, column, columns, count, packed, room);
-        write_block(plan, *group, first, count, target, column, columns, dst, room);
+        const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
+        multiply(plan, *group, column, end - column, count, packed + group->packed, room);
+        for (int64_t c = column; c < end;) {
+            const int64_t index = c / plan.dst.channels, channel = c % plan.dst.channels;
+            const int64_t channels = smaller(plan.dst.channels - channel, end - c);
+            write_block(plan, *group, first, count, group->targets[index], channel, channels, c - column, bias, dst,
+                        room);
+            c += channels;
+        }
     }
 }
 
@@ -158,11 +170,16 @@ void run_products(const ProductPlan& plan, const char* src, const float* packed,
         int64_t bytes = 0;
         const Room room = divide(plan, scratch + omp_get_thread_num() * plan.scratch_per_thread, &bytes);
         const int64_t zeros = larger(plan.src.channels, kFilterChunk) + kLanes;
+        const int64_t outputs = plan.channel_groups * plan.dst.channels;
         __builtin_memset(room.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
-        __builtin_memset(room.bias, 0, static_cast<size_t>(plan.dst.channels) * sizeof(float));
-        if (plan.has_bias) widen(plan.bias_cell, bias, plan.dst.channels, room.bias);
+        __builtin_memset(room.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
+        if (plan.has_bias) widen(plan.bias_cell, bias, outputs, room.bias);
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t task = 0; task < plan.tasks; ++task) run_task(plan, task, src, packed, dst, room);
+        for (int64_t task = 0; task < plan.tasks * plan.channel_groups; ++task) {
+            const int64_t g = task / plan.tasks;
+            run_task(plan, task % plan.tasks, src + g * plan.src.channels * plan.src.item, packed + g * plan.packed,
+                     room.bias + g * plan.dst.channels, dst + g * plan.dst.channels * plan.dst.item, room);
+        }
     }
 }
 

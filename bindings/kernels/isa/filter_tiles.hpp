@@ -10,7 +10,7 @@ DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(from);
         int64_t c = 0;
-        for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<kLanes, C>(at + c));
+        for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<C, kLanes>(at + c));
         for (; c < count; ++c) to[c] = C::get(at + c);
     };
     if (cell == Cell::bf16) run(Bf16{});
@@ -24,7 +24,7 @@ DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
         auto* at = reinterpret_cast<typename C::T*>(to);
         int64_t c = 0;
         for (; c + kLanes <= count; c += kLanes) {
-            store_float<kLanes, C>(at + c, load_bytes<typename Vec<kLanes>::f32>(from + c));
+            store_float<C, kLanes>(at + c, load_bytes<typename Vec<kLanes>::f32>(from + c));
         }
         for (; c < count; ++c) C::put(at + c, from[c]);
     };
