@@ -82,7 +82,7 @@ def test_matmul(a, b, flags, result):
 
 
 def test_matmul_refused():
-    with pytest.raises(ShapeError, match="inner sizes must match: 3 in src .* 4 in weights"):
+    with pytest.raises(ShapeError, match=r"inner sizes must match: 3 in src .* 4 in weights"):
         infer("MatMul", (2, 3), (4, 5))
     with pytest.raises(ShapeError, match="batch dims"):
         infer("MatMul", (2, 2, 3), (5, 3, 4))
@@ -102,7 +102,7 @@ def test_convolution_pads_and_dilations():
 
 
 def test_convolution_refused():
-    with pytest.raises(ShapeError, match="src has 3 channels.*take 2 per group in 1 groups"):
+    with pytest.raises(ShapeError, match=r"src has 3 channels.*take 2 per group in 1 groups"):
         infer("Convolution", (1, 3, 8), (4, 2, 3), **CONV)
     with pytest.raises(ShapeError, match="no multiple of groups = 3"):
         infer("Convolution", (1, 6, 8), (4, 2, 3), **CONV, groups=3)
@@ -114,9 +114,9 @@ def test_convolution_refused():
         infer("Convolution", (1, 2, 8, 8), (4, 2, 3), **CONV)
     with pytest.raises(ShapeError, match="bias has shape"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), (1, 4), **CONV)
-    with pytest.raises(InvalidArgumentError, match="strides = .* at least 1"):
+    with pytest.raises(InvalidArgumentError, match=r"strides = .* at least 1"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), **CONV | {"strides": 0})
-    with pytest.raises(InvalidArgumentError, match="pads_end = .* at least 0"):
+    with pytest.raises(InvalidArgumentError, match=r"pads_end = .* at least 0"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), **CONV | {"pads_end": -1})
 
 
@@ -264,7 +264,7 @@ def test_interpolate():
 def test_quantize_counts_its_scales():
     per_channel = {"qtype": "per_channel", "axis": 1}
     assert infer("Quantize", (2, 3), scales=(1, 2, 3), **per_channel, dtype="u8") == [(2, 3)]
-    with pytest.raises(ShapeError, match="2 scales, but axis 1 .* has 3 channels"):
+    with pytest.raises(ShapeError, match=r"2 scales, but axis 1 .* has 3 channels"):
         infer("Quantize", (2, 3), scales=(1, 2), **per_channel, dtype="u8")
     with pytest.raises(ShapeError, match="3 scales for qtype per_tensor"):
         infer("Quantize", (2, 3), scales=(1, 2, 3), dtype="u8")
