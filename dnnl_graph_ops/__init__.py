@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from . import dtypes as _dtypes
-from . import ops
+from . import nn, ops
 from .caches import cache_info, clear_caches
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .functional import (
@@ -42,6 +42,7 @@ __all__ = [
     "engines",
     "get_num_threads",
     "info",
+    "nn",
     "ops",
     "runtimes",
     "set_num_threads",
