@@ -171,7 +171,11 @@ template <class S, class D, int K>
 void interleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; i += 8) {
         const int64_t at = smaller(i, b.n0 - 8);
-        interleave_tile<S, D, K>(src + at, b.src1, dst + at * b.dst0, b.dst0);
+        if (K == 2 && b.dst0 == 2) {
+            zip_tile<S, D>(src + at, b.src1, dst + at * 2);
+        } else {
+            interleave_tile<S, D, K>(src + at, b.src1, dst + at * b.dst0, b.dst0);
+        }
     }
 }
 
@@ -180,7 +184,11 @@ template <class S, class D, int K>
 void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t j = 0; j < b.n1; j += 8) {
         const int64_t at = smaller(j, b.n1 - 8);
-        deinterleave_tile<S, D, K>(src + at * b.src1, b.src1, dst + at, b.dst0);
+        if (K == 2 && b.src1 == 2) {
+            unzip_tile<S, D>(src + at * 2, dst + at, b.dst0);
+        } else {
+            deinterleave_tile<S, D, K>(src + at * b.src1, b.src1, dst + at, b.dst0);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ DGO_INLINE void transpose4(__m256 (&r)[4]) {
     r[3] = _mm256_shuffle_ps(t1, t3, 0xee);
 }
 
-// The three below: dst[i * dst0 + j] = src[i + j * src1].
+// All below: dst[i * dst0 + j] = src[i + j * src1].
 
 // i, j < 8
 template <class S, class D>
@@ -73,6 +73,25 @@ DGO_INLINE void transpose_tile(const typename S::T* src, int64_t src1, typename 
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) store<D, 8>(dst + i * dst0, bits<Vec<8>::u32>(r[i]));
     }
+}
+
+// i < 8, j < 2, dst0 == 2
+template <class S, class D>
+DGO_INLINE void zip_tile(const typename S::T* src, int64_t src1, typename D::T* dst) {
+    const __m256 a = bits<__m256>(load<S, 8>(src)), b = bits<__m256>(load<S, 8>(src + src1));
+    const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    store<D, 8>(dst, bits<Vec<8>::u32>(_mm256_permute2f128_ps(low, high, 0x20)));
+    store<D, 8>(dst + 8, bits<Vec<8>::u32>(_mm256_permute2f128_ps(low, high, 0x31)));
+}
+
+// i < 2, j < 8, src1 == 2
+template <class S, class D>
+DGO_INLINE void unzip_tile(const typename S::T* src, typename D::T* dst, int64_t dst0) {
+    const __m256 a = bits<__m256>(load<S, 8>(src)), b = bits<__m256>(load<S, 8>(src + 8));
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
+    store<D, 8>(dst, bits<Vec<8>::u32>(_mm256_permute4x64_pd(even, 0xd8)));
+    store<D, 8>(dst + dst0, bits<Vec<8>::u32>(_mm256_permute4x64_pd(odd, 0xd8)));
 }
 
 // i < 8, j < K <= 4

@@ -98,6 +98,31 @@ DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
     }
 }
 
+// Size bytes in pieces: a copy through memory would stall on its own store.
+template <int Size>
+DGO_INLINE int64_t load_short(const void* at) {
+    if constexpr (Size == 8) return load_bytes<int64_t>(at);
+    if constexpr (Size == 4) return load_bytes<uint32_t>(at);
+    if constexpr (Size == 2) return load_bytes<uint16_t>(at);
+    if constexpr (Size == 1) return load_bytes<uint8_t>(at);
+    if constexpr (Size == 3 || Size == 6) {
+        const int64_t last = load_short<Size / 3>(static_cast<const char*>(at) + Size / 3 * 2);
+        return load_short<Size / 3 * 2>(at) | last << (Size / 3 * 16);
+    }
+}
+
+template <int Size>
+DGO_INLINE void store_short(void* at, int64_t v) {
+    if constexpr (Size == 8) store_bytes(at, v);
+    if constexpr (Size == 4) store_bytes(at, static_cast<uint32_t>(v));
+    if constexpr (Size == 2) store_bytes(at, static_cast<uint16_t>(v));
+    if constexpr (Size == 1) store_bytes(at, static_cast<uint8_t>(v));
+    if constexpr (Size == 3 || Size == 6) {
+        store_short<Size / 3 * 2>(at, v);
+        store_short<Size / 3>(static_cast<char*>(at) + Size / 3 * 2, v >> (Size / 3 * 16));
+    }
+}
+
 // K words, 2 to 4; the lanes beyond are not defined.
 template <int Size, int K>
 DGO_INLINE Vec<4>::u32 load_few_words(const void* at) {
@@ -110,9 +135,7 @@ DGO_INLINE Vec<4>::u32 load_few_words(const void* at) {
         if constexpr (K == 2) return bits<V>(two);
         if constexpr (K == 3) return bits<V>(_mm_insert_epi32(two, load_bytes<int32_t>(byte + 8), 2));
     } else {
-        uint64_t words = 0;
-        __builtin_memcpy(&words, at, K * Size);
-        const __m128i packed = _mm_cvtsi64_si128(static_cast<int64_t>(words));
+        const __m128i packed = _mm_cvtsi64_si128(load_short<K * Size>(at));
         return bits<V>(Size == 2 ? _mm_cvtepu16_epi32(packed) : _mm_cvtepu8_epi32(packed));
     }
 }
@@ -129,8 +152,7 @@ DGO_INLINE void store_few_words(void* at, Vec<4>::u32 v) {
     } else {
         __m128i packed = _mm_packus_epi32(lanes, lanes);
         if constexpr (Size == 1) packed = _mm_packus_epi16(packed, packed);
-        const uint64_t words = static_cast<uint64_t>(_mm_cvtsi128_si64(packed));
-        __builtin_memcpy(at, &words, K * Size);
+        store_short<K * Size>(at, _mm_cvtsi128_si64(packed));
     }
 }
 
@@ -299,9 +321,7 @@ DGO_INLINE void store(typename C::T* at, typename Vec<L>::u32 v) {
 template <class C, int K>
 DGO_INLINE Vec<4>::u32 load_few(const typename C::T* at) {
     if constexpr (kSame<C, F16>) {
-        uint64_t words = 0;
-        __builtin_memcpy(&words, at, K * C::kSize);
-        return bits<Vec<4>::u32>(_mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(words))));
+        return bits<Vec<4>::u32>(_mm_cvtph_ps(_mm_cvtsi64_si128(load_short<K * C::kSize>(at))));
     } else {
         return C::template widen<4>(load_few_words<C::kSize, K>(at));
     }
@@ -311,8 +331,7 @@ template <class C, int K>
 DGO_INLINE void store_few(typename C::T* at, Vec<4>::u32 v) {
     if constexpr (kSame<C, F16>) {
         const __m128i packed = _mm_cvtps_ph(bits<__m128>(v), _MM_FROUND_TO_NEAREST_INT);
-        const int64_t words = _mm_cvtsi128_si64(packed);
-        __builtin_memcpy(at, &words, K * C::kSize);
+        store_short<K * C::kSize>(at, _mm_cvtsi128_si64(packed));
     } else {
         store_few_words<C::kSize, K>(at, C::template narrow<4>(v));
     }
