@@ -108,6 +108,14 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
     DGO_CALL(api_, graph_set_compiled_partition_cache_capacity, 0);
 }
 
+std::vector<std::pair<std::string, bool>> Library::functions() const {
+    return {
+#define DGO_ENTRY(name, ...) {"dnnl_" #name, api_.name != nullptr},
+        DGO_REQUIRED_FUNCTIONS(DGO_ENTRY) DGO_BUILD_FUNCTIONS(DGO_ENTRY) DGO_NEWER_FUNCTIONS(DGO_ENTRY)
+#undef DGO_ENTRY
+    };
+}
+
 bool Library::has(const char* symbol) const { return dlsym(handle_, symbol) != nullptr; }
 
 std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
@@ -134,6 +142,12 @@ void bind_library(py::module_& m) {
         .def_property_readonly("hash", &Library::hash)
         .def_property_readonly("cpu_runtime", [](const Library& lib) { return runtime_name(lib.cpu_runtime()); })
         .def_property_readonly("gpu_runtime", [](const Library& lib) { return runtime_name(lib.gpu_runtime()); })
+        .def("functions",
+            [](const Library& lib) {
+                py::dict out;
+                for (const auto& [name, present] : lib.functions()) out[py::str(name)] = present;
+                return out;
+            })
         .def("has", [](const Library& lib, const std::string& symbol) { return lib.has(symbol.c_str()); },
             py::arg("symbol"))
         .def("engine_count",

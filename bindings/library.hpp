@@ -157,6 +157,8 @@ public:
     unsigned cpu_runtime() const { return cpu_runtime_; }  // dnnl_runtime bits: 1 sequential, 2 OpenMP, 512 SYCL, ...
     unsigned gpu_runtime() const { return gpu_runtime_; }
     bool has(const char* symbol) const;
+    // Every C function of the table, and whether this library has it.
+    std::vector<std::pair<std::string, bool>> functions() const;
     std::size_t engine_count(dnnl_engine_kind_t kind) const;
     // Throws UnsupportedError naming the first release that has the function.
     template <typename F>

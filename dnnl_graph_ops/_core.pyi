@@ -5,7 +5,7 @@ Enumerated arguments take the enums below or their integer values. Strides count
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -237,6 +237,8 @@ class Library:
     def gpu_runtime(self) -> str:
         """none, ocl, sycl or ze."""
     def has(self, symbol: str) -> bool: ...
+    def functions(self) -> dict[str, bool]:
+        """Every C function this extension knows, and whether the library has it."""
     def engine_count(self, kind: int) -> int: ...
     def set_verbose(self, level: int) -> None: ...
     def effective_cpu_isa(self) -> str: ...
@@ -430,3 +432,105 @@ class Graph:
 
 def get_num_threads() -> int: ...
 def set_num_threads(n: int) -> None: ...
+
+def register_dtype(dtype: np.dtype[Any], code: int) -> None:
+    """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
+
+def check_fork() -> None:
+    """Raise Error in a child of fork() whose parent had already computed."""
+
+def idle_scratch_bytes() -> int:
+    """Scratch memory that no plan is using just now, kept for the next one."""
+
+def drop_idle_scratch() -> None: ...
+
+_Ref: TypeAlias = tuple[int, int]  # slot, byte offset
+_View: TypeAlias = tuple[int, int, int, Sequence[int], Sequence[int]]  # slot, byte offset, dtype, shape, strides
+_Arrays: TypeAlias = list[Any] | tuple[Any, ...]
+
+class Executor:
+    """A compiled plan: slots for arrays and the steps that work on them.
+
+    Built by one thread, then finalized; from then on any number of threads may run it at once.
+    """
+
+    def __init__(self, engine: Engine | None, name: str = "") -> None: ...
+    def add_input(self, dtype: int, shape: Sequence[int], strides: Sequence[int], name: str = "") -> int:
+        """The slot of an array that run() is given."""
+    def add_output(self, dtype: int, shape: Sequence[int], strides: Sequence[int], name: str = "") -> int: ...
+    def add_constant(self, array: np.ndarray[Any, Any]) -> int:
+        """A contiguous array; kept alive, not copied."""
+    def add_scratch(self, offset: int, nbytes: int) -> int:
+        """Part of the arena that a run has for itself; offset is a multiple of 64."""
+    def add_partition(
+        self,
+        partition: CompiledPartition,
+        inputs: Sequence[_Ref],
+        outputs: Sequence[_Ref],
+        label: str = "",
+        exclusive: bool = False,
+    ) -> None:
+        """exclusive: one thread at a time inside this step."""
+    def add_kernel(self, kernel: kernels.Kernel, refs: Sequence[_Ref], label: str = "") -> None: ...
+    def add_callback(self, callback: Callable[..., object], refs: Sequence[_View], label: str = "") -> None:
+        """Call with NumPy views that are valid until it returns; inputs and constants are read-only."""
+    def finalize(self, release_gil: bool, threads: int = 0) -> None:
+        """threads: OpenMP threads of every run; 0 for what the calling thread has set."""
+    def run(self, inputs: _Arrays, outputs: _Arrays) -> None:
+        """Raises TypeError, ShapeError or InvalidArgumentError for arrays other than declared."""
+    def benchmark(self, inputs: _Arrays, outputs: _Arrays, repeat: int) -> list[float]:
+        """Seconds per execution of the native loop alone."""
+    def profile(self, inputs: _Arrays, outputs: _Arrays, repeat: int) -> list[tuple[str, float]]:
+        """(label, median seconds) of each step."""
+    def describe(self) -> list[dict[str, Any]]:
+        """Per step: label, kind (partition, kernel, callback), kernel (its name or None), scratchpad_bytes."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def arena_bytes(self) -> int: ...
+    @property
+    def constant_bytes(self) -> int: ...
+    @property
+    def idle_contexts(self) -> int: ...
+    @property
+    def release_gil(self) -> bool: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
+class NetBase:
+    """A callable over compiled plans. Calls that no plan fits go to the subclass's `_slow_call`."""
+
+    _input_names: tuple[str, ...]
+    def __init__(self, names: Sequence[str], n_outputs: int) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def _add_plan(self, executor: Executor, explicit_out_strides: bool = False) -> None:
+        """Serve calls whose arrays are as the plan declares; with explicit_out_strides only those with out=."""
+    def _set_capacity(self, capacity: int, /) -> None: ...
+    def _clear_plans(self) -> None: ...
+    def _plans(self) -> tuple[Executor, ...]:
+        """The one used last comes first."""
+
+_Slow: TypeAlias = Callable[[tuple[Any, ...], tuple[Any, ...], Any, Any], Any]
+
+class PlanCache:
+    """Plans of one-shot functions, the least recently used dropped first.
+
+    attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these, compared by type and value.
+    """
+
+    def __init__(self, capacity: int) -> None: ...
+    def call(
+        self, name: str, arrays: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any, slow: _Slow, /
+    ) -> Any:
+        """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`."""
+    def insert(
+        self, name: str, arrays: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any, executor: Executor, /
+    ) -> bool:
+        """The plan's inputs are the arrays that are not None, in order. False: such a call is never looked up."""
+    def clear(self) -> None: ...
+    def set_capacity(self, capacity: int, /) -> None: ...
+    def info(self) -> dict[str, int]:
+        """hits, misses, size, capacity"""
