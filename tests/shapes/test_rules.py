@@ -310,7 +310,7 @@ def test_unknown_dims_agree_with_known_ones(kind, seed):
         rng = Random(f"{seed} {kind} {number}")
         case = GENERATORS[kind](rng)
         hidden = hide(rng, case)
-        print(f"reproduce: pytest {__file__} -k 'agree and {kind}]' --seed {seed}\n{case}\n{hidden}")
+        print(f"reproduce: pytest {__file__} -k 'agree and {kind}' --seed {seed}\n{case}\n{hidden}")
         known = infer(kind, *case.metas, dtype=case.dtype, outputs=case.outputs, **case.attrs)
         found = infer(kind, *hidden, dtype=case.dtype, outputs=case.outputs, **case.attrs)
         assert [len(shape) for shape in found] == [len(shape) for shape in known]
@@ -328,7 +328,7 @@ def test_damaged_shapes_are_refused_or_inferred(kind, seed):
             if metas:
                 where = rng.randrange(len(metas))
                 metas[where] = Meta(damaged(rng, metas[where].shape), metas[where].dtype)
-        print(f"reproduce: pytest {__file__} -k 'damaged and {kind}]' --seed {seed}\n{case}\n{metas}")
+        print(f"reproduce: pytest {__file__} -k 'damaged and {kind}' --seed {seed}\n{case}\n{metas}")
         try:
             infer(kind, *metas, dtype=case.dtype, outputs=case.outputs, **case.attrs)
         except Error as error:
