@@ -1,11 +1,10 @@
 """Options and fixtures that all tests share."""
 
-import os
 from pathlib import Path
 
 import pytest
+from corpora.cases import FOLDER, VARIABLE
 
-CORPORA = "DNNL_GRAPH_OPS_CORPORA"
 DEFAULT_SEED = 20260101
 
 
@@ -14,6 +13,10 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
     group.addoption("--case", type=int, default=None, help="run this one case of a random test")
     group.addoption("--all", action="store_true", help="every random case and the largest fixed ones")
+
+
+def pytest_report_header(config):
+    return f"random tests: --seed={config.getoption('--seed')}"
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +32,6 @@ def run_all(request) -> bool:
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """Folder of cases that no one here wrote; its tests are skipped where it is absent."""
-    folder = os.environ.get(CORPORA)
-    if not folder:
-        pytest.skip(f"{CORPORA} is not set")
-    return Path(folder)
+    if FOLDER is None:
+        pytest.skip(f"{VARIABLE} is not set")
+    return FOLDER

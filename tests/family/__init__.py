@@ -1,0 +1,1 @@
+"""Tests of the ConvTranspose family as a whole: random, malformed, and on smaller CPUs."""

@@ -1,0 +1,28 @@
+"""The family's fixed and random tests once more on smaller instruction sets than the CPU has."""
+
+import pytest
+
+import dnnl_graph_ops as dgo
+
+from .test_fuzz import TESTS, child
+
+ORDER = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE")
+FLAGS = {"AVX2": "avx512f", "AVX512_CORE": "avx512_bf16"}
+FAMILY = ("family/test_random.py", "family/test_cases.py")
+
+
+def cpu_flags() -> set[str]:
+    with open("/proc/cpuinfo") as cpu:
+        return {flag for line in cpu if line.startswith("flags") for flag in line.split(":")[1].split()}
+
+
+@pytest.mark.parametrize("isa", FLAGS)
+def test_family_on(isa, seed):
+    if FLAGS[isa] not in cpu_flags():
+        pytest.skip(f"this CPU has no more than {isa}")
+    targets = [name for name in FAMILY if (TESTS / name).exists()]
+    done = child(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *targets, ONEDNN_MAX_CPU_ISA=isa
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    print(dgo.info())
