@@ -72,8 +72,8 @@ def run(
 
 
 def compare(old: Document | str | Path, new: Document | str | Path, **limits: Any) -> Any:
-    """Tests two results for change; see `bench.compare.compare_documents`."""
-    from . import compare as module
+    """Tests two results for change; see `bench.comparison.compare_documents`."""
+    from .comparison import compare_documents
 
     documents = [d if isinstance(d, Document) else Document.load(d) for d in (old, new)]
-    return module.compare_documents(*documents, **limits)
+    return compare_documents(*documents, **limits)

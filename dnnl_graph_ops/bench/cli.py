@@ -55,8 +55,8 @@ def _shard(text: str) -> tuple[int, int]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dnnl_graph_ops.bench",
-        description="Measures transposed convolutions against other frameworks: every competitor in a process of "
-        "its own, short bursts in shuffled turns, results checked first.",
+        description="Measures transposed convolutions against other frameworks: every competitor in a "
+        "process of its own, short bursts in shuffled turns, results checked first.",
     )
     commands = parser.add_subparsers(
         required=True, metavar="command", title="commands (run if none is given)"
@@ -95,8 +95,8 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON or "
-        "batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1; may be repeated",
+        help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON "
+        "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1; may be repeated",
     )
     group.add_argument(
         "--quick", action="store_true", help="a few small layers, few rounds, under three minutes"
@@ -290,11 +290,11 @@ def _compare(parsed: argparse.Namespace) -> int:
 
 
 def _compared(old: Document, new: Document, **limits: Any) -> int:
-    from . import compare
+    from . import comparison
 
-    comparison = compare.compare_documents(old, new, **limits)
-    print(compare.text(comparison), end="")
-    return comparison.exit_status
+    result = comparison.compare_documents(old, new, **limits)
+    print(comparison.text(result), end="")
+    return result.exit_status
 
 
 def _merge(parsed: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """A run spread over a Dask cluster: shards as tasks, rows and progress in one place.
 
-Dask moves a lost worker's shard to another one by itself. Each Dask worker should have one thread and a machine
-(or CPU set) of its own: competitors in parallel on one machine would measure each other.
+Dask moves a lost worker's shard to another one by itself. Each Dask worker should have one thread and a
+machine (or CPU set) of its own: competitors in parallel on one machine would measure each other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run_on_cluster(
         RuntimeUnavailableError: Dask is not installed, or no worker can be reached.
     """
     try:
-        import distributed
+        import distributed  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeUnavailableError(f"cluster: {error}; pip install 'dask[distributed]'") from None
     progress = progress or runner.Silent()

@@ -83,5 +83,6 @@ class Journal:
             name = different[0]
             raise InvalidArgumentError(
                 f"journal {self.path}: it belongs to a run with other settings ({name} was "
-                f"{old.get(name)!r}, now {new.get(name)!r}); resume with the same options or name another journal"
+                f"{old.get(name)!r}, now {new.get(name)!r}); "
+                "resume with the same options or name another journal"
             )

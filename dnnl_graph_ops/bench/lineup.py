@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -69,10 +70,7 @@ class Lineup:
                 entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
                 continue
             task = entrant.task(case, self._options, self._threads).as_dict()
-
-            def ask(label: str = entrant.label, task: dict[str, Any] = task) -> dict[str, Any]:
-                return workers[label].ask("prepare", timeout=_PREPARE_SECONDS, task=task)
-
+            ask = partial(workers[entrant.label].ask, "prepare", timeout=_PREPARE_SECONDS, task=task)
             answer = _attempt(entry, ask)
             if answer is not None:
                 entry.detail = answer["detail"]
@@ -88,9 +86,9 @@ class Lineup:
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
                 if expected is None and index == 0:
-                    _attempt(entry, lambda worker=worker: worker.ask("store", path=path))
+                    _attempt(entry, partial(worker.ask, "store", path=path))
                     continue
-                answer = _attempt(entry, lambda worker=worker: worker.ask("check", expected=path))
+                answer = _attempt(entry, partial(worker.ask, "check", expected=path))
                 if answer is None:
                     continue
                 entry.error = answer["error"]

@@ -17,7 +17,11 @@ from .options import Options
 from .peers.registry import OWN
 from .rows import Entry, Ratio, Row
 
-_POST = {"relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh}
+_POST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1}
 # the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
 _COPIES = 3
@@ -96,7 +100,8 @@ def _memory_shortage(case: Case, competitors: int) -> str:
     need = size * (_COPIES * competitors + 2)
     if available is None or need < 0.9 * available:
         return ""
-    return f"does not fit: {competitors} competitors need {need / 2**30:.1f} GiB of {available / 2**30:.1f} available"
+    have = f"{available / 2**30:.1f} GiB are available"
+    return f"does not fit: {competitors} competitors need {need / 2**30:.1f} GiB, {have}"
 
 
 def _expected(case: Case, options: Options) -> np.ndarray | None:
@@ -117,13 +122,13 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
             entry.status, entry.reason = "failed", race.lost[entry.label]
         if entry.status == "ok":
             _fill_entry(entry, row, race, peaks)
-    for peer, (label, own, values) in rounds.ratios(race, peer_of).items():
+    for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
         interval = statistics.median_interval(values)
         low, high = (
             v if np.isfinite(v) else b
             for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
         )
-        row.ratios.append(Ratio(peer, label, own, interval.median, low, high, values))
+        row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
         row.flags.append("contended")

@@ -95,7 +95,10 @@ class Options:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Options:
         known = {f.name for f in fields(cls)}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known})
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known
+        }
+        return cls(**values)
 
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {

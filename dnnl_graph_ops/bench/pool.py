@@ -42,7 +42,9 @@ def cpu_list(threads: int) -> list[int]:
         if hasattr(os, "sched_getaffinity")
         else list(range(os.cpu_count() or 1))
     )
-    firsts, others, seen = [], [], set()
+    firsts: list[int] = []
+    others: list[int] = []
+    seen: set[tuple[str, str]] = set()
     for cpu in allowed:
         core = _core_of(cpu)
         (others if core in seen else firsts).append(cpu)

@@ -167,7 +167,7 @@ class Problem:
                 f"problem {record.get('name', '?')!r}: unknown keys {unknown}, missing keys {missing}; "
                 f"the keys are {sorted(known)}"
             )
-        values = {
+        values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
             for k, v in record.items()
         }

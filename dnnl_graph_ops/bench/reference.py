@@ -1,4 +1,4 @@
-"""The three operations in plain NumPy, one matrix product per tap: what every competitor is checked against."""
+"""The three operations in plain NumPy, one matrix product per tap: what results are checked against."""
 
 from __future__ import annotations
 

@@ -17,6 +17,10 @@ from .peers.registry import OWN
 _MOST_WAITING: Final = 0.05
 _MOST_STEAL: Final = 0.03
 _ROUND: Final = 0.9
+# a competitor is not waited for when an execution takes both this long and so many times ours
+_HOPELESS_SECONDS: Final = 0.15
+_HOPELESS_FACTOR: Final = 6.0
+_ROUNDS_OF_THE_HOPELESS: Final = 3
 
 
 class Racer(Protocol):
@@ -41,7 +45,6 @@ class Race:
 
     rounds: list[dict[str, Burst]] = field(default_factory=list)
     dropped: int = 0
-    disturbed: list[dict[str, Burst]] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
     restless: set[str] = field(default_factory=set)
     round_s: float = 0.0
@@ -85,6 +88,7 @@ def race(
     active = dict(racers)
     length = min(rules.burst, _ROUND / max(1, len(active)))
     begin = time.monotonic()
+    every: list[dict[str, Burst]] = []
     _round(active, list(active), min(length, 0.01), rules, result)
     while active:
         order = list(active)
@@ -94,11 +98,12 @@ def race(
         bursts = _round(active, order, length, rules, result)
         stolen = contention.steal_share(before, contention.system_times()) > _MOST_STEAL
         result.round_s = max(result.round_s, time.monotonic() - started)
+        every.append(bursts)
         if stolen or any(b.disturbed for b in bursts.values()):
             result.dropped += 1
-            result.disturbed.append(bursts)
         else:
             result.rounds.append(bursts)
+        _retire(active, result, every, peer_of)
         count = len(result.rounds)
         spent = time.monotonic() - begin
         if count >= rules.min_rounds:
@@ -112,8 +117,24 @@ def race(
             break
     if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):
         # better disturbed rounds than none: the row is marked
-        result.rounds += result.disturbed
+        result.rounds = every
     return result
+
+
+def _retire(
+    active: dict[str, Any], result: Race, every: list[dict[str, Burst]], peer_of: Mapping[str, str]
+) -> None:
+    """Spares the others a competitor that is far behind and slow, once it has enough rounds to say so.
+
+    Its rounds are the first ones, so that they still pair with everybody else's.
+    """
+    enough = _ROUNDS_OF_THE_HOPELESS
+    own = [b.median for label, b in every[-1].items() if peer_of[label] == OWN]
+    if not own or (len(result.rounds) < enough and len(every) < 2 * enough):
+        return
+    for label, burst in every[-1].items():
+        if label in active and burst.median > max(_HOPELESS_SECONDS, _HOPELESS_FACTOR * min(own)):
+            del active[label]
 
 
 def _round(

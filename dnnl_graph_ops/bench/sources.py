@@ -72,7 +72,7 @@ class Filters:
 def find(what: Any, *, quick: bool = False) -> list[Wanted]:
     """Problems from a suite's name, a file, a descriptor, a `Problem`, a dict, or a list of these.
 
-    A file: a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, a benchdnn batch file.
+    Files: a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, a batch file.
 
     Raises:
         InvalidArgumentError: it is none of these; the message says what was tried.
@@ -88,7 +88,7 @@ def find(what: Any, *, quick: bool = False) -> list[Wanted]:
     if isinstance(what, Iterable):
         return [item for each in what for item in find(each, quick=quick)]
     raise InvalidArgumentError(
-        f"problems: expected a suite, file, descriptor, Problem, dict or list of these, got {type(what).__name__}"
+        f"problems: expected a suite, file, descriptor, Problem, dict or list, got {type(what).__name__}"
     )
 
 
@@ -159,7 +159,7 @@ def _from_record(record: Any, where: str) -> Wanted:
         )
     if "desc" in record:
         return Wanted(parse(str(record["desc"]), name=record.get("name") or str(record["desc"])))
-    values = {_SHORT.get(k, k): v for k, v in record.items() if k not in _DERIVED}
+    values: dict[str, Any] = {_SHORT.get(str(k), str(k)): v for k, v in record.items() if k not in _DERIVED}
     directions = tuple(values.pop("directions", ()))
     dtypes = tuple(values.pop("dtypes", ()))
     if any(d not in DIRECTIONS for d in directions):

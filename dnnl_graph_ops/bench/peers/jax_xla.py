@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import jax  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import jax.numpy as jnp  # type: ignore[import-untyped, import-not-found, unused-ignore]
 import numpy as np
 
 from .. import data
@@ -34,6 +34,7 @@ def prepare(task: Task) -> Prepared:
         ),
     }
     function: Callable[..., Any]
+    arguments: tuple[Any, ...]
     if task.direction == "fwd":
         held, arguments = operands["weights"], (operands["src"],)
         if task.weights == "constant":

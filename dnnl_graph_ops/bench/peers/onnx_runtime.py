@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from onnx import TensorProto, helper, numpy_helper
 
 from ...dtypes import numpy_dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import openvino as ov
+import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from openvino import opset13 as opset
 
 from .. import data
@@ -16,7 +16,8 @@ _POST = {"relu": opset.relu, "sigmoid": opset.sigmoid, "tanh": opset.tanh}
 
 
 def versions() -> dict[str, str]:
-    return {"openvino": ov.__version__}
+    # without the build's hash
+    return {"openvino": ov.__version__.split("-")[0]}
 
 
 def prepare(task: Task) -> Prepared:
@@ -60,7 +61,8 @@ def _tensor(array: np.ndarray, kind: Any) -> Any:
 def _numpy(tensor: Any, kind: Any) -> np.ndarray:
     if kind != ov.Type.bf16:
         return np.asarray(tensor.data, dtype=np.float32)
-    return (tensor.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    widened: np.ndarray = tensor.data.view(np.uint16).astype(np.uint32) << 16
+    return widened.view(np.float32)
 
 
 def _model(task: Task, kind: Any) -> Any:

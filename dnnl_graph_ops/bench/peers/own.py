@@ -20,7 +20,7 @@ _INT8 = ("s8", "u8")
 def versions() -> dict[str, str]:
     """Versions of the package and of every library that it found."""
     found = {f"oneDNN {r.name}": str(r.version) for r in dgo.runtimes()}
-    return {"dnnl_graph_ops": str(dgo.info().get("version", "?")), **found}
+    return {"dnnl_graph_ops": str(dgo.info().get("package", "?")), **found}
 
 
 def prepare(task: Task) -> Prepared:
@@ -69,7 +69,8 @@ def prepare(task: Task) -> Prepared:
 
 def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
     """The graph of one layer; its inputs in order, as arrays of the task's layout."""
-    problem, ops = task.problem, dgo.ops
+    problem = task.problem
+    ops: Any = dgo.ops
     graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))
     operands = task.operands()
     arrays: list[np.ndarray] = []
@@ -83,7 +84,7 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         arrays.append(array)
         return graph.input(name, array.shape, kind)
 
-    attributes = {
+    attributes: dict[str, Any] = {
         "strides": problem.strides,
         "pads_begin": problem.pads_begin,
         "pads_end": problem.pads_end,
@@ -123,9 +124,8 @@ def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
     rng = np.random.default_rng(task.seed)
     arrays = []
     for value in graph.inputs:
-        draw = rng.integers(
-            0 if value.dtype in ("u8", "boolean") else -4, 2, tuple(value.shape), endpoint=False
-        )
+        shape = tuple(size or 1 for size in value.shape)
+        draw = rng.integers(0 if value.dtype in ("u8", "boolean") else -4, 2, shape)
         arrays.append(draw.astype(numpy_dtype(value.dtype)))
     return graph, None, arrays
 

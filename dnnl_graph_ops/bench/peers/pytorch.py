@@ -22,7 +22,7 @@ _POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def versions() -> dict[str, str]:
-    mkldnn = torch.backends.mkldnn.is_available()
+    mkldnn = torch._C._has_mkldnn
     return {"torch": torch.__version__, "oneDNN": "built in" if mkldnn else "absent"}
 
 
@@ -72,7 +72,7 @@ def as_numpy(task: Task, tensor: torch.Tensor) -> np.ndarray:
 
 
 def cut(tensor: torch.Tensor, crop: tuple[slice, ...] | None) -> torch.Tensor:
-    return tensor if crop is None else tensor[(slice(None), slice(None), *crop)]
+    return tensor if crop is None else tensor[(slice(None), slice(None)) + crop]  # noqa: RUF005
 
 
 def forward(

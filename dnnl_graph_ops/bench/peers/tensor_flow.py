@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from ...errors import UnsupportedError
 from .. import data

@@ -17,7 +17,9 @@ from . import summary
 # Okabe and Ito's palette: told apart by everyone
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
-_BAR_INCHES: Final = 0.17
+# a bar's height; thinner where there are many, so that a picture stays below some 35 inches
+_BAR_INCHES: Final = (0.055, 0.17)
+_TALLEST: Final = 32.0
 _MOST_BARS: Final = 160
 _FORMATS: Final = ("png", "svg", "pdf")
 
@@ -46,11 +48,13 @@ def render(document: Document, kind: str = "svg") -> bytes:
     style = dict(zip(peers, zip(_COLOURS[1:], _MARKERS[1:], strict=True), strict=False))
     bars = [row for row in rows if row.ratios][:_MOST_BARS]
     count = sum(len(row.ratios) for row in bars) + len(bars)
-    height = max(9.0, 2.6 + _BAR_INCHES * count)
+    bar = min(_BAR_INCHES[1], max(_BAR_INCHES[0], _TALLEST / max(1, count)))
+    height = max(9.0, 2.6 + bar * count)
     with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(16, height), layout="constrained")
         FigureCanvasAgg(figure)
-        left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1])
+        halves: Any = figure.subfigures(1, 2, width_ratios=[1.15, 1])
+        left, right = halves
         _bars(left.subplots(), bars, peers, style, len(rows))
         # the two charts keep their shape however long the list of layers is
         grid = right.add_gridspec(3, 1, height_ratios=[4.4, 4.4, max(0.01, height - 10.0)])
@@ -113,7 +117,15 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
     shown = "" if len(rows) == all_rows else f" ({len(rows)} of {all_rows} rows)"
     axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold")
     if drawn:
-        axes.legend(loc="lower right", fontsize=8, title="against")
+        # beside the title, where no bar can be
+        axes.legend(
+            loc="lower right",
+            bbox_to_anchor=(1, 1),
+            borderaxespad=0.2,
+            ncols=len(drawn),
+            fontsize=8,
+            frameon=False,
+        )
     else:
         axes.text(0.5, 0.5, "no peer was measured", transform=axes.transAxes, ha="center")
 
@@ -140,16 +152,17 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
         )
     if bandwidth and rates and points:
         least, most = min(p[0] for p in points) / 2, max(p[0] for p in points) * 2
+        lowest = math.inf
         for name, peak in rates.items():
             ridge = peak / bandwidth
-            xs = [least, ridge, max(most, 2 * ridge)]
-            axes.plot(xs, [least * bandwidth, peak, peak], color="0.35", linewidth=1)
-            axes.annotate(
-                f"MatMul {name} {peak:.0f} GFLOP/s", (xs[2], peak), ha="right", va="bottom", fontsize=8
-            )
-        axes.annotate(
-            f"copy {bandwidth:.0f} GB/s", (least, least * bandwidth), ha="left", va="top", fontsize=8
-        )
+            xs = [min(least, ridge / 4), ridge, max(most, 2 * ridge)]
+            lowest = min(lowest, xs[0] * bandwidth)
+            axes.plot(xs, [xs[0] * bandwidth, peak, peak], color="0.35", linewidth=1)
+            # where the roof is flat but left of it nothing can be
+            axes.text(xs[0], peak, f"MatMul {name} {peak:.0f} GFLOP/s", ha="left", va="bottom", fontsize=8)
+            axes.text(ridge / 2, peak / 2, f"  copy {bandwidth:.0f} GB/s", ha="left", va="top", fontsize=8)
+        heights = [p[1] for p in points]
+        axes.set_ylim(min([lowest, *heights]) / 1.5, max([*rates.values(), *heights]) * 2)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("arithmetic intensity, FLOP per byte (direct form, each tensor once)")
@@ -179,6 +192,8 @@ def _latency(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any]
 
 
 def _finish(axes: Any, legend: bool) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_log_ticks(axis)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
     if legend:
@@ -186,9 +201,11 @@ def _finish(axes: Any, legend: bool) -> None:
 
 
 def _plain_log_ticks(axis: Any) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]))
+    low, high = axis.get_view_interval()
+    # three labels a decade run into each other beyond four decades
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e4 * low else (1,), numticks=18))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axis.set_minor_formatter(NullFormatter())
 

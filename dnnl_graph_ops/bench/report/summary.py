@@ -89,9 +89,10 @@ def header(document: Document) -> list[str]:
         name = f"machine {index}: " if len(document.machines) > 1 else "machine: "
         text.append(name + describe(machine))
         cache = ", ".join(f"{k} {bytes_text(v)}" for k, v in machine["caches"].items())
+        cpus = ",".join(map(str, machine["pinned_to"]))
         text.append(
             f"  caches {cache}; governor {machine['governor']}; {machine['kernel']}; "
-            f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {','.join(map(str, machine['pinned_to']))}"
+            f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {cpus}"
         )
     for peaks in document.peaks:
         rates = [f"{k} {v:.0f} GFLOP/s" for k, v in peaks.get("gflops", {}).items() if v]
@@ -105,10 +106,11 @@ def header(document: Document) -> list[str]:
     if options:
         cache_state = "caches emptied before every execution" if options.get("cold") else "warm caches"
         text.append(
-            f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, ratios "
-            f"within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % intervals are "
-            f"narrower than {100 * options['precision']:.0f} %; {cache_state}; forward with {options['weights']} "
-            f"weights, backward with variable ones; results checked first; ratios are {RATIO_MEANING}"
+            f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, "
+            f"ratios within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % "
+            f"intervals are narrower than {100 * options['precision']:.0f} %; {cache_state}; forward with "
+            f"{options['weights']} weights, backward with variable ones; results checked first; "
+            f"ratios are {RATIO_MEANING}"
         )
     state = "" if document.complete else " (interrupted: incomplete)"
     text.append(f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s{state}")
