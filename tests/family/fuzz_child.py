@@ -159,6 +159,14 @@ def _pick(rng: np.random.Generator, choices: list[Any]) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
+def _made(rng: np.random.Generator, choices: list[Callable[[], Any]], old: np.ndarray) -> Any:
+    """One of the replacements, or the old array where an earlier mutation left nothing to convert."""
+    try:
+        return _pick(rng, choices)()
+    except (IndexError, TypeError, ValueError):
+        return old
+
+
 def mutate(rng: np.random.Generator, call: Call) -> Call:
     """The call with one argument replaced, dropped, added or doubled."""
     function, given, keywords = call
@@ -174,14 +182,14 @@ def mutate(rng: np.random.Generator, call: Call) -> Call:
         place = int(rng.integers(len(given)))
         old = given[place]
         if isinstance(old, np.ndarray):
-            given[place] = _pick(rng, malformed.arrays(old))()
+            given[place] = _made(rng, malformed.arrays(old), old)
         else:
             given[place] = _pick(rng, malformed.shapes() if isinstance(old, tuple) else malformed.texts())
     elif keywords:
         name = _pick(rng, list(keywords))
         if name == "out" and isinstance(keywords[name], np.ndarray):
             held = [a for a in given if isinstance(a, np.ndarray)] or [keywords[name]]
-            keywords[name] = _pick(rng, malformed.outputs(keywords[name], held))()
+            keywords[name] = _made(rng, malformed.outputs(keywords[name], held), keywords[name])
         elif name in SHAPE:
             keywords[name] = _pick(rng, malformed.shapes())
         else:
@@ -196,7 +204,7 @@ def make(seed: int, number: int) -> Call:
     source = rng.random()
     calls = one_shot(data) if source < 0.6 else graphs(data) if source < 0.85 else objects(rng, data)
     call = _pick(rng, calls)
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
         call = mutate(rng, call)
     return call
 

@@ -32,8 +32,9 @@ def unwritten(shape: Sequence[int], dtype: str) -> np.ndarray:
 def with_strides(array: np.ndarray, strides: Sequence[int]) -> np.ndarray:
     """Equal values at the given strides (in elements) of a buffer of its own."""
     last = sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) if array.size else -1
-    buffer = np.zeros(last + 1, dtype=array.dtype)
     size = array.dtype.itemsize
+    # NumPy does not stride the types of ml_dtypes
+    buffer = np.zeros(last + 1, dtype=f"u{size}")
     view = np.lib.stride_tricks.as_strided(buffer, array.shape, [s * size for s in strides])
-    view[...] = array
-    return view
+    view[...] = np.ascontiguousarray(array).view(buffer.dtype)
+    return view.view(array.dtype)

@@ -1,0 +1,195 @@
+"""Graphs in benchdnn's JSON format: load, compile, run against an evaluation op by op, write back.
+
+Graphs of more than `ELEMENTS` tensor elements run with --all only.
+"""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import graph as truth
+from reference.data import integers, with_strides
+from reference.rounding import DTYPES, FLOAT_FORMAT, round_to, wide
+
+import dnnl_graph_ops as dgo
+
+from .cases import FOLDER, needed, read_lines
+
+ELEMENTS = 2 * 10**7
+FAMILY = sorted((FOLDER / "graph_json/convtranspose").glob("*.json")) if FOLDER else []
+SINGLE = sorted((FOLDER / "graph_json/op").glob("*/*.json")) if FOLDER else []
+MANIFEST = {e["file"]: e for e in read_lines("graph_json/convtranspose/manifest.jsonl")}
+STALE = "biasadd_bwd.json"
+
+# the most post-ops that one partition takes, by version
+FUSED_BEFORE_313 = 3
+EXACT = {"ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights"}
+EXACT |= {"Convolution", "ConvolutionBackwardData", "ConvolutionBackwardWeights"}
+# inputs that make no sense below zero: kind and position
+POSITIVE = {
+    ("BatchNormForwardTraining", 2),
+    ("BatchNormInference", 4),
+    ("BatchNormTrainingBackward", 3),
+    ("DynamicDequantize", 1),
+    ("DynamicQuantize", 1),
+    ("LayerNormBackward", 3),
+    ("Log", 0),
+    ("Pow", 0),
+    ("Reciprocal", 0),
+    ("Sqrt", 0),
+}
+# an older library may say that it lacks these: file name, first version that has them
+SINCE = {
+    "dequantize_f8_e4m3.json": (3, 7),
+    "dequantize_f8_e5m2.json": (3, 7),
+    "dynamicdq_s4.json": (3, 7),
+    "dynamicdq_u4.json": (3, 7),
+    "dynamicq_s4.json": (3, 7),
+    "genindex.json": (3, 7),
+    "gnorm.json": (3, 6),
+    "greaterequal.json": (3, 7),
+    "quantize_f8_e4m3.json": (3, 7),
+    "quantize_f8_e5m2.json": (3, 7),
+    "rmsnorm.json": (3, 11),
+    "softmax_w_stats.json": (3, 9),
+}
+
+pytestmark = needed
+
+
+def by_name(paths):
+    return [pytest.param(p, id=f"{p.parent.name}/{p.name}") for p in paths]
+
+
+def version() -> tuple[int, ...]:
+    """The version of the library that runs, as numbers."""
+    stated = dgo.engine("cpu").runtime.version
+    return tuple(int(v) for v in (stated.split(".") if isinstance(stated, str) else stated))
+
+
+def elements(graph) -> int:
+    return sum(math.prod(t["shape"]) for t in truth.tensors_of(graph).values())
+
+
+def roles(graph) -> dict[int, set[tuple[str, int]]]:
+    """Kind and position of every use of a tensor."""
+    uses: dict[int, set[tuple[str, int]]] = {}
+    for op in graph["graph"]:
+        for position, tensor in enumerate(op["inputs"]):
+            uses.setdefault(tensor["id"], set()).add((op["kind"], position))
+    return uses
+
+
+def values(rng, tensor, uses, whole: bool) -> np.ndarray:
+    """Small data that keeps every result finite; whole numbers keep products and sums exact."""
+    shape, dtype = tensor["shape"], tensor["dtype"]
+    if dtype == "boolean":
+        return rng.random(shape) < 0.5
+    if uses & POSITIVE:
+        return round_to(rng.choice([0.5, 1.0, 2.0], shape), dtype)
+    if ("ReduceProd", 0) in uses:
+        return round_to(rng.choice([-1.0, 1.0], shape), dtype)
+    if dtype in ("u8", "u4"):
+        return rng.integers(0, 9, shape).astype(DTYPES[dtype])
+    if dtype in FLOAT_FORMAT and not whole:
+        return round_to(rng.standard_normal(shape) * 2, dtype)
+    return integers(rng, shape, dtype)
+
+
+def feed(graph) -> dict[int, np.ndarray]:
+    rng = np.random.default_rng(len(graph["graph"]) + elements(graph) % 1000)
+    tensors, uses = truth.tensors_of(graph), roles(graph)
+    whole = any(op["kind"] in EXACT | {"GreaterEqual"} for op in graph["graph"])
+    made = {i: values(rng, tensors[i], uses[i], whole) for i in truth.inputs_of(graph)}
+    return {i: with_strides(a, tensors[i]["stride"]) for i, a in made.items()}
+
+
+def allowed(graph, dtype: str, exact: np.ndarray) -> float:
+    """Largest difference from the exact result: none for products and sums of whole numbers."""
+    kinds = {op["kind"] for op in graph["graph"]}
+    if kinds & EXACT:
+        return 0.0
+    if dtype in FLOAT_FORMAT:
+        unit = 2.0 ** -FLOAT_FORMAT[dtype][0] * (100 if dtype == "f32" else 2)
+        return unit * float(np.max(np.abs(wide(exact)), initial=1.0))
+    return float(bool(kinds & {"Quantize", "DynamicQuantize"}))
+
+
+def compare(graph, net) -> None:
+    inputs = feed(graph)
+    expected = truth.evaluate_graph(graph, inputs)
+    tensors = truth.tensors_of(graph)
+    results = net.run({str(i): a for i, a in inputs.items()})
+    for i in truth.outputs_of(graph):
+        actual, exact, dtype = results[str(i)], expected[i], tensors[i]["dtype"]
+        assert (actual.dtype, actual.shape) == (DTYPES[dtype], exact.shape)
+        limit = allowed(graph, dtype, exact)
+        np.testing.assert_allclose(wide(actual), wide(exact), rtol=0, atol=limit, err_msg=f"tensor {i}")
+
+
+def load(path, run_all: bool) -> dict[str, Any]:
+    graph = json.loads(path.read_text())
+    if elements(graph) > ELEMENTS and not run_all:
+        pytest.skip(f"{elements(graph)} elements: with --all")
+    return graph
+
+
+@pytest.mark.parametrize("path", by_name(FAMILY))
+def test_family_graph(path, run_all):
+    graph, entry = load(path, run_all), MANIFEST[path.name]
+    net = dgo.Graph.from_json(graph).compile(tune="off")
+    post_ops = len(graph["graph"]) - sum(k in ("Quantize", "Dequantize") for k in entry["ops"]) - 1
+    if entry["expected_n_partitions"] and (post_ops <= FUSED_BEFORE_313 or version() >= (3, 13)):
+        assert len(net.partitions) == entry["expected_n_partitions"]
+    compare(graph, net)
+
+
+@pytest.mark.parametrize("path", by_name(p for p in SINGLE if p.name != STALE))
+def test_single_op(path, run_all):
+    graph = load(path, run_all)
+    try:
+        net = dgo.Graph.from_json(path).compile(tune="off")
+    except dgo.UnsupportedError as reason:
+        assert version() < SINCE.get(path.name, (0,)), f"this version has it: {reason}"
+        assert graph["graph"][0]["kind"] in str(reason)
+        return
+    compare(graph, net)
+
+
+def test_a_stale_kind_is_named():
+    path = next(p for p in SINGLE if p.name == STALE)
+    with pytest.raises(dgo.InvalidArgumentError, match="BiasAddBackprop"):
+        dgo.Graph.from_json(path)
+
+
+def written(graph) -> dict[str, Any]:
+    text = graph.to_json()
+    return json.loads(text) if isinstance(text, str) else text
+
+
+@pytest.mark.parametrize("path", by_name(p for p in FAMILY + SINGLE if p.name != STALE))
+def test_round_trip(path):
+    """Ops, attributes, tensors and their ids come back; a second trip changes nothing."""
+    original = json.loads(path.read_text())
+    try:
+        first = written(dgo.Graph.from_json(path.read_text()))
+    except dgo.UnsupportedError:
+        assert version() < SINCE.get(path.name, (0,))
+        return
+    assert written(dgo.Graph.from_json(first)) == first
+    ops = {op["id"]: op for op in first["graph"]}
+    assert len(ops) == len(original["graph"])
+    for op in original["graph"]:
+        again = ops[op["id"]]
+        assert (again["name"], again["kind"]) == (op["name"], op["kind"])
+        assert again["inputs"] == op["inputs"]
+        assert again["outputs"] == op["outputs"]
+        for name, attribute in op["attrs"].items():
+            assert again["attrs"][name] == attribute, name
+            assert list(again["attrs"][name]) == ["type", "value"]
+
+
+def test_all_graphs_are_there():
+    assert (len(FAMILY), len(SINGLE)) == (62, 87)
