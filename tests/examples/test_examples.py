@@ -1,0 +1,58 @@
+"""Every example runs as a user runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# small sizes, and the pictures that must appear with their (rows, columns)
+ARGUMENTS = {
+    "01_upsample_photo.py": (
+        ["--size", "60"],
+        {"upsampled_x2.png": (120, 120), "upsampled_x3.png": (180, 180)},
+    ),
+    "02_train_autoencoder.py": (["--epochs", "3"], {"reconstructed_digits.png": (576, 1152)}),
+}
+
+
+def run(name, *arguments, folder):
+    # one thread: these sizes gain nothing from more, and lose where the cores are busy
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[0-9]*.py")))
+def test_example(name, tmp_path):
+    arguments, pictures = ARGUMENTS.get(name, ([], {}))
+    if pictures:
+        pytest.importorskip("sklearn", reason="needs the extra 'examples'")
+        pytest.importorskip("PIL", reason="needs the extra 'examples'")
+    done = run(name, *arguments, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip()
+    assert {path.name for path in tmp_path.iterdir()} == set(pictures)
+    for picture, size in pictures.items():
+        from PIL import Image
+
+        pixels = np.asarray(Image.open(tmp_path / picture))
+        assert pixels.shape[:2] == size
+        assert pixels.std() > 10
+
+
+def test_training_that_does_not_reach_its_goal_fails(tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra 'examples'")
+    pytest.importorskip("PIL", reason="needs the extra 'examples'")
+    done = run("02_train_autoencoder.py", "--epochs", "0", folder=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "LESS THAN 70%" in done.stdout

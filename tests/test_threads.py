@@ -1,0 +1,125 @@
+"""Concurrent calls from Python threads, and the number of threads of one call."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+
+THREADS, CALLS = 4, 40
+ATTRIBUTES = {"strides": 2, "pads_begin": 1, "pads_end": 1}
+
+
+def data(seed):
+    rng = np.random.default_rng(seed)
+    shapes = {"src": (2, 6, 6, 16), "weights": (4, 4, 8, 16), "diff_dst": (2, 12, 12, 8)}
+    return {name: rng.integers(-4, 5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+ONE_SHOT = {
+    "forward": lambda d: dgo.conv_transpose(d["src"], d["weights"], **ATTRIBUTES),
+    "backward data": lambda d: dgo.conv_transpose_backward_data(d["diff_dst"], d["weights"], **ATTRIBUTES),
+    "backward weights": lambda d: dgo.conv_transpose_backward_weights(d["src"], d["diff_dst"], **ATTRIBUTES),
+    "backward bias": lambda d: dgo.conv_transpose_backward_bias(d["diff_dst"]),
+}
+
+
+def together(work):
+    """`work(number)` in all threads, started at once; its errors are raised here."""
+    barrier = threading.Barrier(THREADS)
+
+    def one(number):
+        barrier.wait(60)
+        work(number)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for done in [pool.submit(one, number) for number in range(THREADS)]:
+            done.result(300)
+
+
+@pytest.mark.parametrize("function", ONE_SHOT.values(), ids=ONE_SHOT)
+@pytest.mark.parametrize("warm", [True, False], ids=["planned", "unplanned"])
+def test_one_shot(function, warm, seed):
+    cases = [data(seed + number) for number in range(THREADS)]
+    expected = [function(case) for case in cases]
+    if not warm:
+        dgo.clear_caches()
+
+    def work(number):
+        for _ in range(CALLS):
+            assert np.array_equal(function(cases[number]), expected[number])
+
+    together(work)
+
+
+def test_one_net(seed):
+    cases = [data(seed + number) for number in range(THREADS)]
+    graph = dgo.Graph()
+    src = graph.input("src", (2, 6, 6, 16))
+    weights = cases[0]["weights"]
+    net = graph.compile(dgo.ops.relu(dgo.ops.conv_transpose(src, graph.constant(weights), **ATTRIBUTES)))
+    expected = [np.maximum(dgo.conv_transpose(case["src"], weights, **ATTRIBUTES), 0) for case in cases]
+
+    def work(number):
+        out = np.empty_like(expected[number])
+        for call in range(CALLS):
+            out.fill(np.nan)
+            result = net(cases[number]["src"], out=out) if call % 2 else net(cases[number]["src"])
+            assert np.array_equal(result, expected[number])
+
+    together(work)
+
+
+def test_sizes_that_a_net_has_not_seen(seed):
+    """Plans are made while others run."""
+    weights = data(seed)["weights"]
+    graph = dgo.Graph()
+    src = graph.input("src", (None, None, 6, 16))
+    net = graph.compile(dgo.ops.conv_transpose(src, graph.constant(weights), **ATTRIBUTES))
+    sources = [np.ones((1 + n % 2, 2 + n, 6, 16), np.float32) for n in range(6)]
+    expected = [dgo.conv_transpose(source, weights, **ATTRIBUTES) for source in sources]
+
+    def work(number):
+        for call in range(3 * len(sources)):
+            pick = (number + call) % len(sources)
+            assert np.array_equal(net(sources[pick]), expected[pick])
+
+    together(work)
+
+
+def test_caches_cleared_while_in_use(seed):
+    case = data(seed)
+    expected = ONE_SHOT["forward"](case)
+
+    def work(number):
+        for _ in range(CALLS // 4):
+            if number == 0:
+                dgo.clear_caches()
+            assert np.array_equal(ONE_SHOT["forward"](case), expected)
+
+    together(work)
+
+
+def test_number_of_threads(seed):
+    before = dgo.get_num_threads()
+    case = data(seed)
+    expected = {name: function(case) for name, function in ONE_SHOT.items()}
+    try:
+        for count in (1, 3, before):
+            dgo.set_num_threads(count)
+            assert dgo.get_num_threads() == count
+            for name, function in ONE_SHOT.items():
+                assert np.array_equal(function(case), expected[name])
+    finally:
+        dgo.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("count", "error"),
+    [(0, dgo.InvalidArgumentError), (-1, dgo.InvalidArgumentError), (1.0, TypeError), (True, TypeError)],
+)
+def test_wrong_number_of_threads(count, error):
+    with pytest.raises(error, match="'n'"):
+        dgo.set_num_threads(count)
