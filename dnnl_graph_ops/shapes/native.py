@@ -186,9 +186,23 @@ def _concat(op: Use) -> str | None:
 
 
 def _matmul(op: Use) -> str | None:
+    src = op.inputs[0].shape
+    if src[-2 if op.attrs["transpose_a"] and len(src) > 1 else -1] == 0:
+        # 3.13 refuses it, 3.2 does not say what it computes
+        return "oneDNN has no kernel for MatMul with an inner size of 0"
     bias = op.inputs[2].shape if len(op.inputs) > 2 else ()
     if any(dim != 1 for dim in bias[:-1]):
         return f"oneDNN has a kernel for MatMul with one bias for each column only, not of shape {bias}"
+    return None
+
+
+def _zero_points(op: Use) -> str | None:
+    dynamic = op.kind.startswith("Dynamic")
+    if dynamic and op.attrs["qtype"] == "per_tensor" and op.inputs[0].dtype in ("s4", "u4"):
+        return f"oneDNN has no kernel for {op.kind} of {op.inputs[0].dtype} per_tensor"
+    shifted = len(op.inputs) > 2 if dynamic else any(op.attrs.get("zps") or ())
+    if shifted and op.attrs["qtype"] == "per_channel" and op.version >= (3, 3):
+        return f"oneDNN has a kernel for {op.kind} per_channel without zero points only, from 3.3 on"
     return None
 
 
@@ -210,6 +224,7 @@ _LIMITS: Final[dict[str, Callable[[Use], str | None]]] = {
     "Concat": _concat,
     "ConvolutionBackwardData": _shape_input,
     "ConvolutionBackwardWeights": _shape_input,
+    **dict.fromkeys(("Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"), _zero_points),
     "GroupNorm": _parameters_in_f32,
     "Interpolate": _interpolate,
     "InterpolateBackward": _interpolate,
