@@ -47,6 +47,7 @@ class Race:
     dropped: int = 0
     lost: dict[str, str] = field(default_factory=dict)
     restless: set[str] = field(default_factory=set)
+    retired: set[str] = field(default_factory=set)
     round_s: float = 0.0
     precise: bool = False
 
@@ -134,6 +135,7 @@ def _retire(
         return
     for label, burst in every[-1].items():
         if label in active and burst.median > max(_HOPELESS_SECONDS, _HOPELESS_FACTOR * min(own)):
+            result.retired.add(label)
             del active[label]
 
 
@@ -201,7 +203,8 @@ def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str
 
 def widest(result: Race, peer_of: Mapping[str, str]) -> float:
     """Relative width of the least certain ratio; without peers, of our own time."""
-    samples = [values for _, _, values in ratios(result, peer_of).values()]
+    gone = result.retired | set(result.lost)
+    samples = [values for label, _, values in ratios(result, peer_of).values() if label not in gone]
     if not samples:
         samples = [result.times(label) for label in best_labels(result, peer_of).values()]
     return max((statistics.median_interval(s).width for s in samples), default=float("inf"))

@@ -1,0 +1,279 @@
+"""Problems, the shipped suite, where problems come from, and the reference of all results."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops.bench import data, reference, sources, suite
+from dnnl_graph_ops.bench.cases import Wanted, entrants, expand
+from dnnl_graph_ops.bench.options import Options
+from dnnl_graph_ops.bench.peers import registry
+from dnnl_graph_ops.bench.peers.task import symmetric_padding
+from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.errors import InvalidArgumentError, ShapeError, UnsupportedError
+
+from . import synthetic
+
+
+def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
+    """The result and the number of multiply-adds, by the definition, one product at a time."""
+    result = np.zeros(data.result_shape(problem, direction), np.float64)
+    count = 0
+    ic, oc = problem.in_channels // problem.groups, problem.out_channels // problem.groups
+    loops = [range(problem.batch), range(problem.groups), range(ic), range(oc)]
+    loops += [range(v) for v in (*problem.spatial, *problem.kernel)]
+    for n, g, i, o, *rest in itertools.product(*loops):
+        at, tap = rest[: problem.rank], rest[problem.rank :]
+        out = tuple(
+            a * s + t * d - p
+            for a, s, t, d, p in zip(
+                at, problem.strides, tap, problem.dilations, problem.pads_begin, strict=True
+            )
+        )
+        if any(not 0 <= v < size for v, size in zip(out, problem.out_spatial, strict=True)):
+            continue
+        count += 1
+        src, dst, weights = (n, g * ic + i, *at), (n, g * oc + o, *out), (g * ic + i, o, *tap)
+        if direction == "fwd":
+            result[dst] += operands["src"][src] * operands["weights"][weights]
+        elif direction == "bwd_d":
+            result[src] += operands["diff_dst"][dst] * operands["weights"][weights]
+        else:
+            result[weights] += operands["src"][src] * operands["diff_dst"][dst]
+    return result, count
+
+
+def random_problem(rng: random.Random) -> Problem:
+    while True:
+        rank, groups = rng.randint(1, 3), rng.choice((1, 1, 2, 3))
+
+        def draw(low: int, high: int, rank: int = rank) -> tuple[int, ...]:
+            return tuple(rng.randint(low, high) for _ in range(rank))
+
+        try:
+            return Problem(
+                "x", rng.randint(1, 2), groups * rng.randint(1, 2), groups * rng.randint(1, 2),
+                draw(1, 4), draw(1, 3), draw(1, 3), draw(0, 2), draw(0, 2), draw(0, 2), draw(1, 2), groups,
+            )  # fmt: skip
+        except InvalidArgumentError:
+            continue
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd_d", "bwd_w"])
+def test_reference_and_cost_are_the_definition_s(direction, seed):
+    rng = random.Random(seed)
+    for _ in range(12):
+        problem = random_problem(rng)
+        operands = data.operands(problem, direction)
+        expected, count = brute_force(problem, direction, operands)
+        np.testing.assert_array_equal(reference.compute(problem, direction, operands), expected, str(problem))
+        assert problem.macs == count, problem
+
+
+def test_bias_is_added_per_channel():
+    problem = Problem("b", 2, 3, 4, (3,), (2,), bias=True)
+    operands = data.operands(problem, "fwd")
+    without = reference.compute(problem, "fwd", {k: v for k, v in operands.items() if k != "bias"})
+    with_bias = reference.compute(problem, "fwd", operands)
+    np.testing.assert_array_equal(
+        with_bias - without, np.broadcast_to(operands["bias"][:, None], without.shape)
+    )
+
+
+def test_the_same_numbers_in_every_process_and_others_for_another_seed():
+    problem = synthetic.problem()
+    first, again, other = (data.operands(problem, "fwd", seed)["src"] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_relative_error_finds_nan_and_shapes():
+    ones = np.ones((2, 3), np.float32)
+    assert data.relative_error(ones, ones) == 0
+    assert math.isinf(data.relative_error(np.full((2, 3), np.nan, np.float32), ones))
+    assert math.isinf(data.relative_error(ones.T, ones))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"spatial": ()}, "1 to 3 spatial axes"),
+        ({"strides": (1, 2)}, "one value per spatial axis"),
+        ({"kernel": (0,)}, "kernel must be integers >= 1"),
+        ({"groups": 3}, "not a multiple of groups 3"),
+        ({"batch": 0}, "batch must be"),
+        ({"pads_begin": (9,), "pads_end": (9,)}, "lower the padding"),
+    ],
+)
+def test_bad_sizes_are_named(changes, said):
+    values = {"name": "p", "batch": 1, "in_channels": 4, "out_channels": 4, "spatial": (3,), "kernel": (2,)}
+    with pytest.raises((InvalidArgumentError, ShapeError), match=said):
+        Problem(**{**values, **changes})
+
+
+def test_limited_halves_the_batch():
+    problem = Problem("p", 8, 100, 100, (100,), (10,))
+    assert problem.limited(None) is problem
+    assert problem.limited(problem.macs / 3 / 1e9).batch == 2
+    assert problem.limited(problem.macs / 9 / 1e9) is None
+
+
+def test_symmetric_padding_describes_the_same_layer(seed):
+    rng = random.Random(seed)
+    for _ in range(300):
+        problem = random_problem(rng)
+        try:
+            padding, extra, crop = symmetric_padding(problem)
+        except UnsupportedError:
+            assert any(o >= s for o, s in zip(problem.output_padding, problem.strides, strict=True))
+            continue
+        for axis in range(problem.rank):
+            length = problem.strides[axis] * (problem.spatial[axis] - 1) + problem.extent[axis]
+            length += extra[axis] - 2 * padding[axis]
+            cut = crop[axis] if crop else slice(0, length)
+            # where the first tap of the first input falls, and how long the result is
+            assert padding[axis] + cut.start == problem.pads_begin[axis]
+            assert cut.stop - cut.start == problem.out_spatial[axis]
+            assert cut.stop <= length
+
+
+def test_suite_is_large_real_and_has_its_sources():
+    layers = suite.real_layers()
+    assert len(layers) >= 60
+    assert len({p.name for p in layers}) == len(layers)
+    assert all(p.source and p.family and "/" in p.name for p in layers)
+    families = {p.family for p in layers}
+    assert {
+        "vocoder",
+        "istft",
+        "gan",
+        "superres",
+        "segmentation2d",
+        "segmentation3d",
+        "detection",
+        "depthwise",
+    } <= families
+    assert {p.rank for p in layers} == {1, 2, 3}
+    assert {p.name for p in suite.quick_layers()} == set(suite.QUICK)
+
+
+@pytest.mark.parametrize(
+    ("name", "out"),
+    [
+        # the outputs that the papers and codes state
+        ("DCGAN/deconv4", (32, 32)),
+        ("DeconvNet/fc6_deconv", (7, 7)),
+        ("FCN8s/upscore8", (568, 568)),
+        ("Spleeter_2stems/up5", (256, 512)),
+        ("EnCodec_24k/up_r8", (1200,)),
+        ("WorldModels/deconv4", (64, 64)),
+        ("StyleGAN2/up_128_257", (257, 257)),
+        ("bmshj2018_hyper/g_s3", (512, 768)),
+        ("nnUNet_3d/up4", (128, 128, 128)),
+        ("GGCNN/convt3", (301, 301)),
+    ],
+)
+def test_suite_outputs(name, out):
+    assert next(p for p in suite.real_layers() if p.name == name).out_spatial == out
+
+
+def test_sources_and_filters(tmp_path):
+    assert len(sources.find("real_layers")) == len(suite.real_layers())
+    assert sources.find("LapSRN/image")[0].problem.in_channels == 1
+    assert sources.find("mb1ic4iw8oc4kw3")[0].problem.batch == 1
+    problem = synthetic.problem()
+    assert sources.find([problem, problem.as_dict()]) == [Wanted(problem), Wanted(problem)]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({"problems": [problem.as_dict(), "ic4iw8oc4kw3", {"desc": "ic4iw8oc4kw5"}]}))
+    assert [w.problem.kernel for w in sources.find(str(path))] == [(4, 4), (3,), (5,)]
+    every = sources.find("real_layers")
+    kept = sources.Filters(families=("depthwise",), groups="depthwise", ranks=(2,), batch=3).apply(every)
+    assert kept
+    assert all(w.problem.depthwise and w.problem.batch == 3 for w in kept)
+    cheap = sources.Filters(below_gmacs=0.01).apply(every)
+    assert all(w.problem.macs <= 1e7 for w in cheap)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("HiFiGAN_v1/ups9", "did you mean HiFiGAN_v1/ups"),
+        ("nonsense", "not a file, not a descriptor"),
+        ("mb1ic3oc4ih5", "kh is missing"),
+        (3, "got int"),
+        ({"name": "x"}, "missing keys"),
+        ({"batch": 1, "in_channels": 1, "out_channels": 1, "spatial": 3, "kernel": [1]}, "problem"),
+    ],
+)
+def test_unknown_sources_get_one_clear_line(what, said):
+    with pytest.raises(InvalidArgumentError, match=said) as caught:
+        sources.find(what)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "half.json").write_text('{"problems": [')
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    for name, said in (("half.json", "not JSON"), ("other.json", "neither a list")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            sources.find(str(tmp_path / name))
+
+
+def test_filters_that_leave_nothing_suggest_a_name():
+    with pytest.raises(InvalidArgumentError, match="did you mean LapSRN/"):
+        sources.Filters(match="LapSRN/imag$").apply(sources.find("real_layers"))
+    with pytest.raises(InvalidArgumentError, match="not a regular expression"):
+        sources.Filters(match="(").apply(sources.find("real_layers"))
+
+
+def test_cases_and_who_runs_them():
+    options = Options(("fwd", "bwd_w"), ("f32", "bf16", "s8"), tune=("off", "heuristic"))
+    cases, over = expand([Wanted(synthetic.problem())], options)
+    assert [(c.direction, c.dtype) for c in cases] == [
+        ("fwd", "f32"), ("fwd", "bf16"), ("fwd", "s8"), ("bwd_w", "f32"), ("bwd_w", "bf16"),
+    ]  # fmt: skip
+    assert not over
+    assert cases[-1].weights == "variable"
+    known = registry.peers()
+    labels = [
+        e.label for e in entrants(cases[1], known["dgo"], [known["torch"], known["onnxruntime"]], options)
+    ]
+    assert labels == [
+        "dgo NXC off",
+        "dgo NXC heuristic",
+        "dgo NCX off",
+        "dgo NCX heuristic",
+        "torch NXC",
+        "torch NCX",
+    ]
+    over = expand([Wanted(synthetic.problem())], Options(max_gmacs=1e-9))[1]
+    assert len(over) == 1
+
+
+def test_peers_are_listed_without_importing_them():
+    chosen, notes = registry.select(["none"])
+    assert (chosen, notes) == ([], [])
+    with pytest.raises(InvalidArgumentError, match="nobody"):
+        registry.select(["nobody"])
+    absent = registry.Peer("ghost", "ghost", ("no_such_module_here",))
+    assert "pip install no_such_module_here" in absent.missing()
+
+
+def test_graph_files_become_problems(corpora):
+    found = 0
+    for path in sorted(corpora.glob("graph_json/convtranspose/*.json")):
+        (wanted,) = sources.find(str(path))
+        if not wanted.graph:
+            found += 1
+            op = json.loads(path.read_text())["graph"][0]
+            shapes = {tuple(t["shape"]) for t in (*op["inputs"], *op["outputs"])}
+            layout = op["attrs"].get("data_format", {"value": "NXC"})["value"]
+            assert wanted.problem.dst_shape(layout) in shapes
+            assert wanted.problem.src_shape(layout) in shapes
+    assert found > 5

@@ -1,0 +1,224 @@
+"""Documents, journals, merging, history and every kind of report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from dnnl_graph_ops.bench import history
+from dnnl_graph_ops.bench.document import Document, check_writable, merge
+from dnnl_graph_ops.bench.journal import Journal
+from dnnl_graph_ops.bench.report import columns, html, progress, summary, table
+from dnnl_graph_ops.errors import InvalidArgumentError
+
+from . import synthetic
+
+
+def test_saved_and_loaded_again_it_is_the_same(tmp_path):
+    document = synthetic.document(3)
+    document.save(tmp_path / "a.json")
+    assert Document.load(tmp_path / "a.json") == document
+    assert json.loads((tmp_path / "a.json").read_text())["schema_version"] == 1
+    assert list(document) == document.rows
+    assert document[0].ratio("torch").median == pytest.approx(1.8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a result of this bench"),
+        ('{"schema": "dnnl_graph_ops.bench", "schema_version": 99}', "schema version 99"),
+        ('{"schema": "dnnl_graph_ops.bench", "schema_version": 1}', "damaged"),
+        ('{"schema": "dnnl_graph_ops.bench", "schema_version": 1, "rows": [{"a": 1}]}', "damaged"),
+    ],
+)
+def test_damaged_results(tmp_path, text, said):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(InvalidArgumentError, match=said):
+        Document.load(tmp_path / "a.json")
+
+
+def test_unwritable_outputs_are_found_before_measuring(tmp_path):
+    check_writable(tmp_path / "new.json")
+    for bad, said in ((tmp_path, "is a directory"), (tmp_path / "no" / "a.json", "no directory")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            check_writable(bad)
+
+
+def test_merge_puts_shards_together():
+    whole = synthetic.document(5)
+    first, second = synthetic.document(5), synthetic.document(5)
+    first.rows, second.rows = first.rows[::2], second.rows[1::2]
+    second.machines = [{**synthetic.MACHINE, "host": "there"}]
+    merged = merge([first, second])
+    assert {r.key for r in merged} == {r.key for r in whole}
+    assert [m["host"] for m in merged.machines] == ["here", "there"]
+    assert {r.key: r.machine for r in merged}[second.rows[0].key] == 1
+    second.options["precision"] = 0.5
+    with pytest.raises(InvalidArgumentError, match="differ in precision"):
+        merge([first, second])
+
+
+def test_a_good_row_wins_over_a_failed_one():
+    good, bad = synthetic.document(1), synthetic.document(1)
+    bad.rows[0].status = "failed"
+    for order in ([good, bad], [bad, good]):
+        assert merge(order).rows[0].status == "ok"
+
+
+def test_journal_keeps_whole_rows_and_drops_a_cut_line(tmp_path):
+    path = tmp_path / "journal"
+    rows = [synthetic.row(i) for i in range(3)]
+    book = Journal(path, {"a": 1}, resume=False)
+    for row in rows:
+        book.add(row)
+    book.close()
+    content = path.read_bytes()
+    # a kill in the middle of the last line
+    path.write_bytes(content[:-40])
+    again = Journal(path, {"a": 1}, resume=True)
+    assert list(again.rows.values()) == rows[:2]
+    again.add(rows[2])
+    again.close()
+    assert path.read_bytes() == content
+
+
+def test_journal_of_another_run_is_refused(tmp_path):
+    path = tmp_path / "journal"
+    Journal(path, {"a": 1}, resume=False).close()
+    with pytest.raises(InvalidArgumentError, match="a was 1, now 2"):
+        Journal(path, {"a": 2}, resume=True)
+    Journal(path, {"a": 2}, resume=False).close()
+    with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        Journal(tmp_path / "no" / "journal", {}, resume=False)
+
+
+def test_history_and_baselines(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    document = synthetic.document(2)
+    for _ in range(2):
+        history.append(document, tmp_path / "h")
+    records = history.read(tmp_path / "h")
+    assert len(records) == 2
+    assert records[0]["means"][0]["mean"] == pytest.approx(1.8, rel=0.02)
+    assert "fwd f32 torch 1.8" in history.text(records)
+    assert history.save_baseline(document, "main").is_file()
+    assert history.load("main") == document
+    for bad, said in (("absent", "neither a result file"), ("../x", "neither")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            history.load(bad)
+    with pytest.raises(InvalidArgumentError, match="letters, digits"):
+        history.save_baseline(document, "../x")
+
+
+def test_table_is_aligned_and_complete():
+    document = synthetic.document(3)
+    document.rows[1].flags.append("contended")
+    text = table.text(document)
+    for said in (
+        "A CPU",
+        "2 threads",
+        "avx2",
+        "torch 2.13",
+        "Net/layer2",
+        "contended",
+        "150 GFLOP/s",
+        "20.0 GB/s",
+    ):
+        assert said in text
+    lines = text.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("layer"))
+    ends = {line.index("] ") for line in lines[head + 2 : head + 5]}
+    assert len(ends) == 1
+    assert "1.8" in table.markdown(document).split("|")[5:][0] + table.markdown(document)
+
+
+def test_failed_rows_are_shown_with_their_reason():
+    document = synthetic.document(2)
+    document.rows[0].entries, document.rows[0].ratios = [], []
+    document.rows[0].status, document.rows[0].reason = "failed", "does not fit"
+    assert "does not fit" in table.text(document)
+    assert "does not fit" in html.page(document)
+    assert "does not fit" in columns.as_csv(document)
+
+
+def test_csv_has_a_line_per_competitor():
+    records = list(csv.DictReader(io.StringIO(columns.as_csv(synthetic.document(2)))))
+    assert len(records) == 8
+    best = next(r for r in records if r["label"] == "torch NXC")
+    assert float(best["ratio"]) == pytest.approx(1.8, rel=0.02)
+    assert float(best["gflops"]) > 0
+    assert best["cpu"] == "A CPU"
+
+
+def test_benchdnn_columns_can_be_run_again():
+    document = synthetic.document(1)
+    lines = columns.as_benchdnn(document).splitlines()
+    names, values = lines[1].split(","), lines[2].split(",")
+    record = dict(zip(names, values, strict=True))
+    assert record["prb"].startswith("--mode=P --deconv --dir=FWD_D --dt=f32 --stag=axb --dtag=axb mb1_ic8")
+    assert float(record["Gops"]) == pytest.approx(2 * document[0].gmacs, rel=1e-4)
+    assert float(record["avg_time"]) == pytest.approx(1e3 * document[0].best("dgo").median, rel=1e-4)
+
+
+def test_html_is_one_file_that_loads_nothing():
+    document = synthetic.document(2)
+    document.rows[0].flags.append("<script>alert(1)</script>")
+    page = html.page(document)
+    assert "<script>alert" not in page
+    assert not re.search(r"(?:src|href)=\"?(?:https?:)?//", page)
+    assert "Net/layer1" in page
+    assert "A CPU" in page
+
+
+def test_means_compare_best_layouts_and_like_with_like():
+    found = {line.what: line.mean for line in summary.lines(synthetic.document(4))}
+    assert found["best layouts"] == pytest.approx(1.8, rel=0.02)
+    assert found["both NCX"] == pytest.approx(2.1 / 1.3, rel=0.02)
+    assert found["both NXC"] == pytest.approx(1.8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (3.2e-7, "0.32 us"),
+        (5.61e-6, "5.61 us"),
+        (9.996e-4, "1000 us"),
+        (0.0123, "12.3 ms"),
+        (2.5, "2.5 s"),
+    ],
+)
+def test_seconds_text(seconds, text):
+    assert summary.seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_pictures(count, tmp_path):
+    pytest.importorskip("matplotlib")
+    from dnnl_graph_ops.bench.report import plot
+
+    document = synthetic.document(count)
+    plot.save(document, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    drawn = plot.render(document, "svg").decode()
+    for title in ("Speed-up per layer", "Roofline of this package", "Latency against size"):
+        assert title in drawn
+    if count:
+        assert "Net/layer0" in drawn
+
+
+def test_progress_says_how_long_still():
+    stream = io.StringIO()
+    bar = progress.Bar(stream)
+    bar.begin(4, 1)
+    bar.case("Net/layer0 fwd f32")
+    bar.row(synthetic.row(0))
+    assert re.search(r"\[#+\.+\] 2/4 .* gone, .* left", bar.line())
+    bar.end()
+    assert "torch 1.8" in stream.getvalue()

@@ -1,0 +1,148 @@
+"""Rounds on made-up competitors: nothing here looks at a clock's value."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from dnnl_graph_ops.bench import contention, rounds
+from dnnl_graph_ops.errors import Error
+
+
+class Racer:
+    """Answers bursts with given medians; notes in a shared list when it ran."""
+
+    def __init__(self, label: str, log: list[str], seconds: Any, disturbed: Any = lambda turn: False) -> None:
+        self.label, self.log, self.seconds, self.disturbed = label, log, seconds, disturbed
+        self.turn = -1  # the warm-up round
+
+    def ask(self, do: str, timeout: float = 0.0, **arguments: Any) -> dict[str, Any]:
+        assert do == "burst"
+        assert arguments["seconds"] <= 0.06
+        self.log.append(self.label)
+        turn, self.turn = self.turn, self.turn + 1
+        value = self.seconds(max(turn, 0))
+        if value is None:
+            raise Error("gone")
+        waited = 1.0 if turn >= 0 and self.disturbed(turn) else 0.0
+        return {"times": [value, 1.1 * value, 0.9 * value], "native": [], "wall": 0.05, "waited": waited}
+
+    def settle(self) -> bool:
+        return self.label != "restless"
+
+
+RULES = rounds.Rules(burst=0.06, precision=0.05, min_rounds=6, max_rounds=20, seconds=60.0, threads=2)
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch):
+    """The machine that runs the tests has no say in them."""
+    monkeypatch.setattr(contention, "system_times", lambda: contention.SystemTimes(1, 0, 0))
+
+
+def noisy(seed: int, value: float, noise: float):
+    rng = random.Random(seed)
+    return lambda turn: value * (1 + noise * rng.random())
+
+
+def run(log, seconds, rules=RULES, **disturbed):
+    racers = {k: Racer(k, log, v, disturbed.get(k, lambda turn: False)) for k, v in seconds.items()}
+    peers = {k: k.split("-")[0] for k in racers}
+    return rounds.race(racers, peers, rules), peers
+
+
+def test_a_quiet_race_ends_as_soon_as_it_is_precise_enough():
+    race, peers = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0})
+    assert len(race.rounds) == 6
+    assert race.precise
+    assert race.dropped == 0
+    (label, own, values) = rounds.ratios(race, peers)["torch"]
+    assert (label, own) == ("torch", "dgo")
+    assert values == pytest.approx([2.0] * 6)
+
+
+def test_noise_adds_rounds_up_to_the_cap(seed):
+    race, _ = run([], {"dgo": noisy(seed, 1.0, 2.0), "torch": noisy(seed + 1, 2.0, 2.0)})
+    assert len(race.rounds) == 20
+    assert not race.precise
+
+
+def test_drift_that_all_share_does_not_matter():
+    def drift(value):
+        return lambda turn: value * (1 + turn % 5)
+
+    race, peers = run([], {"dgo": drift(1.0), "torch": drift(3.0)})
+    assert len(race.rounds) == 6
+    assert rounds.ratios(race, peers)["torch"][2] == pytest.approx([3.0] * 6)
+
+
+def test_every_round_has_everybody_once_in_changing_order():
+    log: list[str] = []
+    run(log, {k: lambda t: 1.0 for k in ("dgo", "a", "b", "c", "d")})
+    turns = [tuple(log[i : i + 5]) for i in range(5, len(log), 5)]
+    assert all(sorted(turn) == ["a", "b", "c", "d", "dgo"] for turn in turns)
+    assert len(set(turns)) > 1
+
+
+def test_disturbed_rounds_are_dropped_and_repeated():
+    race, _ = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}, torch=lambda turn: turn in (1, 3))
+    assert race.dropped == 2
+    assert len(race.rounds) == 6
+    assert not any(b.disturbed for r in race.rounds for b in r.values())
+
+
+def test_where_every_round_is_disturbed_they_are_kept():
+    race, _ = run([], {"dgo": lambda t: 1.0, "torch": lambda t: 2.0}, dgo=lambda turn: True)
+    assert race.dropped == 20
+    assert len(race.rounds) == 20
+
+
+def test_stolen_time_drops_the_round(monkeypatch):
+    steal = iter(range(0, 10**6, 10))
+    monkeypatch.setattr(
+        contention, "system_times", lambda: contention.SystemTimes(next(steal), 0, next(steal))
+    )
+    race, _ = run([], {"dgo": lambda t: 1.0})
+    assert race.dropped == 20
+
+
+def test_one_that_is_lost_does_not_stop_the_others():
+    race, peers = run(
+        [], {"dgo": lambda t: 1.0, "torch": lambda t: None if t > 2 else 2.0, "jax": lambda t: 4.0}
+    )
+    assert race.lost == {"torch": "gone"}
+    assert len(race.times("jax")) == len(race.rounds) >= 6
+    assert len(rounds.ratios(race, peers)["torch"][2]) == 3
+
+
+def test_a_hopeless_one_is_not_waited_for():
+    race, peers = run([], {"dgo": lambda t: 1e-3, "jax": lambda t: 3.0, "torch": lambda t: 2e-3})
+    assert len(race.times("jax")) == 3
+    assert len(race.times("torch")) == 6
+    assert rounds.ratios(race, peers)["jax"][2] == pytest.approx([3000.0] * 3)
+
+
+def test_the_best_layout_of_each_side_is_compared():
+    race, peers = run(
+        [],
+        {
+            "dgo-NXC": lambda t: 2.0,
+            "dgo-NCX": lambda t: 1.0,
+            "torch-NXC": lambda t: 3.0,
+            "torch-NCX": lambda t: 5.0,
+        },
+    )
+    assert rounds.ratios(race, peers)["torch"][:2] == ("torch-NXC", "dgo-NCX")
+
+
+def test_restless_ones_are_named_and_alone_we_are_measured_too():
+    assert run([], {"dgo": lambda t: 1.0, "restless": lambda t: 2.0})[0].restless == {"restless"}
+    race, peers = run([], {"dgo": lambda t: 1.0})
+    assert len(race.rounds) == 6
+    assert rounds.ratios(race, peers) == {}
+
+
+def test_nobody_is_no_error():
+    assert run([], {})[0].rounds == []

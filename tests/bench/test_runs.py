@@ -1,0 +1,257 @@
+"""Whole runs: worker processes, failures as rows, kill and resume, shards, the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops.bench import Options, cli, data, pool, reference, runner
+from dnnl_graph_ops.bench.cases import Wanted
+from dnnl_graph_ops.bench.document import Document, merge
+from dnnl_graph_ops.bench.peers import registry
+from dnnl_graph_ops.bench.peers.task import Task
+from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
+
+from . import synthetic
+
+TESTS = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {"PYTHONPATH": str(TESTS)}
+FAKE = registry.Peer("fake", "bench.fake_peer", directions=("fwd", "bwd_d", "bwd_w"), environment=ENVIRONMENT)
+OWN = replace(FAKE, name="dgo", layouts=("NXC", "NCX"))
+FAST = Options(
+    peers=("fake",),
+    layouts=("NCX",),
+    precision=0.5,
+    min_rounds=2,
+    max_rounds=2,
+    burst=0.002,
+    threads=1,
+    case_seconds=5,
+)
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    """Both sides of a race are played by `fake_peer`."""
+    monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
+    monkeypatch.setattr(runner, "_peaks", lambda *arguments: dict(synthetic.PEAKS))
+
+
+def task(name: str) -> dict:
+    problem = replace(synthetic.problem(), name=name)
+    return Task(problem, "fwd", "f32", "NCX", "constant", 1).as_dict()
+
+
+def test_a_worker_from_start_to_end(tmp_path):
+    with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
+        assert worker.ask("hello")["versions"] == {"fake": "1.0"}
+        with pytest.raises(Error, match="holds no problem"):
+            worker.ask("burst", seconds=0.01)
+        assert worker.ask("prepare", task=task("x"))["detail"] == "fake"
+        problem = replace(synthetic.problem(), name="x")
+        np.save(tmp_path / "e.npy", reference.compute(problem, "fwd", data.operands(problem, "fwd")))
+        assert worker.ask("check", expected=str(tmp_path / "e.npy"))["error"] == 0
+        answer = worker.ask("burst", seconds=0.01, native=True)
+        assert len(answer["times"]) >= 1
+        assert answer["native"]
+        assert worker.ask("burst", seconds=0.001, evict_bytes=1 << 20)["times"]
+        assert worker.settle()
+        with pytest.raises(UnsupportedError, match="not this one"):
+            worker.ask("prepare", task=task("unsupported"))
+        with pytest.raises(Error, match="it broke"):
+            worker.ask("prepare", task=task("broken"))
+        with pytest.raises(pool.WorkerLost, match="exit code 7"):
+            worker.ask("prepare", task=task("dies"))
+        with pytest.raises(pool.WorkerLost):
+            worker.ask("release")
+
+
+def test_a_worker_is_pinned_waits_without_running_and_knows_no_native_library():
+    with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
+        worker.ask("hello")
+        assert os.sched_getaffinity(worker.pid) == set(pool.cpu_list(1))
+        maps = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert "libdnnl" not in maps
+        assert "_core." not in maps
+        assert Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_a_worker_that_does_not_answer_is_ended():
+    with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
+        with pytest.raises(pool.WorkerLost, match="did not answer within 0 s"):
+            worker.receive(timeout=0.05)
+        with pytest.raises(pool.WorkerLost):
+            worker.send("hello")
+
+
+def wanted(*names: str) -> list[Wanted]:
+    return [Wanted(replace(synthetic.problem(), name=name)) for name in names]
+
+
+def test_failures_become_rows_and_the_rest_goes_on(fakes):
+    document = runner.run_wanted(wanted("good", "wrong", "dies", "unsupported", "last"), FAST)
+    statuses = {row.name: (row.status, {e.status for e in row.entries}) for row in document}
+    assert statuses["good"] == ("ok", {"ok"})
+    assert statuses["wrong"] == ("failed", {"wrong"})
+    assert statuses["dies"] == ("failed", {"failed"})
+    assert statuses["unsupported"] == ("failed", {"unsupported"})
+    assert statuses["last"] == ("ok", {"ok"})
+    assert document[0].ratio("fake").rounds
+    assert document[0].own.native == pytest.approx(0.0004)
+    assert "exit code 7" in document[2].reason
+    assert document.complete
+    assert document.versions["fake"] == {"fake": "1.0"}
+
+
+def test_too_large_for_memory_is_a_row(fakes):
+    huge = replace(synthetic.problem(), name="huge", batch=10**9)
+    (row,) = runner.run_wanted([Wanted(huge)], FAST)
+    assert row.status == "failed"
+    assert "GiB" in row.reason
+
+
+def test_over_the_cost_limit_is_skipped(fakes):
+    rows = runner.run_wanted(wanted("a"), replace(FAST, max_gmacs=1e-9))
+    assert [r.status for r in rows] == ["skipped"]
+
+
+class StopAfter(runner.Silent):
+    """Interrupts the run when so many rows are done."""
+
+    def __init__(self, rows: int) -> None:
+        self.left = rows
+
+    def row(self, row) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
+    names = ("a", "b", "c", "d")
+    journal = tmp_path / "journal"
+    half = runner.run_wanted(wanted(*names), FAST, journal=journal, progress=StopAfter(2))
+    assert not half.complete
+    assert len(half) == 2
+    whole = runner.run_wanted(wanted(*names), FAST, journal=journal, resume=True)
+    assert whole.complete
+    assert [row.name for row in whole] == list(names)
+    # the first two were taken from the journal, not measured again
+    assert [r.as_dict() for r in whole[:2]] == [r.as_dict() for r in half]
+    with pytest.raises(InvalidArgumentError, match="other settings"):
+        runner.run_wanted(wanted(*names), replace(FAST, precision=0.4), journal=journal, resume=True)
+
+
+def test_shards_together_are_the_whole(fakes):
+    names = ("a", "b", "c")
+    parts = [runner.run_wanted(wanted(*names), FAST, shard=(i, 2)) for i in (1, 2)]
+    assert [len(p) for p in parts] == [2, 1]
+    assert sorted(row.name for row in merge(parts)) == list(names)
+    with pytest.raises(InvalidArgumentError, match="shard 3/2"):
+        runner.run_wanted(wanted(*names), FAST, shard=(3, 2))
+
+
+def test_a_run_outside_the_main_thread(fakes):
+    found: list[Document] = []
+    thread = threading.Thread(target=lambda: found.append(runner.run_wanted(wanted("a"), FAST)))
+    thread.start()
+    thread.join()
+    assert found[0][0].status == "ok"
+
+
+def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn", "plot", "html")}
+    words = [w for k, path in outputs.items() for w in (f"--{k}", str(path))]
+    small = [
+        "--peers",
+        "fake",
+        "--min-rounds",
+        "2",
+        "--max-rounds",
+        "2",
+        "--burst",
+        "0.002",
+        "--threads",
+        "1",
+    ]
+    assert cli.main(["--suite", "mb1ic4iw8oc4kw3nx", *small, *words]) == 0
+    assert all(path.stat().st_size > 100 for path in outputs.values())
+    assert not (tmp_path / "out.json.journal").exists()
+    captured = capsys.readouterr()
+    assert "fake 1.0" in captured.out
+    assert "[1/1]" in captured.err
+    assert cli.main(["compare", str(outputs["json"]), str(outputs["json"])]) == 0
+    assert "no change" in capsys.readouterr().out
+    assert cli.main(["merge", str(outputs["json"]), "--csv", str(tmp_path / "m.csv"), "--quiet"]) == 0
+    assert (tmp_path / "m.csv").read_text() == outputs["csv"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--suite", "no_such_suite"], "no_such_suite"),
+        (["--suite", "mb1ic3oc4ih5"], "kh is missing"),
+        (["--peers", "nobody"], "nobody"),
+        (["--dtype", "f64"], "f64"),
+        (["--direction", "sideways"], "sideways"),
+        (["--json", "/nonexistent/x.json"], "no directory"),
+        (["--resume"], "--journal or --json"),
+        (["--rank", "4"], "--rank 4"),
+        (["--min-rounds", "9", "--max-rounds", "3"], "max_rounds 3"),
+        (["compare", "absent.json", "absent.json"], "absent.json"),
+        (["merge", "absent.json"], "absent.json"),
+    ],
+)
+def test_bad_input_is_one_clear_line(words, said, capsys):
+    assert cli.main(words) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("error: ")
+    assert said in error
+    assert "\n" not in error
+
+
+def test_listing_measures_nothing(capsys):
+    assert cli.main(["list", "--match", "LapSRN"]) == 0
+    out = capsys.readouterr().out
+    assert "LapSRN/embedding" in out
+    assert "pytorch-LapSRN" in out
+    assert "peer torch" in out
+
+
+def test_importing_the_package_imports_none_of_this():
+    code = (
+        "import sys, dnnl_graph_ops; "
+        "assert not [m for m in ('torch', 'matplotlib', 'dnnl_graph_ops.bench') if m in sys.modules]; "
+        "import dnnl_graph_ops.bench; "
+        "assert not [m for m in ('torch', 'matplotlib', 'dask') if m in sys.modules]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_real_layer_from_end_to_end():
+    from dnnl_graph_ops import bench
+
+    document = bench.run(
+        ["mb1ic4iw8oc4kw4sw2pw1nreal"],
+        directions=("fwd", "bwd_d", "bwd_w"),
+        peers=("none",),
+        min_rounds=2,
+        max_rounds=2,
+        burst=0.002,
+        threads=1,
+    )
+    assert [(row.direction, row.status, row.reason) for row in document] == [
+        ("fwd", "ok", ""), ("bwd_d", "ok", ""), ("bwd_w", "ok", ""),
+    ]  # fmt: skip
+    assert all(entry.error == 0 for row in document for entry in row.entries)
+    assert all(entry.native and entry.compile_s for row in document for entry in row.entries)
+    assert document.peaks[0]["gbytes"] > 0
