@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -107,33 +108,23 @@ def data_shape(batch: Dim, channels: Dim, spatial: Shape, data_format: str) -> S
 
 
 def per_axis(
-    where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int | None = None
-) -> Any:
+    where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int = 0
+) -> tuple[int, ...]:
     """One value per spatial axis of an attribute, each at least `least`."""
-    values = attrs.get(name)
-    if values is None:
-        values = (default,) * rank
+    given: Sequence[int] | None = attrs.get(name)
+    values = (default,) * rank if given is None else tuple(given)
     if len(values) != rank:
         raise ShapeError(
-            f"{where}: {name} has {len(values)} values {tuple(values)} for {rank} spatial axes; give one "
-            "for each"
+            f"{where}: {name} has {len(values)} values {values} for {rank} spatial axes; give one for each"
         )
-    for value in values:
-        if value < least:
-            raise InvalidArgumentError(
-                f"{where}: {name} = {tuple(values)} must be at least {least} on every axis"
-            )
-    return tuple(values)
+    if any(value < least for value in values):
+        raise InvalidArgumentError(f"{where}: {name} = {values} must be at least {least} on every axis")
+    return values
 
 
 def known_product(shape: Shape) -> int | None:
     """Number of elements, None if a dim is unknown (unless another one is 0)."""
-    product = 1
-    for dim in shape:
-        if dim == 0:
-            return 0
-    for dim in shape:
-        if dim is None:
-            return None
-        product *= dim
-    return product
+    if 0 in shape:
+        return 0
+    known = [dim for dim in shape if dim is not None]
+    return math.prod(known) if len(known) == len(shape) else None

@@ -100,7 +100,7 @@ def _derived_src(where: str, diff_dst: Shape, kernel: Shape, attrs: Mapping[str,
     dilations = per_axis(where, attrs, "dilations", rank, 1)
     begins = per_axis(where, attrs, "pads_begin", rank, 0)
     ends = per_axis(where, attrs, "pads_end", rank, 0)
-    extra = per_axis(where, attrs, "output_padding", rank, 0, 0)
+    extra = per_axis(where, attrs, "output_padding", rank, 0)
     sizes: list[Dim] = []
     for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
         if size is None or taps is None:

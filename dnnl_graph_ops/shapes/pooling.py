@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
-from .common import channels_of, data_shape, expect, need_rank, per_axis, spatial_of, text
+from .common import agree, channels_of, data_shape, expect, need_rank, per_axis, spatial_of, text
 from .registry import Meta, Shape, rule
 from .windows import positions
 
@@ -29,18 +29,12 @@ def pool(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[M
 
 def _check_gradient(where: str, src: Shape, diff_dst: Shape, attrs: Mapping[str, Any], name: str) -> None:
     # the backward ops have no rounding_type: both results of the forward op are good
-    for ceil in (False, True):
-        pooled = _pooled(where, src, attrs, ceil=ceil, name=name)
-        if len(pooled) == len(diff_dst) and all(
-            a is None or b is None or a == b for a, b in zip(pooled, diff_dst, strict=True)
-        ):
-            return
-    floor = _pooled(where, src, attrs, ceil=False, name=name)
-    raise ShapeError(
-        f"{where}: pooling {name} of shape {text(src)} gives {text(floor)}, but diff_dst has shape "
-        f"{text(diff_dst)}; "
-        "change the shapes, or kernel, strides and pads"
-    )
+    floor, ceil = (_pooled(where, src, attrs, ceil=ceil, name=name) for ceil in (False, True))
+    if len(diff_dst) != len(src) or not any(all(map(agree, pooled, diff_dst)) for pooled in (floor, ceil)):
+        raise ShapeError(
+            f"{where}: pooling {name} of shape {text(src)} gives {text(floor)}, but diff_dst has shape "
+            f"{text(diff_dst)}; change the shapes, or kernel, strides and pads"
+        )
 
 
 @rule("MaxPoolBackward")

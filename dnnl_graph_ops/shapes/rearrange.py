@@ -59,7 +59,8 @@ def concat(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list
                 f"only the sizes of axis {axis} may differ"
             )
         shape = [b if a is None else a for a, b in zip(shape, other, strict=True)]
-        total = None if total is None or other[axis] is None else total + other[axis]
+        extent = other[axis]
+        total = None if total is None or extent is None else total + extent
     shape[axis] = total
     return [Meta(tuple(shape), first.dtype)]
 
