@@ -261,13 +261,13 @@ void bind_executor(py::module_& m) {
                 const std::vector<RefTuple>& out, std::string label, bool exclusive) {
                 self.core.add_partition(std::move(partition), to_refs(in), to_refs(out), std::move(label), exclusive);
             },
-            py::arg("partition"), py::arg("inputs"), py::arg("outputs"), py::arg("label") = "",
+            py::arg("partition").none(false), py::arg("inputs"), py::arg("outputs"), py::arg("label") = "",
             py::arg("exclusive") = false)
         .def(
             "add_kernel",
             [](ExecutorObject& self, std::shared_ptr<Kernel> kernel, const std::vector<RefTuple>& refs,
                 std::string label) { self.core.add_kernel(std::move(kernel), to_refs(refs), std::move(label)); },
-            py::arg("kernel"), py::arg("refs"), py::arg("label") = "")
+            py::arg("kernel").none(false), py::arg("refs"), py::arg("label") = "")
         .def("add_callback", &add_callback, py::arg("callback"), py::arg("refs"), py::arg("label") = "")
         .def(
             "finalize",

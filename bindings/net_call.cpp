@@ -24,6 +24,7 @@ struct Net {
     vectorcallfunc vectorcall;
     PyObject* names;  // tuple of str; null until __init__
     std::size_t outputs;
+    bool out_is_input;  // an input has that name, so no results can be given
     std::size_t capacity;
     std::vector<Plan>* plans;  // the one used last comes first
 };
@@ -68,7 +69,7 @@ bool read_arguments(
     for (Py_ssize_t k = 0; k < named; ++k) {
         PyObject* const key = PyTuple_GET_ITEM(keywords, k);
         PyObject* const value = args[static_cast<Py_ssize_t>(positional) + k];
-        if (is_out(key)) {
+        if (!net.out_is_input && is_out(key)) {
             out = value;
             continue;
         }
@@ -145,6 +146,7 @@ int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
         return -1;
     PyObject* const names = PySequence_Tuple(sequence);
     if (!names) return -1;
+    bool out_is_input = false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
         PyObject* name = PyTuple_GET_ITEM(names, i);
         if (!PyUnicode_CheckExact(name)) {
@@ -152,10 +154,12 @@ int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
             Py_DECREF(names);
             return -1;
         }
+        out_is_input |= is_out(name);
     }
     Net& net = as_net(self);
     shrink(net, 0);
     net.outputs = outputs;
+    net.out_is_input = out_is_input;
     Py_XSETREF(net.names, names);
     return 0;
 }
@@ -201,6 +205,12 @@ PyObject* net_add_plan(PyObject* self, PyObject* args, PyObject* kwargs) {
                     " inputs and " + std::to_string(net.outputs) + " outputs, the plan " +
                     std::to_string(core.inputs().size()) + " and " + std::to_string(core.outputs().size()));
         if (!explicit_out_strides) require_row_major_results(core);
+        const auto known = std::find_if(net.plans->begin(), net.plans->end(),
+            [&](const Plan& plan) { return plan.ref.executor.ptr() == executor; });
+        if (known != net.plans->end()) {
+            known->explicit_out_strides &= explicit_out_strides != 0;
+            Py_RETURN_NONE;
+        }
         PlanRef ref(py::reinterpret_borrow<py::object>(executor));
         net.plans->insert(net.plans->begin(), Plan{std::move(ref), explicit_out_strides != 0});
         shrink(net, net.capacity);

@@ -1,0 +1,589 @@
+"""The executor: what it computes, what it refuses, what it keeps alive, and that runs do not disturb each other."""
+
+import gc
+import statistics
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops import _core, dtypes
+from dnnl_graph_ops.errors import InvalidArgumentError, ShapeError, UnsupportedError
+from dnnl_graph_ops.runtime.engines import default_engine
+
+from .plans import (
+    F32,
+    callback_plan,
+    compile_op,
+    declare,
+    deconv_partition,
+    deconv_plan,
+    deconv_truth,
+    dense,
+    double_plan,
+    integers,
+    relu_plan,
+    tensor,
+)
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def engine():
+    return default_engine().native
+
+
+def relu_partition(shape):
+    return compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
+
+
+# -- results ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release_gil", [False, True])
+def test_partition(rng, release_gil):
+    plan = relu_plan((3, 5), release_gil=release_gil)
+    for _ in range(3):  # new addresses each time
+        x, y = integers(rng, (3, 5)), np.full((3, 5), np.nan, np.float32)
+        assert plan.run([x], [y]) is None
+        np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_constant_and_variable_weights_agree(rng):
+    weights, x = integers(rng, (4, 4, 8, 16)), integers(rng, (2, 5, 5, 16))
+    truth = deconv_truth(x, weights)
+    for plan, inputs in [
+        (deconv_plan(2, 5, 16, 8, weights), [x]),
+        (deconv_plan(2, 5, 16, 8, None), [x, weights]),
+    ]:
+        y = np.full(truth.shape, np.nan, np.float32)
+        plan.run(inputs, [y])
+        np.testing.assert_array_equal(y, truth)
+
+
+def test_kernel_partition_and_callback_through_scratch(rng):
+    shape = (4, 6)
+    plan = _core.Executor(engine(), "mixed")
+    src = plan.add_input(*declare(shape, (1, 4)))
+    dst = plan.add_output(*declare(shape))
+    gap = plan.add_constant(np.array([10.0], np.float32))
+    first, second = plan.add_scratch(0, 96), plan.add_scratch(128, 96)
+    plan.add_kernel(
+        _core.kernels.copy(list(shape), F32, [1, 4], F32, dense(shape)), [(src, 0), (first, 0)], "copy"
+    )
+    plan.add_partition(relu_partition(shape), [(first, 0)], [(second, 0)], "relu")
+
+    def add(values, constant, result):
+        assert (values.flags.writeable, constant.flags.writeable, result.flags.writeable) == (
+            True,
+            False,
+            True,
+        )
+        np.add(values, constant, out=result)
+
+    plan.add_callback(
+        add, [(second, 0, *declare(shape)), (gap, 0, *declare((1,))), (dst, 0, *declare(shape))], "add"
+    )
+    plan.finalize(False)
+    x = np.asfortranarray(integers(rng, shape))
+    y = np.empty(shape, np.float32)
+    plan.run([x], [y])
+    np.testing.assert_array_equal(y, np.maximum(x, 0) + 10)
+    assert [(row["label"], row["kind"]) for row in plan.describe()] == [
+        ("copy", "kernel"),
+        ("relu", "partition"),
+        ("add", "callback"),
+    ]
+    assert plan.steps == 3
+    assert plan.arena_bytes == 256  # 224 rounded up to whole lines of 64
+    assert plan.constant_bytes == 4
+
+
+def test_offsets_reach_parts_of_a_slot(rng):
+    plan = _core.Executor(engine(), "halves")
+    src, dst = plan.add_input(*declare((2, 8))), plan.add_output(*declare((2, 8)))
+    for half in (0, 32):
+        plan.add_partition(relu_partition((8,)), [(src, half)], [(dst, half)])
+    plan.finalize(False)
+    x, y = integers(rng, (2, 8)), np.empty((2, 8), np.float32)
+    plan.run([x], [y])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_large_scratch_is_shared_between_plans(rng):
+    count = 100_000
+    _core.drop_idle_scratch()
+    for _ in range(5):
+        plan = _core.Executor(None)
+        src, dst = plan.add_input(*declare((count,))), plan.add_output(*declare((count,)))
+        middle = plan.add_scratch(0, 4 * count)
+        copy = _core.kernels.copy([count], F32, [1], F32, [1])
+        plan.add_kernel(copy, [(src, 0), (middle, 0)])
+        plan.add_kernel(copy, [(middle, 0), (dst, 0)])
+        plan.finalize(True)
+        x, y = integers(rng, (count,)), np.empty(count, np.float32)
+        plan.run([x], [y])
+        np.testing.assert_array_equal(x, y)
+    assert _core.idle_scratch_bytes() == 4 * count
+    _core.drop_idle_scratch()
+    assert _core.idle_scratch_bytes() == 0
+
+
+@pytest.mark.parametrize("name", sorted(dtypes.CODES))
+def test_every_dtype_reaches_a_callback(name):
+    x = np.array([[0, 1, 1], [1, 0, 0]]).astype(dtypes.numpy_dtype(name))
+    seen = []
+    plan = callback_plan(lambda src, dst: seen.append((src.dtype, src.copy())), [declare((2, 3), None, name)],
+                         [declare((1,))])  # fmt: skip
+    plan.run([x], [np.empty(1, np.float32)])
+    assert seen[0][0] == x.dtype
+    np.testing.assert_array_equal(seen[0][1], x)
+
+
+def test_empty_outputs_run_nothing():
+    called = []
+    plan = callback_plan(lambda *views: called.append(views), [declare((0, 3))], [declare((0, 3))])
+    plan.run([np.empty((0, 3), np.float32)], [np.empty((0, 3), np.float32)])
+    assert called == []
+    assert plan.benchmark([np.empty((0, 3), np.float32)], [np.empty((0, 3), np.float32)], 3) == [0.0] * 3
+
+
+def test_empty_input_of_a_partition_has_an_address(rng):
+    plan = _core.Executor(engine(), "empty")
+    src, dst = plan.add_input(*declare((0, 3))), plan.add_output(*declare((2,)))
+    nothing = plan.add_input(*declare((2,)))
+    plan.add_partition(relu_partition((2,)), [(nothing, 0)], [(dst, 0)])
+    plan.add_callback(lambda view: None, [(src, 0, *declare((0, 3)))])
+    plan.finalize(False)
+    y = np.empty(2, np.float32)
+    plan.run([np.empty((0, 3), np.float32), np.array([-1, 1], np.float32)], [y])
+    assert y.tolist() == [0, 1]
+
+
+def test_no_steps():
+    plan = _core.Executor(None)
+    plan.finalize(True)
+    plan.run([], [])
+    assert plan.describe() == []
+
+
+# -- what run() refuses -----------------------------------------------------------------------------------------
+
+
+def good():
+    return np.ones((2, 3), np.float32)
+
+
+def read_only():
+    array = good()
+    array.setflags(write=False)
+    return array
+
+
+class Subclass(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "error", "text"),
+    [
+        ([], [good()], InvalidArgumentError, "expected 1 arrays, got 0"),
+        ([good(), good()], [good()], InvalidArgumentError, "expected 1 arrays, got 2"),
+        ([good()], [], InvalidArgumentError, "outputs: expected 1"),
+        ([[1.0, 2.0]], [good()], TypeError, "numpy.ndarray, got list"),
+        ([None], [good()], TypeError, "NoneType"),
+        ([good().view(Subclass)], [good()], TypeError, "Subclass"),
+        (None, [good()], TypeError, "list or tuple"),
+        ("ab", [good()], TypeError, "list or tuple"),
+        ([good().astype(np.float64)], [good()], InvalidArgumentError, "dtype f32, got float64"),
+        ([good().astype(np.float16)], [good()], InvalidArgumentError, "dtype f32, got f16"),
+        ([good().astype(">f4")], [good()], InvalidArgumentError, "dtype f32, got >f4"),
+        ([good().astype(object)], [good()], InvalidArgumentError, "dtype f32, got object"),
+        ([np.ones((3, 2), np.float32)], [good()], ShapeError, r"shape \(2, 3\), got \(3, 2\)"),
+        ([np.ones(6, np.float32)], [good()], ShapeError, r"shape \(2, 3\), got \(6,\)"),
+        ([np.ones((), np.float32)], [good()], ShapeError, r"got \(\)"),
+        ([np.ones((3, 2), np.float32).T], [good()], InvalidArgumentError, r"strides \(12, 4\) bytes, got \(4, 8\)"),
+        ([good()[::-1]], [good()], InvalidArgumentError, r"got \(-12, 4\)"),
+        ([np.frombuffer(bytearray(25), np.float32, 6, 1).reshape(2, 3)], [good()], InvalidArgumentError, "item size"),
+        ([good()], [read_only()], InvalidArgumentError, "output 'dst' must be writable"),
+        ([good()], [np.ones((2, 3), np.float64)], InvalidArgumentError, "output 'dst' must have dtype"),
+    ],
+)  # fmt: skip
+def test_refused(inputs, outputs, error, text):
+    plan = relu_plan((2, 3), name="relu 'act1'")
+    for run in (plan.run, lambda a, b: plan.benchmark(a, b, 3), lambda a, b: plan.profile(a, b, 3)):
+        with pytest.raises(error, match=text) as caught:
+            run(inputs, outputs)
+        assert "relu 'act1'" in str(caught.value)
+
+
+def test_overlaps():
+    plan = callback_plan(lambda a, b, c: None, [declare((4,))], [declare((4,)), declare((4,))])
+    memory = np.zeros(12, np.float32)
+    plan.run([memory[:4]], [memory[4:8], memory[8:]])
+    for x, y, z in [(0, 3, 8), (0, 0, 8), (0, 4, 7), (6, 0, 8)]:
+        with pytest.raises(InvalidArgumentError, match="shares memory with"):
+            plan.run([memory[x : x + 4]], [memory[y : y + 4], memory[z : z + 4]])
+
+
+def test_views_that_interleave_do_not_overlap(rng):
+    both = integers(rng, (4, 6))
+    expected = both.copy()
+    expected[:, 3:] = 2 * both[:, :3]
+    double_plan((4, 3), (6, 1), (6, 1)).run([both[:, :3]], [both[:, 3:]])
+    np.testing.assert_array_equal(both, expected)
+
+
+def test_empty_arrays_never_overlap():
+    memory = np.zeros(4, np.float32)
+    plan = callback_plan(lambda *views: None, [declare((0,))], [declare((4,))])
+    plan.run([memory[2:2]], [memory])
+
+
+def test_axes_of_one_may_have_any_stride():
+    x = np.lib.stride_tricks.as_strided(np.ones(4, np.float32), (1, 4), (-40, 4))
+    y = np.empty((1, 4), np.float32)
+    double_plan((1, 4)).run([x], [y])
+    assert y.tolist() == [[2] * 4]
+
+
+# -- what building refuses --------------------------------------------------------------------------------------
+
+
+def test_bad_layouts():
+    plan = _core.Executor(None, "plan p")
+    for arguments, error, text in [
+        ((99, [2], [1]), InvalidArgumentError, "code 99"),
+        ((-1, [2], [1]), InvalidArgumentError, "code -1"),
+        ((F32, [-2], [1]), ShapeError, "never negative"),
+        ((F32, [2], [-1]), ShapeError, "never negative"),
+        ((F32, [2, 2], [1]), ShapeError, "one stride per dim"),
+        ((F32, [1] * 13, [1] * 13), ShapeError, "at most 12"),
+        ((F32, [2**40, 2**40], [2**40, 1]), ShapeError, "64 bits"),
+        ((F32, [2**62], [1]), ShapeError, "64 bits"),
+    ]:
+        for add in (plan.add_input, plan.add_output):
+            with pytest.raises(error, match=text):
+                add(*arguments)
+    with pytest.raises(InvalidArgumentError, match="over each other"):
+        plan.add_output(F32, [2, 3], [2, 1])
+    with pytest.raises(InvalidArgumentError, match="over each other"):
+        plan.add_output(F32, [2, 3], [0, 1])
+    assert plan.add_input(F32, [2, 3], [0, 1]) == 0  # a broadcast view may be read
+
+
+def test_bad_steps():
+    plan = _core.Executor(engine(), "p")
+    src, dst = plan.add_input(*declare((4,))), plan.add_output(*declare((4,)))
+    constant = plan.add_constant(np.zeros(4, np.float32))
+    relu = relu_partition((4,))
+    for inputs, outputs, text in [
+        ([(src, 4)], [(dst, 0)], "16 bytes at offset 4 do not fit into slot 0 of 16 bytes"),
+        ([(src, -4)], [(dst, 0)], "offset -4"),
+        ([(src, 2**62)], [(dst, 0)], "do not fit"),
+        ([(src, 0)], [(dst, 1)], "do not fit"),
+        ([(7, 0)], [(dst, 0)], "no slot 7"),
+        ([(-1, 0)], [(dst, 0)], "no slot -1"),
+        ([(src, 0)], [(src, 0)], "slot 0 may only be read"),
+        ([(src, 0)], [(constant, 0)], "may only be read"),
+        ([(src, 0), (src, 0)], [(dst, 0)], "1 inputs, got 2"),
+        ([(src, 0)], [], "1 outputs, got 0"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=text):
+            plan.add_partition(relu, inputs, outputs, "step")
+    copy = _core.kernels.copy([4], F32, [1], F32, [1])
+    for refs, text in [
+        ([(src, 0)], "2 operands, got 1"),
+        ([(src, 0), (src, 0)], "may only be read"),
+        ([], "got 0"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=text):
+            plan.add_kernel(copy, refs)
+    with pytest.raises(TypeError):
+        plan.add_kernel(None, [])
+    with pytest.raises(TypeError):
+        plan.add_partition(None, [], [])
+    with pytest.raises(TypeError, match="callable"):
+        plan.add_callback(3, [])
+    with pytest.raises(InvalidArgumentError, match="do not fit"):
+        plan.add_callback(print, [(src, 0, *declare((5,)))])
+    with pytest.raises(UnsupportedError, match="no NumPy dtype"):
+        plan.add_callback(print, [(src, 0, 13, [1], [1])])
+    with pytest.raises(InvalidArgumentError, match="multiple of 64"):
+        plan.add_scratch(32, 64)
+    with pytest.raises(ShapeError, match="too large"):
+        plan.add_scratch(0, 2**63 - 1)
+    with pytest.raises(InvalidArgumentError, match="contiguous"):
+        plan.add_constant(np.zeros((4, 4), np.float32).T[:2])
+    with pytest.raises(TypeError, match="Python objects"):
+        plan.add_constant(np.array([None]))
+    with pytest.raises(TypeError):
+        plan.add_constant([1.0])
+    with pytest.raises(InvalidArgumentError, match="threads"):
+        plan.finalize(False, -1)
+    # none of the failed steps is left behind
+    plan.add_partition(relu, [(src, 0)], [(dst, 0)])
+    with pytest.raises(InvalidArgumentError, match="finalize"):
+        plan.run([np.ones(4, np.float32)], [np.ones(4, np.float32)])
+    plan.finalize(False)
+    with pytest.raises(InvalidArgumentError, match="finalized"):
+        plan.add_input(*declare((1,)))
+    with pytest.raises(InvalidArgumentError, match="finalized"):
+        plan.finalize(False)
+    y = np.empty(4, np.float32)
+    plan.run([np.array([-1, 2, -3, 4], np.float32)], [y])
+    assert y.tolist() == [0, 2, 0, 4]
+
+
+def test_partition_of_another_engine():
+    other = _core.Engine(engine().library, _core.EngineKind.cpu)
+    for owner in (other, None):
+        plan = _core.Executor(owner)
+        src, dst = plan.add_input(*declare((4,))), plan.add_output(*declare((4,)))
+        with pytest.raises(InvalidArgumentError, match="another engine"):
+            plan.add_partition(relu_partition((4,)), [(src, 0)], [(dst, 0)])
+
+
+@pytest.mark.parametrize("repeat", [0, -1, 10**12])
+def test_bad_repeat(repeat):
+    plan = relu_plan((2,))
+    arrays = [np.ones(2, np.float32)], [np.ones(2, np.float32)]
+    for timing in (plan.benchmark, plan.profile):
+        with pytest.raises(InvalidArgumentError, match="repeat"):
+            timing(*arrays, repeat)
+
+
+# -- callbacks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release_gil", [False, True])
+def test_error_in_a_callback(release_gil):
+    calls = []
+
+    def fail_once(src, dst):
+        calls.append(None)
+        if len(calls) == 1:
+            raise KeyError("from the callback")
+        dst[...] = src
+
+    plan = callback_plan(fail_once, [declare((3,))], [declare((3,))], release_gil=release_gil)
+    x, y = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    with pytest.raises(KeyError, match="from the callback"):
+        plan.run([x], [y])
+    plan.run([x], [y])
+    assert y.tolist() == x.tolist()
+
+
+def test_callback_cannot_write_inputs():
+    def write(src, dst):
+        src[...] = 0
+
+    plan = callback_plan(write, [declare((3,))], [declare((3,))])
+    with pytest.raises(ValueError, match="read-only"):
+        plan.run([np.ones(3, np.float32)], [np.ones(3, np.float32)])
+
+
+def test_views_kept_by_a_callback_are_emptied():
+    kept = []
+    plan = callback_plan(lambda *views: kept.extend(views), [declare((3,)), declare(())], [declare((1,))])
+    plan.run([np.ones(3, np.float32), np.ones((), np.float32)], [np.ones(1, np.float32)])
+    assert [view.size for view in kept] == [0, 1, 0]
+    assert kept[1] == 0
+
+
+def test_callback_may_run_the_plan_again():
+    depth = []
+
+    def descend(src, dst):
+        depth.append(None)
+        if len(depth) < 5:
+            inner = np.empty(2, np.float32)
+            plan.run([src + 1], [inner])
+            dst[...] = inner
+        else:
+            dst[...] = src
+
+    plan = callback_plan(descend, [declare((2,))], [declare((2,))], release_gil=True)
+    y = np.empty(2, np.float32)
+    plan.run([np.zeros(2, np.float32)], [y])
+    assert y.tolist() == [4, 4]
+
+
+# -- lifetime ---------------------------------------------------------------------------------------------------
+
+
+class Owned(np.ndarray):
+    """A weakly referable array."""
+
+
+def test_constants_live_as_long_as_the_plan():
+    array = np.full((4, 4, 8, 16), 1.0, np.float32).view(Owned)
+    alive = weakref.ref(array)
+    plan = deconv_plan(1, 2, 16, 8, array)
+    del array
+    gc.collect()
+    assert alive() is not None
+    y = np.empty((1, 4, 4, 8), np.float32)
+    plan.run([np.ones((1, 2, 2, 16), np.float32)], [y])
+    assert y[0, 1, 1, 0] == 64
+    del plan
+    gc.collect()
+    assert alive() is None
+
+
+def test_cycle_through_a_callback_is_collected():
+    class Holder:
+        plan = None
+
+        def step(self, src, dst):
+            dst[...] = src
+
+    holder = Holder()
+    holder.plan = callback_plan(holder.step, [declare((1,))], [declare((1,))])
+    alive = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert alive() is None
+
+
+def test_references_are_balanced(rng):
+    plan = relu_plan((2, 3), release_gil=True)
+    x, y = integers(rng, (2, 3)), np.empty((2, 3), np.float32)
+    before = sys.getrefcount(x), sys.getrefcount(y)
+    for _ in range(100):
+        plan.run([x], (y,))
+        with pytest.raises(TypeError):
+            plan.run([x], [x, None][1:])
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+
+
+# -- threads ----------------------------------------------------------------------------------------------------
+
+
+def in_threads(count, function):
+    errors = []
+
+    def body(index):
+        try:
+            function(index)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=body, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_four_threads_one_plan(seed, exclusive):
+    weights = integers(np.random.default_rng(seed), (4, 4, 8, 16))
+    plan = _core.Executor(engine(), "threads")
+    src, dst = plan.add_input(*declare((2, 6, 6, 16))), plan.add_output(*declare((2, 12, 12, 8)))
+    middle = plan.add_scratch(64, 100_000)
+    filters = plan.add_constant(weights)
+    plan.add_partition(
+        deconv_partition(2, 6, 16, 8), [(src, 0), (filters, 0)], [(middle, 64)], "up", exclusive=exclusive
+    )
+    plan.add_partition(relu_partition((2, 12, 12, 8)), [(middle, 64)], [(dst, 0)], "relu")
+    plan.finalize(True, 1)
+
+    def work(index):
+        rng = np.random.default_rng((seed, index))
+        for _ in range(50):
+            x, y = integers(rng, (2, 6, 6, 16)), np.full((2, 12, 12, 8), np.nan, np.float32)
+            plan.run([x], [y])
+            np.testing.assert_array_equal(y, np.maximum(deconv_truth(x, weights), 0))
+
+    in_threads(4, work)
+    assert 1 <= plan.idle_contexts <= 4
+
+
+def test_runs_overlap_in_time():
+    meet = threading.Barrier(4, timeout=20)
+    plan = callback_plan(lambda *views: meet.wait(), [declare((1,))], [declare((1,))], release_gil=True)
+    in_threads(4, lambda index: plan.run([np.ones(1, np.float32)], [np.ones(1, np.float32)]))
+    assert 1 <= plan.idle_contexts <= 4
+
+
+def test_thread_count_is_restored():
+    before = _core.get_num_threads()
+    seen = []
+    plan = _core.Executor(None)
+    dst = plan.add_output(*declare((1,)))
+    plan.add_callback(lambda view: seen.append(_core.get_num_threads()), [(dst, 0, *declare((1,)))])
+    plan.finalize(True, before + 2)
+    assert plan.threads == before + 2
+    plan.run([], [np.empty(1, np.float32)])
+    plan.benchmark([], [np.empty(1, np.float32)], 2)
+    assert set(seen) == {before + 2}
+    assert _core.get_num_threads() == before
+
+
+# -- timing -----------------------------------------------------------------------------------------------------
+
+
+def test_benchmark_and_profile(rng):
+    weights = integers(rng, (4, 4, 16, 16))
+    plan = deconv_plan(1, 4, 16, 16, weights)
+    x, y = integers(rng, (1, 4, 4, 16)), np.empty((1, 8, 8, 16), np.float32)
+    times = plan.benchmark([x], [y], 20)
+    np.testing.assert_array_equal(y, deconv_truth(x, weights))
+    assert len(times) == 20
+    assert all(time > 0 for time in times)
+    ((label, seconds),) = plan.profile([x], [y], 20)
+    assert label == "deconv"
+    assert 0 < seconds < 1
+    assert statistics.median(times) < 1
+
+
+def test_benchmark_of_a_failing_plan():
+    def fail(view):
+        raise KeyError("step")
+
+    plan = callback_plan(fail, [], [declare((1,))], release_gil=True)
+    for timing in (plan.benchmark, plan.profile):
+        with pytest.raises(KeyError, match="step"):
+            timing([], [np.empty(1, np.float32)], 3)
+
+
+# -- fork -------------------------------------------------------------------------------------------------------
+
+FORK = """
+    import os
+    import numpy as np
+    from dnnl_graph_ops import _core, errors
+    plan = _core.Executor(None)
+    dst = plan.add_output(3, [1], [1])
+    plan.add_callback(lambda view: view.fill(1), [(dst, 0, 3, [1], [1])])
+    plan.finalize(True)
+    array = np.zeros(1, np.float32)
+    {before}
+    child = os.fork()
+    if child == 0:
+        try:
+            plan.run([], [array])
+            _core.check_fork()
+            os._exit(10)
+        except errors.Error as error:
+            os._exit(20 if "spawn" in str(error) else 30)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(("before", "code"), [("plan.run([], [array])", 20), ("pass", 10)])
+def test_fork(before, code):
+    script = textwrap.dedent(FORK.format(before=before))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.strip() == str(code), done.stderr
