@@ -432,7 +432,6 @@ class Graph:
 
 def get_num_threads() -> int: ...
 def set_num_threads(n: int) -> None: ...
-
 def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
 
@@ -445,7 +444,8 @@ def idle_scratch_bytes() -> int:
 def drop_idle_scratch() -> None: ...
 
 _Ref: TypeAlias = tuple[int, int]  # slot, byte offset
-_View: TypeAlias = tuple[int, int, int, Sequence[int], Sequence[int]]  # slot, byte offset, dtype, shape, strides
+# slot, byte offset, dtype, shape, strides
+_View: TypeAlias = tuple[int, int, int, Sequence[int], Sequence[int]]
 _Arrays: TypeAlias = list[Any] | tuple[Any, ...]
 
 class Executor:
@@ -471,7 +471,7 @@ class Executor:
         exclusive: bool = False,
     ) -> None:
         """exclusive: one thread at a time inside this step."""
-    def add_kernel(self, kernel: kernels.Kernel, refs: Sequence[_Ref], label: str = "") -> None: ...
+    def add_kernel(self, kernel: Any, refs: Sequence[_Ref], label: str = "") -> None: ...
     def add_callback(self, callback: Callable[..., object], refs: Sequence[_View], label: str = "") -> None:
         """Call with NumPy views that are valid until it returns; inputs and constants are read-only."""
     def finalize(self, release_gil: bool, threads: int = 0) -> None:
@@ -483,7 +483,7 @@ class Executor:
     def profile(self, inputs: _Arrays, outputs: _Arrays, repeat: int) -> list[tuple[str, float]]:
         """(label, median seconds) of each step."""
     def describe(self) -> list[dict[str, Any]]:
-        """Per step: label, kind (partition, kernel, callback), kernel (its name or None), scratchpad_bytes."""
+        """Per step: label, kind (partition, kernel or callback), kernel (a name or None), scratchpad_bytes."""
     @property
     def name(self) -> str: ...
     @property
@@ -507,29 +507,29 @@ class NetBase:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def _add_plan(self, executor: Executor, explicit_out_strides: bool = False) -> None:
-        """Serve calls whose arrays are as the plan declares; with explicit_out_strides only those with out=."""
+        """Serve calls with arrays as the plan declares; with explicit_out_strides only those with out=."""
     def _set_capacity(self, capacity: int, /) -> None: ...
     def _clear_plans(self) -> None: ...
     def _plans(self) -> tuple[Executor, ...]:
         """The one used last comes first."""
 
-_Slow: TypeAlias = Callable[[tuple[Any, ...], tuple[Any, ...], Any, Any], Any]
+_Items: TypeAlias = tuple[Any, ...]
+_Slow: TypeAlias = Callable[[_Items, _Items, Any, Any], Any]
 
 class PlanCache:
     """Plans of one-shot functions, the least recently used dropped first.
 
-    attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these, compared by type and value.
+    attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these; they are compared by
+    type and value.
     """
 
     def __init__(self, capacity: int) -> None: ...
-    def call(
-        self, name: str, arrays: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any, slow: _Slow, /
-    ) -> Any:
+    def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow, /) -> Any:
         """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`."""
     def insert(
-        self, name: str, arrays: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Any, executor: Executor, /
+        self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, executor: Executor, /
     ) -> bool:
-        """The plan's inputs are the arrays that are not None, in order. False: such a call is never looked up."""
+        """The plan's inputs are the arrays that are not None. False: such a call is never looked up."""
     def clear(self) -> None: ...
     def set_capacity(self, capacity: int, /) -> None: ...
     def info(self) -> dict[str, int]:

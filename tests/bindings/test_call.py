@@ -1,4 +1,4 @@
-"""Calls of compiled nets and of one-shot functions: what the native path serves, and what it leaves to Python."""
+"""Calls of compiled nets and one-shot functions: what the native path serves, what it leaves to Python."""
 
 import gc
 import pickle
@@ -56,7 +56,7 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
-# -- nets: what is served ---------------------------------------------------------------------------------------
+# -- nets: what is served ------------------------------------------------------
 
 
 def test_result_is_new_or_given():
@@ -168,7 +168,7 @@ def test_capacity():
         net._set_capacity("1")
 
 
-# -- nets: what goes to Python ----------------------------------------------------------------------------------
+# -- nets: what goes to Python -------------------------------------------------
 
 
 class Subclass(np.ndarray):
@@ -308,7 +308,7 @@ def test_init_again_forgets_plans():
     assert net(ones(2)) == "slow"
 
 
-# -- nets as Python objects -------------------------------------------------------------------------------------
+# -- nets as Python objects ----------------------------------------------------
 
 
 class Pickled(Net):
@@ -414,7 +414,7 @@ def test_threads_call_and_change_one_net(seed):
     assert errors == []
 
 
-# -- cache of one-shot functions --------------------------------------------------------------------------------
+# -- cache of one-shot functions -----------------------------------------------
 
 
 class OneShot:
@@ -484,8 +484,8 @@ def test_attributes_are_compared_by_type_and_value():
     function = OneShot(64)
     x = ones(2)
     different = [
-        (), (2,), (2.0,), (True,), (1,), ("2",), (b"2",), (None,), ((2,),), ((2, 2),), (2, 2), ((2, (2,)),), (0.0,),
-        (-0.0,), (float("nan"),), (np.float32,), (int,), (2**70,), ("none",), ("NONE",),
+        (), (2,), (2.0,), (True,), (1,), ("2",), (b"2",), (None,), ((2,),), ((2, 2),), (2, 2), ((2, (2,)),),
+        (0.0,), (-0.0,), (float("nan"),), (np.float32,), (int,), (2**70,), ("none",), ("NONE",),
     ]  # fmt: skip
     calls = [((x,), {"attrs": attrs}) for attrs in different]
     assert hits(function, *calls) == [False] * len(calls)

@@ -1,4 +1,4 @@
-"""The executor: what it computes, what it refuses, what it keeps alive, and that runs do not disturb each other."""
+"""The executor: what it computes, refuses and keeps alive, and that runs do not disturb each other."""
 
 import gc
 import statistics
@@ -44,7 +44,7 @@ def relu_partition(shape):
     return compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
 
 
-# -- results ----------------------------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("release_gil", [False, True])
@@ -174,7 +174,7 @@ def test_no_steps():
     assert plan.describe() == []
 
 
-# -- what run() refuses -----------------------------------------------------------------------------------------
+# -- what run() refuses --------------------------------------------------------
 
 
 def good():
@@ -185,6 +185,14 @@ def read_only():
     array = good()
     array.setflags(write=False)
     return array
+
+
+def transposed():
+    return np.ones((3, 2), np.float32).T
+
+
+def unaligned():
+    return np.frombuffer(bytearray(25), np.float32, 6, 1).reshape(2, 3)
 
 
 class Subclass(np.ndarray):
@@ -209,9 +217,9 @@ class Subclass(np.ndarray):
         ([np.ones((3, 2), np.float32)], [good()], ShapeError, r"shape \(2, 3\), got \(3, 2\)"),
         ([np.ones(6, np.float32)], [good()], ShapeError, r"shape \(2, 3\), got \(6,\)"),
         ([np.ones((), np.float32)], [good()], ShapeError, r"got \(\)"),
-        ([np.ones((3, 2), np.float32).T], [good()], InvalidArgumentError, r"strides \(12, 4\) bytes, got \(4, 8\)"),
+        ([transposed()], [good()], InvalidArgumentError, r"strides \(12, 4\) bytes, got \(4, 8\)"),
         ([good()[::-1]], [good()], InvalidArgumentError, r"got \(-12, 4\)"),
-        ([np.frombuffer(bytearray(25), np.float32, 6, 1).reshape(2, 3)], [good()], InvalidArgumentError, "item size"),
+        ([unaligned()], [good()], InvalidArgumentError, "item size"),
         ([good()], [read_only()], InvalidArgumentError, "output 'dst' must be writable"),
         ([good()], [np.ones((2, 3), np.float64)], InvalidArgumentError, "output 'dst' must have dtype"),
     ],
@@ -254,7 +262,7 @@ def test_axes_of_one_may_have_any_stride():
     assert y.tolist() == [[2] * 4]
 
 
-# -- what building refuses --------------------------------------------------------------------------------------
+# -- what building refuses -----------------------------------------------------
 
 
 def test_bad_layouts():
@@ -360,7 +368,7 @@ def test_bad_repeat(repeat):
             timing(*arrays, repeat)
 
 
-# -- callbacks --------------------------------------------------------------------------------------------------
+# -- callbacks -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("release_gil", [False, True])
@@ -416,7 +424,7 @@ def test_callback_may_run_the_plan_again():
     assert y.tolist() == [4, 4]
 
 
-# -- lifetime ---------------------------------------------------------------------------------------------------
+# -- lifetime ------------------------------------------------------------------
 
 
 class Owned(np.ndarray):
@@ -464,7 +472,7 @@ def test_references_are_balanced(rng):
     assert (sys.getrefcount(x), sys.getrefcount(y)) == before
 
 
-# -- threads ----------------------------------------------------------------------------------------------------
+# -- threads -------------------------------------------------------------------
 
 
 def in_threads(count, function):
@@ -529,7 +537,7 @@ def test_thread_count_is_restored():
     assert _core.get_num_threads() == before
 
 
-# -- timing -----------------------------------------------------------------------------------------------------
+# -- timing --------------------------------------------------------------------
 
 
 def test_benchmark_and_profile(rng):
@@ -556,7 +564,7 @@ def test_benchmark_of_a_failing_plan():
             timing([], [np.empty(1, np.float32)], 3)
 
 
-# -- fork -------------------------------------------------------------------------------------------------------
+# -- fork ----------------------------------------------------------------------
 
 FORK = """
     import os
