@@ -483,7 +483,7 @@ class Executor:
     def profile(self, inputs: _Arrays, outputs: _Arrays, repeat: int) -> list[tuple[str, float]]:
         """(label, median seconds) of each step."""
     def describe(self) -> list[dict[str, Any]]:
-        """Per step: label, kind (partition, kernel or callback), kernel (a name or None), scratchpad_bytes."""
+        """Per step: label, kind (partition, kernel, callback), kernel (a name or None), scratchpad_bytes."""
     @property
     def name(self) -> str: ...
     @property
