@@ -14,6 +14,7 @@ void bind_tensor(py::module_& m);
 void bind_partition(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_threads(py::module_& m);
+void bind_dlpack(py::module_& m);
 #if __has_include("kernels/kernel.hpp")
 void bind_kernels(py::module_& m);
 #endif
@@ -39,6 +40,7 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_partition(m);
     dgo::bind_graph(m);
     dgo::bind_threads(m);
+    dgo::bind_dlpack(m);
 #if __has_include("kernels/kernel.hpp")
     dgo::bind_kernels(m);
 #endif

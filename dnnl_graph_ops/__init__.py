@@ -16,6 +16,7 @@ from .functional import (
     conv_transpose_output_shape,
 )
 from .graph import Graph, Value
+from .interop import from_dlpack, to_dlpack
 from .runtime import Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
 from .weights import convert_weights
 
@@ -40,10 +41,21 @@ __all__ = [
     "convert_weights",
     "engine",
     "engines",
+    "from_dlpack",
     "get_num_threads",
     "info",
     "nn",
     "ops",
     "runtimes",
     "set_num_threads",
+    "to_dlpack",
 ]
+
+# Storeys above the core that most programs do not need: loaded at first use.
+_LATER = frozenset({"bench", "nn", "quantize"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

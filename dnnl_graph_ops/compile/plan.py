@@ -96,8 +96,7 @@ def _run_now(step: Step) -> None:
         if buffer.array is None:
             buffer.array = np.empty(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
     if isinstance(step, KernelStep):
-        kernel = getattr(_core.kernels, step.factory)(*step.args)
-        kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
+        step.kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
     elif isinstance(step, HostStep):
         step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
     for view in step.writes:
@@ -148,8 +147,7 @@ def _build(
                 part.partition, [ref(v) for v in part.inputs], [ref(v) for v in part.outputs], part.label
             )
         elif isinstance(part, KernelStep):
-            kernel = getattr(_core.kernels, part.factory)(*part.args)
-            executor.add_kernel(kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
+            executor.add_kernel(part.kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
         else:
             views = [
                 (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import _core, dtypes
 
 Array = np.ndarray[Any, Any]
 
@@ -171,10 +171,9 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class KernelStep:
-    """An own kernel: a factory of `_core.kernels`, its arguments, and its operands (sources first)."""
+    """An own kernel and its operands: sources first, then what it writes, scratch included."""
 
-    factory: str
-    args: tuple[Any, ...]
+    kernel: Any
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     label: str
@@ -230,10 +229,8 @@ class Program:
     def native(self, ops: Sequence[NativeOp], label: str) -> None:
         self.steps.append(NativeStep(tuple(ops), label))
 
-    def kernel(
-        self, factory: str, args: Sequence[Any], reads: Sequence[View], writes: Sequence[View], label: str
-    ) -> None:
-        self.steps.append(KernelStep(factory, tuple(args), tuple(reads), tuple(writes), label))
+    def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
+        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label))
 
     def host(
         self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str
@@ -248,7 +245,7 @@ class Program:
             return
         codes = dtypes.CODES
         args = (list(target.shape), codes[source.dtype], list(source.strides), codes[target.dtype], list(target.strides))
-        self.kernel("copy", args, [source], [target], label)
+        self.kernel(_core.kernels.copy(*args), [source], [target], label)
 
     def converted(self, view: View, dtype: str, label: str = "convert") -> View:
         """`view` itself, or a copy of it in another dtype."""
@@ -261,11 +258,11 @@ class Program:
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:
             args = (list(target.shape), dtypes.CODES[target.dtype], list(target.strides), value)
-            self.kernel("fill", args, [], [target], label)
+            self.kernel(_core.kernels.fill(*args), [], [target], label)
 
     def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
         """Every element is the bias of its channel."""
         if target.size:
             codes = dtypes.CODES
             args = (list(target.shape), codes[target.dtype], list(target.strides), axis, codes[bias.dtype])
-            self.kernel("fill_channel", args, [bias], [target], label)
+            self.kernel(_core.kernels.fill_channel(*args), [bias], [target], label)

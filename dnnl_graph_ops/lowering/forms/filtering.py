@@ -1,0 +1,153 @@
+"""Own vector code, channels last: blocks of small matrix products, in the direct form or by minimal filtering.
+
+Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
+products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _core, dtypes
+from .. import tail as post
+from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
+from ..program import Program, View
+
+# results per tile for so many taps per phase, in order of preference
+TILES = {2: (2, 3), 3: (2,)}
+
+
+def taps(problem: Problem) -> tuple[int, ...]:
+    """The most taps that one output element has, per axis."""
+    g = problem.geometry
+    return tuple(-(-k // s) for k, s in zip(g.kernel, g.strides, strict=True))  # type: ignore[operator]
+
+
+def direct_tile(problem: Problem) -> tuple[int, ...]:
+    return (1,) * problem.geometry.rank
+
+
+def filtering_tile(problem: Problem, preference: int = 0) -> tuple[int, ...]:
+    """Results per tile and axis; 1 where minimal filtering does not apply."""
+    g = problem.geometry
+    found = []
+    for count, d, size in zip(taps(problem), g.dilations, g.src, strict=True):
+        choices = TILES.get(count, ()) if d == 1 and size > 1 else ()  # type: ignore[operator]
+        found.append(choices[min(preference, len(choices) - 1)] if choices else 1)
+    return tuple(found)
+
+
+def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
+    """The kernel's own description of the geometry."""
+    g = problem.geometry
+    return _core.kernels.FilterProblem(
+        g.batch, g.in_channels, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
+        list(g.pads_begin), list(tile), list(g.dilations), g.groups,
+    )  # fmt: skip
+
+
+def channels_last(program: Program, view: View, label: str) -> View:
+    """A view whose channels are contiguous: itself, or a transposed copy."""
+    if view.strides[1] == 1 or view.shape[1] == 1:
+        return view
+    order = (0, *range(2, view.ndim), 1)
+    copy = program.scratch(view.shape, view.dtype, order)
+    program.copy(view, copy, label)
+    return copy
+
+
+def result_view(program: Program, view: View) -> View:
+    """Where a result goes whose channels must be contiguous: the view itself, or scratch to copy from."""
+    if view.strides[1] == 1 or view.shape[1] == 1:
+        return view
+    return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
+
+
+def _strides(view: View) -> list[int]:
+    return [view.strides[0], *view.strides[2:]]
+
+
+def _code(view: View) -> int:
+    return dtypes.CODES[view.dtype]
+
+
+def _weights(program: Program, weights: View) -> View:
+    """(IC, OC/G, kernel...) with the groups' in channels one after the other."""
+    if not mergeable_groups(weights):
+        dense = program.scratch(weights.shape, weights.dtype)
+        program.copy(weights, dense, "weights to (IC, OC/groups, ...)")
+        weights = dense
+    return weights.merge(0)
+
+
+def _packed(program: Program, description: Any, problem: Problem) -> View:
+    weights = _weights(program, problem.weights)
+    packed = program.scratch((description.packed_size(problem.direction),), "f32")
+    kernel = _core.kernels.minimal_filter_prepare(
+        description, problem.direction, _code(weights), list(weights.strides)
+    )
+    program.kernel(kernel, [weights], [packed], "transform weights")
+    return packed
+
+
+def _run(program: Program, kernel: Any, reads: list[View], target: View, label: str) -> None:
+    scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
+    program.kernel(kernel, reads, [scratch, target], label)
+
+
+def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: int) -> None:
+    """Append the steps of any direction."""
+    description = filter_problem(problem, tile)
+    label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
+    if problem.direction == FORWARD:
+        _forward(program, problem, description, threads, label)
+    elif problem.direction == BACKWARD_DATA:
+        _backward_data(program, problem, description, threads, label)
+    else:
+        _backward_weights(program, problem, description, threads, label)
+
+
+def _forward(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
+    packed = _packed(program, description, problem)
+    src = channels_last(program, problem.src, "src to channels last")
+    dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
+    target = result_view(program, dst)
+    bias = problem.bias
+    kernel = _core.kernels.minimal_filter_forward(
+        description, _code(src), _strides(src), _code(target), _strides(target),
+        0 if bias is None else _code(bias), threads,
+    )  # fmt: skip
+    reads = [src, packed] if bias is None else [src, packed, bias]
+    _run(program, kernel, reads, target, label)
+    if target is not dst:
+        program.copy(target, dst, "dst from channels last")
+    if problem.tail:
+        post.apply(program, dst, problem.tail, problem.dst)
+
+
+def _backward_data(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
+    packed = _packed(program, description, problem)
+    diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    target = result_view(program, problem.src)
+    kernel = _core.kernels.minimal_filter_backward_data(
+        description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target), threads
+    )
+    _run(program, kernel, [diff_dst, packed], target, label)
+    if target is not problem.src:
+        program.copy(target, problem.src, "diff_src from channels last")
+
+
+def _backward_weights(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
+    src = channels_last(program, problem.src, "src to channels last")
+    diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    weights = problem.weights
+    if not mergeable_groups(weights):
+        weights = program.scratch(weights.shape, weights.dtype)
+    merged = weights.merge(0)
+    kernel = _core.kernels.minimal_filter_backward_weights(
+        description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),
+        list(merged.strides), threads,
+    )  # fmt: skip
+    _run(program, kernel, [src, diff_dst], merged, label)
+    if weights is not problem.weights:
+        program.copy(weights, problem.weights, "weights to the asked shape")
