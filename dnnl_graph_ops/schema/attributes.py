@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ def op_schema(kind: str, where: str) -> OpSchema:
 def attr_lengths(kind: str, ndim: int) -> dict[str, int]:
     """The length of each per-axis attribute for data of `ndim` dimensions: `ranks` of normalise_attrs."""
     lengths = {"spatial": max(ndim - 2, 0), "rank": ndim}
-    return {name: lengths[attr.length] for name, attr in OPS[kind].attrs.items() if attr.length}
+    return {name: lengths[attr.length] for name, attr in op_schema(kind, kind).attrs.items() if attr.length}
 
 
 def normalise_attrs(
@@ -113,6 +112,8 @@ def _kind(attr: Attr) -> str:
 
 
 def _suggest(name: object, known: Iterable[str]) -> str:
+    import difflib  # only mistakes need it
+
     lower = {item.lower(): item for item in known}
     close = difflib.get_close_matches(str(name).lower()[:64], lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""

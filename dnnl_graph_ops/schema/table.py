@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 Version: TypeAlias = tuple[int, ...]
@@ -153,7 +153,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
 
 
 def _read() -> dict[str, OpSchema]:
-    data = json.loads(files(__package__).joinpath("ops.json").read_text("utf-8"))
+    data = json.loads(Path(__file__).with_name("ops.json").read_text("utf-8"))
     return {kind: _op(kind, row, data["attributes"]) for kind, row in data["ops"].items()}
 
 
