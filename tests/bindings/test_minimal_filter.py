@@ -1,0 +1,306 @@
+"""Minimal filtering and the direct form on the same engine, against the plain NumPy truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import conv_transpose as ct
+
+from dnnl_graph_ops import _core, dtypes, errors
+
+from .kernel_cases import code, element_strides
+
+kernels = _core.kernels
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    batch: int
+    channels: tuple[int, int]
+    source: tuple[int, ...]
+    output: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    tile: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int
+    weights_format: str
+
+    def problem(self) -> Any:
+        return kernels.FilterProblem(
+            self.batch,
+            *self.channels,
+            self.source,
+            self.output,
+            self.kernel,
+            self.strides,
+            self.pads,
+            self.tile,
+            self.dilations,
+            self.groups,
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        return {"strides": self.strides, "dilations": self.dilations, "groups": self.groups}
+
+    def iox(self) -> tuple[int, ...]:
+        return (self.channels[0], self.channels[1] // self.groups, *self.kernel)
+
+    def crop(self, full: Array) -> Array:
+        """The output's window of the result without pads; zeros where pads are negative."""
+        result = np.zeros((self.batch, *self.output, full.shape[-1]))
+        inside = [
+            (max(-pad, 0), max(min(size - pad, out), max(-pad, 0)))
+            for size, pad, out in zip(full.shape[1:-1], self.pads, self.output, strict=True)
+        ]
+        to = tuple(slice(a, b) for a, b in inside)
+        frm = tuple(slice(a + pad, b + pad) for (a, b), pad in zip(inside, self.pads, strict=True))
+        if all(b > a for a, b in inside):
+            result[(slice(None), *to)] = full[(slice(None), *frm)]
+        return result
+
+    def embed(self, diff_dst: Array) -> Array:
+        """diff_dst as the gradient of the result without pads."""
+        plain = ct.setting(self.kernel, **self.attributes())
+        full = np.zeros((self.batch, *ct.output_spatial(self.source, self.kernel, plain), diff_dst.shape[-1]))
+        shift = Case(**{**self.__dict__, "output": full.shape[1:-1], "pads": tuple(-p for p in self.pads)})
+        return shift.crop(diff_dst)
+
+
+def tile_of(rng: np.random.Generator, kernel: int, stride: int, dilation: int, wide: int) -> int:
+    taps = -(-kernel // stride)
+    if dilation != 1 or kernel < stride or rng.random() < 0.2:
+        return 1
+    return {2: wide, 3: 2}.get(taps, 1)
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    rank = int(rng.choice([1, 2, 2, 3]))
+    groups = int(rng.choice([1, 1, 1, 2, 3]))
+    channels = (int(rng.choice([1, 3, 16, 17, 33, 64])), int(rng.choice([1, 3, 5, 16, 24, 70, 128])))
+    source = tuple(int(n) for n in rng.integers(1, 8, rank))
+    strides = tuple(int(n) for n in rng.choice([1, 2, 2, 3], rank))
+    kernel = tuple(int(rng.integers(1, 3 * s + 2 if rank < 3 else 2 * s + 1)) for s in strides)
+    dilations = tuple(int(n) for n in rng.choice([1, 1, 1, 1, 2, 3], rank))
+    wide = int(rng.choice([2, 3]))
+    tile = tuple(tile_of(rng, *axis, wide) for axis in zip(kernel, strides, dilations, strict=True))
+    if rank == 3 and tile[0] > 1 and len({t for t in tile if t > 1}) > 1:
+        tile = (1, *tile[1:])
+    full = [
+        (i - 1) * s + d * (k - 1) + 1 for i, s, d, k in zip(source, strides, dilations, kernel, strict=True)
+    ]
+    pads = tuple(int(rng.integers(-2, k)) for k in kernel)
+    output = tuple(
+        max(1, f - p - int(rng.integers(-2, k))) for f, p, k in zip(full, pads, kernel, strict=True)
+    )
+    return Case(
+        int(rng.integers(1, 4)),
+        (channels[0] * groups, channels[1] * groups),
+        source,
+        output,
+        kernel,
+        strides,
+        pads,
+        tile,
+        dilations,
+        groups,
+        str(rng.choice(["IOX", "XOI"])),
+    )
+
+
+def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32") -> Array:
+    return rng.integers(-2, 3, tuple(shape)).astype(dtypes.numpy_dtype(dtype))
+
+
+def scratch(kernel: Any) -> Array:
+    """Room full of NaNs: what a kernel reads it must have written."""
+    buffer = np.full(kernel.scratch_bytes + 64, 0xFF, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + kernel.scratch_bytes]
+
+
+def blank(shape: Sequence[int], dtype: str = "f32") -> Array:
+    return np.full(tuple(shape), np.nan, dtypes.numpy_dtype(dtype))
+
+
+def in_out_taps(weights: Array, weights_format: str) -> list[int]:
+    return element_strides(ct.to_iox(weights, weights_format))
+
+
+def positions(array: Array) -> list[int]:
+    return element_strides(array)[:-1]
+
+
+def run_product(
+    case: Case, direction: str, source: Array, weights: Array, result: Array, bias: Array | None
+) -> Any:
+    names = {np.dtype(dtypes.numpy_dtype(name)): name for name in ("f32", "bf16", "f16")}
+    types = [code(names[a.dtype]) for a in (weights, source, result)]
+    problem = case.problem()
+    packed = blank([problem.packed_size(direction)])
+    strides = in_out_taps(weights, case.weights_format)
+    kernels.minimal_filter_prepare(problem, direction, types[0], strides).run(weights, packed)
+    operands = [types[1], positions(source), types[2], positions(result)]
+    if direction == "forward":
+        operands.append(code(names[bias.dtype]) if bias is not None else 0)
+    kernel = getattr(kernels, f"minimal_filter_{direction}")(problem, *operands)
+    extra = () if bias is None else (bias,)
+    kernel.run(source, packed, *extra, scratch(kernel), result)
+    return kernel
+
+
+def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> None:
+    kernel = kernels.minimal_filter_backward_weights(
+        case.problem(),
+        code("f32"),
+        positions(src),
+        code("f32"),
+        positions(diff_dst),
+        code("f32"),
+        in_out_taps(weights, case.weights_format),
+    )
+    kernel.run(src, diff_dst, scratch(kernel), weights)
+
+
+def run_all_directions(case: Case, src: Array, weights: Array, bias: Array, diff_dst: Array) -> list[Array]:
+    dst = blank(diff_dst.shape)
+    diff_src, diff_weights = blank(src.shape), blank(weights.shape)
+    run_product(case, "forward", src, weights, dst, bias)
+    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    run_gradient(case, src, diff_dst, diff_weights)
+    return [dst, diff_src, diff_weights]
+
+
+def truth(case: Case, src: Array, weights: Array, bias: Array, diff_dst: Array) -> list[Array]:
+    layout = {"weights_format": case.weights_format, **case.attributes()}
+    full = case.embed(diff_dst)
+    return [
+        case.crop(ct.forward(src, weights, **layout)) + bias,
+        ct.backward_data(full, weights, src_spatial=case.source, **layout),
+        ct.backward_weights(src, full, case.kernel, **layout),
+    ]
+
+
+def random_operands(rng: np.random.Generator, case: Case, draw: Any) -> tuple[Array, Array, Array, Array]:
+    src = draw(rng, (case.batch, *case.source, case.channels[0]))
+    weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox()), case.weights_format))
+    diff_dst = draw(rng, (case.batch, *case.output, case.channels[1]))
+    return src, weights, draw(rng, (case.channels[1],)), diff_dst
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_exact_on_small_integers(seed, block):
+    for number in range(20):
+        rng = np.random.default_rng([seed, block, number])
+        case = random_case(rng)
+        print(f"--seed={seed} block {block} number {number}: {case}")
+        operands = random_operands(rng, case, integers)
+        for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+TWO_TAPS = [
+    ((256,), (40,), (4,), (2,)),
+    ((64,), (12, 12), (4, 4), (2, 2)),
+    ((128,), (9, 16), (3, 3), (2, 2)),
+    ((32,), (6, 6, 6), (4, 4, 4), (2, 2, 2)),
+    ((64,), (16, 16), (6, 6), (2, 2)),
+    ((64,), (16, 16), (3, 3), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("wide", [2, 3])
+@pytest.mark.parametrize("channels,source,kernel,strides", TWO_TAPS)
+def test_error_within_four_times_the_direct_form(seed, channels, source, kernel, strides, wide):
+    rng = np.random.default_rng([seed, wide, channels[0], len(source)])
+    rank = len(source)
+    output = tuple((i - 1) * s + k - 2 for i, s, k in zip(source, strides, kernel, strict=True))
+    taps = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+    tiles = {"direct": (1,) * rank, "tiled": tuple({2: wide, 3: 2}[t] for t in taps)}
+    errors_of: dict[str, list[float]] = {}
+
+    def normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+        return rng.standard_normal(tuple(shape)).astype(np.float32)
+
+    base = Case(1, (channels[0], 48), source, output, kernel, strides, (1,) * rank, (), (1,) * rank, 1, "IOX")
+    operands = random_operands(rng, base, normal)
+    expected = truth(base, *operands)
+    for name, tile in tiles.items():
+        case = Case(**{**base.__dict__, "tile": tile})
+        got = run_all_directions(case, *operands)
+        errors_of[name] = [float(np.abs(g - e).max()) for g, e in zip(got, expected, strict=True)]
+    for tiled, direct in zip(errors_of["tiled"], errors_of["direct"], strict=True):
+        assert 0 < tiled <= 4 * direct
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("tile", [1, 2, 3])
+def test_narrow_types_are_computed_in_f32(seed, dtype, tile):
+    rng = np.random.default_rng([seed, tile])
+    case = Case(2, (40, 33), (5, 6), (10, 12), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "XOI")
+    src, weights, bias, diff_dst = random_operands(rng, case, lambda r, shape: integers(r, shape, dtype))
+    expected = truth(case, *(a.astype(np.float64) for a in (src, weights, bias, diff_dst)))
+    dst, diff_src = blank(diff_dst.shape, dtype), blank(src.shape, dtype)
+    run_product(case, "forward", src, weights, dst, bias)
+    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    for got, exact in zip((dst, diff_src), expected, strict=False):
+        np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
+def test_views_leave_the_rest_alone(seed):
+    rng = np.random.default_rng(seed)
+    case = Case(2, (16, 20), (5, 4), (10, 8), (4, 4), (2, 2), (1, 1), (3, 2), (1, 1), 1, "IOX")
+    _, weights, bias, _ = random_operands(rng, case, integers)
+    src = integers(rng, (2, 7, 9, 16))[:, 1:6, ::2][:, :, :4]
+    room = np.full((2, 20, 9, 25), 7, np.float32)
+    dst = room[:, ::2, 1:, :20]
+    run_product(case, "forward", src, weights, dst, bias)
+    np.testing.assert_array_equal(
+        dst, case.crop(ct.forward(src, weights, weights_format="IOX", **case.attributes())) + bias
+    )
+    dst[...] = 7
+    assert (room == 7).all()
+
+
+def test_fewer_products_than_the_direct_form():
+    def products(tile: int) -> int:
+        case = Case(1, (64, 64), (24, 24), (48, 48), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "IOX")
+        strides = [0, 0, 0]
+        return int(
+            kernels.minimal_filter_forward(
+                case.problem(), code("f32"), strides, code("f32"), strides
+            ).products
+        )
+
+    direct = 24 * 24 * 16 * 64 * 64
+    assert products(1) >= direct
+    assert products(2) < direct / 1.6
+    assert products(3) < direct / 2
+
+
+@pytest.mark.parametrize(
+    "kernel,strides,dilations,tile,message",
+    [
+        ((4,), (2,), (2,), (2,), "dilation 2"),
+        ((4,), (1,), (1,), (2,), "kernel 4, stride 1"),
+        ((4,), (2,), (1,), (4,), "no tile of 4"),
+        ((0,), (1,), (1,), (1,), "must be positive"),
+    ],
+)
+def test_refusals_name_the_cause(kernel, strides, dilations, tile, message):
+    case = Case(1, (16, 16), (4,), (8,), kernel, strides, (0,), tile, dilations, 1, "IOX")
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        kernels.minimal_filter_prepare(case.problem(), "forward", code("f32"), [1, 1, 1])
+
+
+def test_wrong_ranks_are_refused():
+    with pytest.raises(errors.InvalidArgumentError, match="kernel has 1 values for 2"):
+        kernels.FilterProblem(1, 16, 16, [4, 4], [8, 8], [4], [2, 2], [0, 0], [1, 1])
+    with pytest.raises(errors.InvalidArgumentError, match="3 groups"):
+        kernels.FilterProblem(1, 16, 16, [4], [8], [4], [2], [0], [1], [1], 3)
