@@ -22,7 +22,7 @@ class Decision:
     candidates: list[tuple[str, float]] = field(default_factory=list)
 
 
-Chooser = Callable[[Problem, Env, list[Formulation]], Formulation]
+Chooser = Callable[[Problem, Env, list[tuple[Formulation, float]]], Formulation]
 
 
 def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
@@ -33,19 +33,19 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         _write_empty_sum(program, problem)
         return Decision("empty sum", problem.dtype)
     found = candidates(problem, env)
-    form = choose(problem, env, found) if choose is not None else found[0]
+    form = choose(problem, env, found) if choose is not None else found[0][0]
+    build(program, problem, form, env)
+    return Decision(form.name, env.compute_dtype(problem.dtype), [(f.name, seconds) for f, seconds in found])
+
+
+def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
+    """Append one formulation; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
     compute = env.compute_dtype(problem.dtype)
-    build(program, problem, form, compute)
-    return Decision(form.name, compute, [(f.name, f.cost(problem, env)) for f in found])
-
-
-def build(program: Program, problem: Problem, form: Formulation, compute: str) -> None:
-    """Append one formulation, computed in `compute`, converted at the edges where that differs from the data."""
     if compute == problem.dtype or form.converts:
-        form.build(program, problem)
+        form.build(program, problem, env)
         return
     inner, result = _converted(program, problem, compute)
-    form.build(program, inner)
+    form.build(program, inner, env)
     program.copy(result, problem.result, f"{compute} to {problem.dtype}")
 
 

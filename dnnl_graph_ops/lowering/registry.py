@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import cost
 from .env import Env
-from .forms import convolution, deconvolution
+from .forms import convolution, deconvolution, filtering
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program
 
@@ -15,7 +16,7 @@ from .program import Program
 class Formulation:
     """One way to compute a direction of the family.
 
-    `applies` must be true only where `build` is exact up to rounding; `cost` estimates seconds.
+    `applies` is true only where `build` is exact up to rounding; `cost` estimates seconds.
     `converts` says that it reads and writes bf16 and f16 data itself while it computes in f32.
     """
 
@@ -23,7 +24,7 @@ class Formulation:
     direction: str
     applies: Callable[[Problem, Env], bool]
     cost: Callable[[Problem, Env], float]
-    build: Callable[[Program, Problem], None]
+    build: Callable[[Program, Problem, Env], None]
     converts: bool = False
 
 
@@ -35,16 +36,56 @@ def _undilated(problem: Problem, env: Env) -> bool:
     return all(d == 1 for d in problem.geometry.dilations)
 
 
+def _on_cpu(problem: Problem, env: Env) -> bool:
+    return env.engine.kind == "cpu" and env.engine.memory is None
+
+
+def _filters(preference: int) -> Callable[[Problem, Env], bool]:
+    """Whether minimal filtering with this tile is allowed and differs from the one preferred before it."""
+
+    def applies(problem: Problem, env: Env) -> bool:
+        if env.algorithm == "direct" or not _on_cpu(problem, env):
+            return False
+        tile = filtering.filtering_tile(problem, preference)
+        before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
+        return tile != before
+
+    return applies
+
+
+def _own(name: str, direction: str, preference: int | None) -> Formulation:
+    def tile(problem: Problem) -> tuple[int, ...]:
+        return filtering.direct_tile(problem) if preference is None else filtering.filtering_tile(problem, preference)
+
+    return Formulation(
+        name,
+        direction,
+        _on_cpu if preference is None else _filters(preference),
+        lambda p, e: cost.own(p, e, tile(p)),
+        lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
+        converts=True,
+    )
+
+
+def _library(name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]) -> Formulation:
+    return Formulation(name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p))
+
+
 FORMULATIONS: tuple[Formulation, ...] = (
-    Formulation("deconvolution", FORWARD, _always, lambda p, e: 1.0, deconvolution.forward),
-    Formulation("deconvolution", BACKWARD_DATA, _undilated, lambda p, e: 2.0, deconvolution.backward_data),
-    Formulation("convolution", BACKWARD_DATA, _always, lambda p, e: 1.0, convolution.backward_data),
-    Formulation("deconvolution", BACKWARD_WEIGHTS, _always, lambda p, e: 1.0, deconvolution.backward_weights),
-    Formulation("convolution", BACKWARD_WEIGHTS, _always, lambda p, e: 2.0, convolution.backward_weights),
+    _library("deconvolution", FORWARD, _always, deconvolution.forward),
+    _library("deconvolution", BACKWARD_DATA, _undilated, deconvolution.backward_data),
+    _library("convolution", BACKWARD_DATA, _always, convolution.backward_data),
+    _library("deconvolution", BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
+    _library("convolution", BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    *(
+        _own(name, direction, preference)
+        for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+        for name, preference in (("own direct", None), ("minimal filtering 2", 0), ("minimal filtering 3", 1))
+    ),
 )
 
 
-def candidates(problem: Problem, env: Env) -> list[Formulation]:
-    """The formulations that may be used, cheapest estimate first."""
-    found = [f for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
-    return sorted(found, key=lambda f: f.cost(problem, env))
+def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
+    """The formulations that may be used with their estimates in seconds, cheapest first."""
+    found = [(f, f.cost(problem, env)) for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
+    return sorted(found, key=lambda item: item[1])
