@@ -12,6 +12,7 @@ from ..lowering.lower import Decision, lower
 from ..lowering.problem import data_view
 from ..lowering.program import Edge, NativeOp, Operand, Program, View
 from ..lowering.tail import TailOp
+from . import tune
 from .grouping import POST_OPS, Group, native_attributes
 from .host import run_on_host
 
@@ -90,7 +91,7 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env)
     where = f"{head.kind} {head.name!r}"
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, where)
     built.macs += problem.macs
-    return lower(program, problem, env)
+    return lower(program, problem, env, tune.choose if env.tune == "measure" else None)
 
 
 def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View]) -> None:

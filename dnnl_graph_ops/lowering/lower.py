@@ -15,14 +15,16 @@ from .registry import Formulation, candidates
 
 @dataclass
 class Decision:
-    """What was chosen and what else was weighed, for explain()."""
+    """What was chosen, and what was weighed with its estimated or measured seconds; for explain()."""
 
     formulation: str
     compute: str
     candidates: list[tuple[str, float]] = field(default_factory=list)
+    measured: bool = False
 
 
-Chooser = Callable[[Problem, Env, list[tuple[Formulation, float]]], Formulation]
+Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
+Chooser = Callable[[Problem, Env, Ranked], Ranked]
 
 
 def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
@@ -33,9 +35,12 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         _write_empty_sum(program, problem)
         return Decision("empty sum", problem.dtype)
     found = candidates(problem, env)
-    form = choose(problem, env, found) if choose is not None else found[0][0]
+    if choose is not None:
+        found = choose(problem, env, found)
+    form = found[0][0]
     build(program, problem, form, env)
-    return Decision(form.name, env.compute_dtype(problem.dtype), [(f.name, seconds) for f, seconds in found])
+    compute = "f32" if form.converts else env.compute_dtype(problem.dtype)
+    return Decision(form.name, compute, [(f.name, seconds) for f, seconds in found], choose is not None)
 
 
 def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:

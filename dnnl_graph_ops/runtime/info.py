@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -56,14 +57,18 @@ def _runtime(runtime: Any) -> dict[str, Any]:
     }
 
 
-def _cpu() -> dict[str, Any]:
-    model = "unknown"
+@cache
+def cpu_model() -> str:
+    """The CPU's name as the kernel gives it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), model)
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
     except OSError:
-        pass
-    found: dict[str, Any] = {"model": model, "cores": os.cpu_count()}
+        return "unknown"
+
+
+def _cpu() -> dict[str, Any]:
+    found: dict[str, Any] = {"model": cpu_model(), "cores": os.cpu_count()}
     try:
         default = engine("cpu")
     except Error as error:

@@ -1,0 +1,182 @@
+"""tune="measure": time the candidates on the real shapes, once, and remember the winner in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import Error
+from ..lowering import lower as lowering
+from ..lowering import tail as post
+from ..lowering.env import Env
+from ..lowering.problem import Problem
+from ..lowering.program import Buffer, Place, Program, View, extent
+from ..lowering.registry import Formulation
+from ..runtime.info import cpu_model, version
+from .plan import assemble
+
+# Seconds that one op may take to tune, and what its estimate or time must not exceed to stay in the race
+BUDGET = 2.0
+HOPELESS_ESTIMATE = 6.0
+HOPELESS_TIME = 1.5
+ROUNDS = 25
+
+Ranked = list[tuple[Formulation, float]]
+
+
+@dataclass
+class _Runner:
+    form: Formulation
+    executor: Any
+    inputs: list[Any]
+    outputs: list[Any]
+    times: list[float]
+
+    def run(self) -> None:
+        start = time.perf_counter()
+        self.executor.run(self.inputs, self.outputs)
+        self.times.append(time.perf_counter() - start)
+
+
+def choose(problem: Problem, env: Env, found: Ranked) -> Ranked:
+    """The candidates with their measured seconds, fastest first; from the file cache if they were measured before."""
+    names = {form.name: form for form, _ in found}
+    path = _path(problem, env, sorted(names))
+    known = _load(path)
+    if known is not None and all(name in names for name, _ in known):
+        return [(names[name], seconds) for name, seconds in known]
+    limit = HOPELESS_ESTIMATE * found[0][1]
+    ranked = _race(problem, env, [form for form, seconds in found if seconds <= limit])
+    if not ranked:
+        return found
+    _save(path, [(form.name, seconds) for form, seconds in ranked])
+    return ranked
+
+
+def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
+    """Run the candidates in turn; drop those far behind the best; stop at the budget."""
+    runners = []
+    deadline = time.perf_counter() + BUDGET
+    for form in forms:
+        try:
+            runner = _runner(problem, env, form)
+            runner.run()
+        except Error:
+            # a form that the library refuses here is no candidate
+            continue
+        runner.times.clear()
+        runners.append(runner)
+    for _ in range(ROUNDS):
+        for runner in runners:
+            runner.run()
+        best = min(min(runner.times) for runner in runners) if runners else 0.0
+        runners = [runner for runner in runners if min(runner.times) <= HOPELESS_TIME * best]
+        if len(runners) == 1 or time.perf_counter() > deadline:
+            break
+    return sorted(((r.form, median(r.times)) for r in runners), key=lambda item: item[1])
+
+
+def _runner(problem: Problem, env: Env, form: Formulation) -> _Runner:
+    """The problem on buffers of its own, filled with ones, as a plan of this formulation."""
+    program = Program()
+    inputs: dict[View, View] = {}
+
+    def take(view: View) -> View:
+        if view.is_constant:
+            return view
+        if view not in inputs:
+            buffer = Buffer(Place.INPUT, view.dtype, extent(view.shape, view.strides), index=len(inputs))
+            inputs[view] = View(buffer, view.shape, view.strides)
+        return inputs[view]
+
+    result = problem.result
+    buffer = Buffer(Place.OUTPUT, result.dtype, extent(result.shape, result.strides))
+    output = View(buffer, result.shape, result.strides)
+    views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
+    own = problem.with_views(
+        **{name: output if view is result else take(view) for name, view in views.items()},
+        bias=None if problem.bias is None else take(problem.bias),
+        tail=post.map_views(problem.tail, take),
+    )
+    lowering.build(program, own, form, env)
+    plan = assemble(
+        program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads
+    )
+    arrays = [_ones(view) for view in inputs.values()]
+    return _Runner(form, plan.executor, arrays, [_ones(output)], [])
+
+
+def _ones(view: View) -> Any:
+    dtype = dtypes.numpy_dtype(view.dtype)
+    flat = np.ones(max(extent(view.shape, view.strides), 1), dtype)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * dtype.itemsize for s in view.strides])
+
+
+# -- the file cache -----------------------------------------------------------------------------------------------
+
+
+def folder() -> Path:
+    """Where winners are remembered: dnnl_graph_ops in the user's cache directory."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "dnnl_graph_ops" / "tuning"
+
+
+def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
+    """A file per question: everything that can change the answer is in its name."""
+    views = {name: getattr(problem, name) for name in ("src", "weights", "dst", "bias")}
+    question = {
+        "direction": problem.direction,
+        "geometry": repr(problem.geometry),
+        "views": {
+            name: None if view is None else (view.dtype, view.shape, view.strides, view.is_constant)
+            for name, view in views.items()
+        },
+        "tail": [
+            (op.kind, sorted(map(repr, op.attrs.items())), [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands])
+            for op in problem.tail
+        ],
+        "env": env.key(),
+        "engine": (env.engine.kind, env.engine.runtime.name, env.engine.runtime.version, env.isa),
+        "package": version(),
+        "cpu": cpu_model(),
+        "candidates": list(names),
+    }
+    digest = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
+    return folder() / f"{digest[:40]}.json"
+
+
+def _load(path: Path) -> list[tuple[str, float]] | None:
+    try:
+        text = path.read_text("utf-8")
+    except OSError:
+        return None
+    try:
+        rows = json.loads(text)
+        return [(str(name), float(seconds)) for name, seconds in rows]
+    except (ValueError, TypeError):
+        warnings.warn(f"the tuning file {path.name} is damaged and is ignored", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def _save(path: Path, rows: list[tuple[str, float]]) -> None:
+    """Write beside and rename, so that readers and other writers never see half a file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+            json.dump(rows, file)
+        os.replace(file.name, path)
+    except OSError as error:
+        warnings.warn(f"the tuning result could not be remembered: {error}", RuntimeWarning, stacklevel=2)
+
