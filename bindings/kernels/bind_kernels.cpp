@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "../guard.hpp"
 #include "factories.hpp"
 #include "isa.hpp"
@@ -35,6 +37,44 @@ void run(const Kernel& kernel, const py::args& operands) {
     kernel.run(addresses.data());
 }
 
+// Binds `make(problem, more...)` with the arguments that all depthwise kernels share, flat.
+template <class... More, class... Extra>
+void def_depthwise(py::module_& m, const char* name,
+                   std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...), const char* doc,
+                   const Extra&... extra) {
+    m.def(
+        name,
+        [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
+               const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& dilations,
+               const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more,
+               std::optional<int> weights_dtype) {
+            return make({dtype, n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                         src_strides, weights_strides, dst_strides, weights_dtype.value_or(dtype)},
+                        more...);
+        },
+        "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra...,
+        "weights_dtype"_a = py::none(), doc);
+}
+
+std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
+                                          std::optional<int> bias_dtype) {
+    return make_depthwise_forward(problem, has_bias, relu, bias_dtype.value_or(problem.dtype));
+}
+
+void bind_depthwise(py::module_& m) {
+    def_depthwise(
+        m, "depthwise_forward", depthwise_forward,
+        "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
+        "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
+        "f32.",
+        "has_bias"_a = false, "relu"_a = false, "bias_dtype"_a = py::none());
+    def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data,
+                  "run(diff_dst, weights, diff_src).");
+    def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
+                  "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
+}
+
 }  // namespace
 
 void bind_kernels(py::module_& parent) {
@@ -56,6 +96,7 @@ void bind_kernels(py::module_& parent) {
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");
+    bind_depthwise(m);
     bind_minimal_filter(m);
 }
 

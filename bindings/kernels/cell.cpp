@@ -18,18 +18,13 @@ struct TypeRow {
 constexpr TypeRow number(int dtype, int64_t size, Cell cell) { return {dtype, size, static_cast<int>(cell)}; }
 
 constexpr TypeRow kTypes[] = {
-    number(1, 2, Cell::f16),
-    number(2, 2, Cell::bf16),
-    number(3, 4, Cell::f32),
-    number(4, 4, Cell::s32),
-    number(5, 1, Cell::s8),
-    number(6, 1, Cell::u8),
-    {7, 8, kNotANumber},   // f64
-    {8, 1, kNotANumber},   // boolean
-    {9, 1, kNotANumber},   // f8_e5m2
-    {10, 1, kNotANumber},  // f8_e4m3
-    {13, 1, kNotANumber},  // e8m0
-    {16, 8, kNotANumber},  // s64
+    number(1, 2, Cell::f16), number(2, 2, Cell::bf16), number(3, 4, Cell::f32), number(4, 4, Cell::s32),
+    number(5, 1, Cell::s8),  number(6, 1, Cell::u8),   {7, 8, kNotANumber},  // f64
+    {8, 1, kNotANumber},                                                     // boolean
+    {9, 1, kNotANumber},                                                     // f8_e5m2
+    {10, 1, kNotANumber},                                                    // f8_e4m3
+    {13, 1, kNotANumber},                                                    // e8m0
+    {16, 8, kNotANumber},                                                    // s64
 };
 
 const TypeRow& type_row(int dtype) {

@@ -37,9 +37,8 @@ std::vector<CopyPlan::Axis> CopyPlan::coalesce(const std::vector<int64_t>& shape
     for (size_t i = 0; i < shape.size(); ++i) {
         if (shape[i] != 1) axes.push_back({shape[i], src_strides[i], dst_strides[i]});
     }
-    std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
-        return a.dst != b.dst ? a.dst > b.dst : a.src > b.src;
-    });
+    std::sort(axes.begin(), axes.end(),
+              [](const Axis& a, const Axis& b) { return a.dst != b.dst ? a.dst > b.dst : a.src > b.src; });
     std::vector<Axis> merged;
     for (const Axis& axis : axes) {
         const int64_t src = axis.src * axis.size, dst = axis.dst * axis.size;

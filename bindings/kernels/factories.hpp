@@ -30,4 +30,25 @@ using CopyItem = std::tuple<Dims, int64_t, Dims, int64_t, Dims>;
 std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int src_dtype, int dst_dtype,
                                        int64_t zero_elements);
 
+// A depthwise layer: every channel has its own kernel. Element strides in the order n, c, spatial for src and
+// dst, c, kernel for the weights; src and dst are those of the transposed convolution in all three
+// directions.
+struct DepthwiseProblem {
+    int dtype;  // of src and dst: f32, bf16 or f16; sums are f32
+    int64_t n, c;
+    Dims src_spatial, dst_spatial, kernel, strides, pads_begin, dilations;
+    Dims src_strides, weights_strides, dst_strides;
+    int weights_dtype;
+};
+
+// src, weights, [bias,] dst
+std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
+                                               int bias_dtype);
+
+// diff_dst, weights, diff_src
+std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem);
+
+// src, diff_dst, diff_weights
+std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);
+
 }  // namespace dgo

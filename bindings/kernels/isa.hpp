@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cell.hpp"
+#include "depthwise_code.hpp"
 
 namespace dgo {
 
@@ -26,6 +27,7 @@ enum class BlockKind {
 struct VectorCode {
     const char* isa;
     BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
+    const DepthwiseCode& depthwise;
 };
 
 // The code for this CPU, chosen at the first call. ONEDNN_MAX_CPU_ISA limits it as it limits the library.

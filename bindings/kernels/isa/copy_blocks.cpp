@@ -40,7 +40,8 @@ DGO_INLINE void to_bf16(const typename S::T* src, Bf16::T* dst) {
     const __m256 a = _mm256_cmp_ps(bits<__m256>(v[0]), bits<__m256>(v[1]), _CMP_UNORD_Q);
     const __m256 b = _mm256_cmp_ps(bits<__m256>(v[2]), bits<__m256>(v[3]), _CMP_UNORD_Q);
     if (__builtin_expect(_mm256_testz_si256(bits<__m256i>(a), bits<__m256i>(a)) &
-                             _mm256_testz_si256(bits<__m256i>(b), bits<__m256i>(b)), 1)) {
+                             _mm256_testz_si256(bits<__m256i>(b), bits<__m256i>(b)),
+                         1)) {
 #pragma GCC unroll 2
         for (int u = 0; u < 4; u += 2) {
             const __m256i low = bits<__m256i>(Bf16::round(v[u])), high = bits<__m256i>(Bf16::round(v[u + 1]));
@@ -304,9 +305,15 @@ BlockFn pick_number(BlockKind kind, Cell dst) {
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
     if (src == dst) {
         switch (src) {
-            case Cell::raw1: case Cell::s8: case Cell::u8: return pick<Raw1, Raw1>(kind);
-            case Cell::raw2: case Cell::bf16: case Cell::f16: return pick<Raw2, Raw2>(kind);
-            case Cell::raw4: case Cell::f32: case Cell::s32: return pick<Raw4, Raw4>(kind);
+            case Cell::raw1:
+            case Cell::s8:
+            case Cell::u8: return pick<Raw1, Raw1>(kind);
+            case Cell::raw2:
+            case Cell::bf16:
+            case Cell::f16: return pick<Raw2, Raw2>(kind);
+            case Cell::raw4:
+            case Cell::f32:
+            case Cell::s32: return pick<Raw4, Raw4>(kind);
             case Cell::raw8: return pick<Raw8, Raw8>(kind);
             case Cell::raw16: return pick<Raw16, Raw16>(kind);
             case Cell::raw32: return pick<Raw32, Raw32>(kind);

@@ -1,6 +1,7 @@
 // What one instruction set offers.
 #include "../isa.hpp"
 #include "copy_blocks.hpp"
+#include "depthwise.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
@@ -9,8 +10,9 @@ namespace dgo::DGO_ISA {
 
 extern const VectorCode kVectorCode;
 const VectorCode kVectorCode = {
-        DGO_TEXT(DGO_ISA),
-        copy_block,
+    DGO_TEXT(DGO_ISA),
+    copy_block,
+    kDepthwiseCode,
 };
 
 }  // namespace dgo::DGO_ISA

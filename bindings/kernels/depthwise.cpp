@@ -1,0 +1,169 @@
+#include "depthwise.hpp"
+
+#include <algorithm>
+
+#include "../guard.hpp"
+#include "scratch.hpp"
+
+namespace dgo {
+
+int64_t product(const Dims& dims) {
+    int64_t all = 1;
+    for (const int64_t dim : dims) all *= dim;
+    return all;
+}
+
+void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
+    const size_t rank = p.src_spatial.size();
+    if (rank < 1 || rank > 3) {
+        fail(ErrorKind::invalid_argument,
+             what + ": src_spatial has " + std::to_string(rank) + " axes, 1 to 3 are possible");
+    }
+    const auto check = [&](const char* name, const Dims& list, size_t length, int64_t least) {
+        if (list.size() != length) {
+            fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) +
+                                                  " entries, " + std::to_string(length) + " are needed");
+        }
+        for (const int64_t entry : list) {
+            if (entry < least) {
+                fail(ErrorKind::invalid_argument, what + ": " + name + " contains " + std::to_string(entry) +
+                                                      ", at least " + std::to_string(least) + " is needed");
+            }
+        }
+    };
+    check("src_spatial", p.src_spatial, rank, 0);
+    check("dst_spatial", p.dst_spatial, rank, 0);
+    check("kernel", p.kernel, rank, 1);
+    check("strides", p.strides, rank, 1);
+    check("pads_begin", p.pads_begin, rank, INT32_MIN);
+    check("dilations", p.dilations, rank, 1);
+    check("src_strides", p.src_strides, rank + 2, 0);
+    check("weights_strides", p.weights_strides, rank + 1, 0);
+    check("dst_strides", p.dst_strides, rank + 2, 0);
+    check("(n, c)", {p.n, p.c}, 2, 0);
+    float_cell(p.dtype);
+    float_cell(p.weights_dtype);
+}
+
+RowLayout::RowLayout(const Dims& spatial, const Dims& strides)
+    : spatial(spatial), batch(strides[0]), channel(strides[1]), outer{0, 0}, inner(strides.back()) {
+    const size_t missing = 3 - spatial.size();
+    for (size_t axis = missing; axis < 2; ++axis) outer[axis] = strides[2 + axis - missing];
+}
+
+int64_t RowLayout::extent(int axis) const {
+    const int missing = 3 - static_cast<int>(spatial.size());
+    return axis < missing ? 1 : spatial[static_cast<size_t>(axis - missing)];
+}
+
+TapAxes::TapAxes(const DepthwiseProblem& p, bool forward) {
+    const auto make = forward ? TapAxis::forward : TapAxis::backward;
+    for (size_t axis = p.kernel.size(); axis < 3; ++axis) outer.push_back(make(1, 1, 1, 1, 0, 1));
+    for (size_t axis = 0; axis < p.kernel.size(); ++axis) {
+        outer.push_back(make(p.src_spatial[axis], p.dst_spatial[axis], p.kernel[axis], p.strides[axis],
+                             p.pads_begin[axis], p.dilations[axis]));
+    }
+    inner = std::move(outer.back());
+    outer.pop_back();
+}
+
+void TapAxes::taps_of_row(int64_t row, std::vector<RowTap>& list) const {
+    list.clear();
+    outer[0].for_output(row / outer[1].outputs, [&](int64_t k0, int64_t i) {
+        outer[1].for_output(row % outer[1].outputs, [&](int64_t k1, int64_t j) {
+            list.push_back({{i, j}, k0 * outer[1].kernel + k1});
+        });
+    });
+}
+
+std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs) {
+    int64_t lowest = 0, highest = -1;
+    bool any = false;
+    for (const std::vector<Tap>& list : axis.taps) {
+        for (const Tap& tap : list) {
+            const int64_t group = floor_div(tap.base, axis.advance);
+            lowest = any ? std::min(lowest, group) : group;
+            highest = any ? std::max(highest, group) : group;
+            any = true;
+        }
+    }
+    const std::vector<Segment> segments = axis.segments();
+    const int64_t groups = ceil_div(axis.sources, axis.advance);
+    std::vector<Piece> pieces;
+    for (int64_t begin = 0; begin < axis.count(0); begin += outputs) {
+        Piece piece{begin, std::min(begin + outputs, axis.count(0)), 0, 0, {}};
+        piece.first_group = std::max<int64_t>(piece.begin + lowest, 0);
+        piece.last_group = std::max(std::min(piece.end + highest, groups), piece.first_group);
+        for (Segment segment : segments) {
+            segment.begin = std::max(segment.begin, piece.begin);
+            segment.end = std::min(segment.end, piece.end);
+            if (segment.begin < segment.end) piece.segments.push_back(segment);
+        }
+        pieces.push_back(std::move(piece));
+    }
+    return pieces;
+}
+
+RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
+    size_ = cell == Cell::f32 ? 4 : 2;
+    const BlockKind whole = stride != 1   ? BlockKind::strided
+                            : phases == 1 ? BlockKind::rows
+                                          : BlockKind::transposed;
+    const VectorCode& code = vector_code();
+    load_whole_ = code.block(whole, cell, Cell::f32);
+    load_rest_ = code.block(BlockKind::strided, cell, Cell::f32);
+    store_whole_ = code.block(whole, Cell::f32, cell);
+    store_rest_ = code.block(BlockKind::strided, Cell::f32, cell);
+}
+
+void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to,
+                    int64_t pitch) const {
+    const int64_t cells = std::min(last * phases_, width) - first * phases_;
+    if (cells <= 0) return;
+    const int64_t groups = cells / phases_, rest = cells % phases_;
+    const char* from = row + first * phases_ * stride_ * size_;
+    char* at = reinterpret_cast<char*>(to);
+    if (groups > 0) load_whole_(from, at, {phases_, groups, stride_, phases_ * stride_, pitch, 1});
+    if (rest > 0) {
+        load_rest_(from + groups * phases_ * stride_ * size_, at + groups * 4,
+                   {rest, 1, stride_, 0, pitch, 1});
+    }
+}
+
+void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row,
+                     int64_t width) const {
+    const int64_t cells = std::min(last * phases_, width) - first * phases_;
+    if (cells <= 0) return;
+    const int64_t groups = cells / phases_, rest = cells % phases_;
+    char* to = row + first * phases_ * stride_ * size_;
+    const char* at = reinterpret_cast<const char*>(from);
+    if (groups > 0) {
+        if (phases_ == 1) {
+            store_whole_(at, to, {1, groups, 0, 1, 0, stride_});
+        } else {
+            store_whole_(at, to, {groups, phases_, 1, pitch, phases_ * stride_, stride_});
+        }
+    }
+    if (rest > 0) {
+        store_rest_(at + groups * 4, to + groups * phases_ * stride_ * size_,
+                    {1, rest, 0, pitch, 0, stride_});
+    }
+}
+
+RowCache::RowCache(const int64_t (&window)[2], int64_t row_floats)
+    : window_{window[0], window[1]}, row_floats_(row_floats) {
+    const auto slots = static_cast<size_t>(window[0] * window[1]);
+    rows_ = scratch<float>(Room::rows, slots * static_cast<size_t>(row_floats));
+    tags_ = scratch<Tag>(Room::row_tags, slots);
+    std::fill(tags_, tags_ + slots, Tag{-1, 0, 0});
+}
+
+float* RowCache::find(int64_t image, int64_t i, int64_t j, bool& fresh) {
+    const int64_t slot = i % window_[0] * window_[1] + j % window_[1];
+    Tag& tag = tags_[slot];
+    fresh = tag.image != image || tag.i != i || tag.j != j;
+    tag = {image, i, j};
+    return rows_ + slot * row_floats_;
+}
+
+}  // namespace dgo

@@ -1,0 +1,92 @@
+// What the three depthwise kernels share: the checked problem, its axes, and rows moved in and out of f32.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "copy.hpp"
+#include "factories.hpp"
+#include "isa.hpp"
+#include "taps.hpp"
+
+namespace dgo {
+
+// Throws NativeError where the lists of the problem disagree in length, a stride is negative or an extent is.
+void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
+
+int64_t product(const Dims& dims);
+
+// The taps of one output row on the outer axes.
+struct RowTap {
+    int64_t source[2];  // indices on the outer axes, the missing ones 0
+    int64_t tap;        // of the kernel's rows
+};
+
+// One side of the problem seen as rows along the innermost axis.
+struct RowLayout {
+    Dims spatial;
+    int64_t batch, channel, outer[2], inner;  // strides; outer axes that do not exist have extent 1, stride 0
+
+    RowLayout(const Dims& spatial, const Dims& strides);
+    int64_t rows() const { return extent(0) * extent(1); }
+    int64_t extent(int axis) const;  // of an outer axis
+    int64_t width() const { return spatial.back(); }
+    int64_t offset(int64_t n, int64_t c, int64_t i, int64_t j) const {
+        return n * batch + c * channel + i * outer[0] + j * outer[1];
+    }
+    int64_t offset_of_row(int64_t n, int64_t c, int64_t row) const {
+        return offset(n, c, row / extent(1), row % extent(1));
+    }
+};
+
+// All axes of a gather: up to two outer ones and the innermost.
+struct TapAxes {
+    std::vector<TapAxis> outer;  // always two; an axis that does not exist has one output and one tap
+    TapAxis inner;
+
+    TapAxes(const DepthwiseProblem& problem, bool forward);
+    // The taps that one output row meets.
+    void taps_of_row(int64_t row, std::vector<RowTap>& list) const;
+};
+
+// The part [begin, end) of the innermost axis' outputs of every phase, and the groups of `advance` sources
+// from first_group to last_group that it may read.
+struct Piece {
+    int64_t begin, end;
+    int64_t first_group, last_group;
+    std::vector<Segment> segments;
+};
+std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs);
+
+// Moves a row between memory of any data type and f32, split into `phases` rows that lie `pitch` apart.
+class RowMover {
+public:
+    RowMover(Cell cell, int64_t stride, int64_t phases);
+    // Groups [first, last) of `phases` neighbours, as far as the row has them.
+    void load(const char* row, int64_t width, int64_t first, int64_t last, float* to, int64_t pitch) const;
+    void store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row, int64_t width) const;
+
+private:
+    int64_t size_, stride_, phases_;
+    BlockFn load_whole_, load_rest_, store_whole_, store_rest_;
+};
+
+// The f32 copies of the last few rows that a thread has read, on the outer axes modulo a small window.
+class RowCache {
+public:
+    // `window` rows on each outer axis are in use at the same time.
+    RowCache(const int64_t (&window)[2], int64_t row_floats);
+    // The place of a row; `fresh` tells whether the caller has to fill it. `image` names all but the row.
+    float* find(int64_t image, int64_t i, int64_t j, bool& fresh);
+
+private:
+    int64_t window_[2], row_floats_;
+    float* rows_;
+    struct Tag {
+        int64_t image, i, j;
+    };
+    Tag* tags_;
+};
+
+}  // namespace dgo

@@ -1,0 +1,79 @@
+#include "taps.hpp"
+
+#include <algorithm>
+
+namespace dgo {
+
+TapAxis TapAxis::forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
+                         int64_t dilation) {
+    TapAxis axis;
+    axis.phases = stride;
+    axis.advance = 1;
+    axis.outputs = dst;
+    axis.sources = src;
+    axis.kernel = kernel;
+    axis.taps.resize(static_cast<size_t>(stride));
+    for (int64_t k = 0; k < kernel; ++k) {
+        // output + pad = source * stride + k * dilation
+        const int64_t phase = (k * dilation - pad) - floor_div(k * dilation - pad, stride) * stride;
+        axis.taps[static_cast<size_t>(phase)].push_back({k, (phase + pad - k * dilation) / stride});
+    }
+    return axis;
+}
+
+TapAxis TapAxis::backward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
+                          int64_t dilation) {
+    TapAxis axis;
+    axis.phases = 1;
+    axis.advance = stride;
+    axis.outputs = src;
+    axis.sources = dst;
+    axis.kernel = kernel;
+    axis.taps.resize(1);
+    for (int64_t k = 0; k < kernel; ++k) axis.taps[0].push_back({k, k * dilation - pad});
+    return axis;
+}
+
+std::vector<Segment> TapAxis::segments() const {
+    std::vector<Segment> all;
+    for (int64_t phase = 0; phase < phases; ++phase) {
+        const std::vector<Tap>& list = taps[static_cast<size_t>(phase)];
+        const int64_t end = count(phase);
+        const auto first_output = [&](const Tap& tap) { return ceil_div(-tap.base, advance); };
+        const auto end_output = [&](const Tap& tap) { return ceil_div(sources - tap.base, advance); };
+        std::vector<int64_t> cuts = {0, end};
+        for (const Tap& tap : list) {
+            for (const int64_t cut : {first_output(tap), end_output(tap)}) {
+                if (cut > 0 && cut < end) cuts.push_back(cut);
+            }
+        }
+        std::sort(cuts.begin(), cuts.end());
+        cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+        for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+            // Bases are monotonous in k, so the taps that exist are neighbours.
+            Segment segment{phase, cuts[i], cuts[i + 1], 0, 0};
+            const auto size = static_cast<int64_t>(list.size());
+            const auto meets = [&](int64_t t) {
+                const Tap& tap = list[static_cast<size_t>(t)];
+                return first_output(tap) <= segment.begin && segment.begin < end_output(tap);
+            };
+            while (segment.first < size && !meets(segment.first)) ++segment.first;
+            segment.last = segment.first;
+            while (segment.last < size && meets(segment.last)) ++segment.last;
+            all.push_back(segment);
+        }
+    }
+    return all;
+}
+
+int64_t TapAxis::span() const {
+    int64_t widest = 1;
+    for (const std::vector<Tap>& list : taps) {
+        if (list.empty()) continue;
+        const int64_t ends = list.back().base - list.front().base;
+        widest = std::max(widest, (ends < 0 ? -ends : ends) + 1);
+    }
+    return widest;
+}
+
+}  // namespace dgo

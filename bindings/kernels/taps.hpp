@@ -1,0 +1,56 @@
+// Which taps of a (transposed) convolution meet which outputs on one axis, without a division per output.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dgo {
+
+struct Tap {
+    int64_t k;     // index in the kernel
+    int64_t base;  // source index of the phase's output 0
+};
+
+// Outputs q * phases + phase for q in [begin, end), all of which meet the taps [first, last) of the phase.
+struct Segment {
+    int64_t phase, begin, end;
+    int64_t first, last;
+};
+
+// Gathers an axis of outputs from an axis of sources: output q * phases + r meets source q * advance + base
+// for every tap of phase r whose source exists.
+class TapAxis {
+public:
+    // dst of a transposed convolution from src: as many phases as the stride.
+    static TapAxis forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
+                           int64_t dilation);
+    // diff_src from diff_dst: one phase, the source advances by the stride.
+    static TapAxis backward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
+                            int64_t dilation);
+
+    int64_t phases = 1, advance = 1;
+    int64_t outputs = 0, sources = 0, kernel = 1;
+    std::vector<std::vector<Tap>> taps;  // of each phase
+
+    // Outputs of a phase.
+    int64_t count(int64_t phase) const { return (outputs - phase + phases - 1) / phases; }
+    // Of all phases, each phase from its first output to its last; outputs without taps included.
+    std::vector<Segment> segments() const;
+    // Calls use(k, source) for every tap of one output.
+    template <class Use>
+    void for_output(int64_t output, Use&& use) const {
+        const int64_t q = output / phases;
+        for (const Tap& tap : taps[static_cast<size_t>(output % phases)]) {
+            const int64_t source = q * advance + tap.base;
+            if (source >= 0 && source < sources) use(tap.k, source);
+        }
+    }
+    // The largest number of sources, first to last, that one output may span.
+    int64_t span() const;
+};
+
+inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+}  // namespace dgo
