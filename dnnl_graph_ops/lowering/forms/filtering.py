@@ -110,7 +110,8 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
 def _forward(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
     packed = _packed(program, description, problem)
     src = channels_last(program, problem.src, "src to channels last")
-    dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
+    # post-ops read what has not been rounded yet
+    dst = program.like(problem.dst, "f32") if problem.tail else problem.dst
     target = result_view(program, dst)
     bias = problem.bias
     kernel = _core.kernels.minimal_filter_forward(
