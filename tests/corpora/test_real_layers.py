@@ -20,8 +20,8 @@ from .cases import named, needed, read_json
 peer = pytest.importorskip("reference.peer", reason="needs PyTorch")
 
 LAYERS = read_json("real_layers.json")
-LIMIT, LIMIT_ALL, LARGE = 0.6, 2.2, 0.25
-PLACES = 1 << 16
+LIMIT, LIMIT_ALL, LARGE = 0.4, 2.2, 0.25
+PLACES = 1 << 14
 
 pytestmark = needed
 

@@ -15,7 +15,7 @@ CALLS, CALLS_ALL, PER_PROCESS = 2000, 10000, 500
 SECONDS = 240
 
 
-def child(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def child(*arguments: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
     """Python with the tests' folder on its path, in that folder."""
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
@@ -25,7 +25,7 @@ def child(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=SECONDS,
+        timeout=seconds,
     )
 
 

@@ -6,6 +6,7 @@ from .test_fuzz import child
 
 # instruction set to run on, and a flag of CPUs that have more
 FLAGS = {"AVX2": "avx512f", "AVX512_CORE": "avx512_bf16"}
+SECONDS = 580
 FAMILY = ("family/test_cases.py", "family/test_random.py")
 
 
@@ -18,7 +19,6 @@ def cpu_flags() -> set[str]:
 def test_family_on(isa, seed):
     if FLAGS[isa] not in cpu_flags():
         pytest.skip(f"this CPU has no more than {isa}")
-    done = child(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *FAMILY, ONEDNN_MAX_CPU_ISA=isa
-    )
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *FAMILY)
+    done = child(*arguments, seconds=SECONDS, ONEDNN_MAX_CPU_ISA=isa)
     assert done.returncode == 0, done.stdout[-6000:]
