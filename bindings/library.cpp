@@ -33,8 +33,10 @@ void* open_library(const std::string& path) {
 }
 
 std::string absolute(const std::string& path) {
+    if (path.find('\0') != std::string::npos)
+        fail(ErrorKind::invalid_argument, "Library: the path holds a NUL character");
     char resolved[PATH_MAX];
-    if (path.find('\0') != std::string::npos || !realpath(path.c_str(), resolved) || access(resolved, R_OK) != 0)
+    if (!realpath(path.c_str(), resolved) || access(resolved, R_OK) != 0)
         unavailable("the library '" + path + "' does not exist or cannot be read");
     return resolved;
 }

@@ -28,7 +28,9 @@ def unpack(distribution: str, version: str, folder: Path) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+    text = re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+    # what only experimental builds have
+    return re.sub(r"#if[^\n]*EXPERIMENTAL.*?#endif", "", text, flags=re.S)
 
 
 def enumerators(texts: dict[str, str]) -> dict[str, int]:

@@ -37,7 +37,8 @@ def refused(path, *texts, preload=()):
 def test_missing(tmp_path):
     refused(tmp_path / "libdnnl.so.3", "does not exist", str(tmp_path))
     refused(raw.PATH, "does not exist", "nowhere", preload=[str(tmp_path / "nowhere.so")])
-    refused("a\0b", "does not exist")
+    with pytest.raises(errors.InvalidArgumentError, match="NUL"):
+        _core.Library("a\0b")
 
 
 def test_not_a_library(tmp_path):

@@ -35,6 +35,7 @@ SKIPPED = {
     "dnnl_graph_op_attr_end",
     "dnnl_data_type_max",
     "dnnl_stream_default_flags",
+    "dnnl_stream_flags_max",
 }
 # Enums of the primitive API that the Graph API takes nowhere.
 FOREIGN = ("dnnl_accumulation_mode_",)
