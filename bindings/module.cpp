@@ -15,16 +15,10 @@ void bind_partition(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_threads(py::module_& m);
 void bind_dlpack(py::module_& m);
-#if __has_include("kernels/kernel.hpp")
 void bind_kernels(py::module_& m);
-#endif
-#if __has_include("executor.hpp")
 void bind_buffer(py::module_& m);
 void bind_executor(py::module_& m);
-#endif
-#if __has_include("call.hpp")
 void bind_call(py::module_& m);
-#endif
 }  // namespace dgo
 
 PYBIND11_MODULE(_core, m) {
@@ -41,14 +35,8 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_graph(m);
     dgo::bind_threads(m);
     dgo::bind_dlpack(m);
-#if __has_include("kernels/kernel.hpp")
     dgo::bind_kernels(m);
-#endif
-#if __has_include("executor.hpp")
     dgo::bind_buffer(m);
     dgo::bind_executor(m);
-#endif
-#if __has_include("call.hpp")
     dgo::bind_call(m);
-#endif
 }
