@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import tail as post
 from .env import Env
@@ -31,6 +31,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     """Append the steps that solve `problem`."""
     if problem.result.size == 0:
         return Decision("nothing to do", problem.dtype)
+    problem = with_own_bias(problem)
     if _sums_nothing(problem):
         _write_empty_sum(program, problem)
         return Decision("empty sum", problem.dtype)
@@ -41,6 +42,20 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     build(program, problem, form, env)
     compute = "f32" if form.converts else env.compute_dtype(problem.dtype)
     return Decision(form.name, compute, [(f.name, seconds) for f, seconds in found], choose is not None)
+
+
+def with_own_bias(problem: Problem) -> Problem:
+    """A BiasAdd right behind the head as the head's bias."""
+    first = problem.tail[0] if problem.tail else None
+    if problem.bias is not None or first is None or first.kind != "BiasAdd" or first.operands[0] != 0:
+        return problem
+    if any(operand == 0 for op in problem.tail[1:] for operand in op.operands):
+        return problem
+    rest = tuple(
+        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in problem.tail[1:]
+    )
+    bias = first.operands[1]
+    return problem.with_views(bias=bias if isinstance(bias, View) else None, tail=rest)
 
 
 def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..shapes.conv_transpose import Attributes, Geometry, WeightsShape
 from .program import View
@@ -58,8 +59,9 @@ class Problem:
             total *= n * k  # type: ignore[operator]
         return total
 
-    def with_views(self, **views: View | None) -> Problem:
-        return replace(self, **views)  # type: ignore[arg-type]
+    def with_views(self, **views: Any) -> Problem:
+        """The same problem on other views, or with other post-ops."""
+        return replace(self, **views)
 
 
 def data_view(view: View, data_format: str) -> View:
