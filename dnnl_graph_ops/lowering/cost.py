@@ -22,6 +22,7 @@ BYTES_PER_SECOND = 10e9
 CALL_SECONDS = 4e-6
 # share of the rate that own code reaches, by results per tile: larger tiles move more data between transforms
 TILE_EFFICIENCY = {1: 0.90, 2: 0.80, 3: 0.70}
+DEPTHWISE_EFFICIENCY = 0.15
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,13 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:
         growth = prod((m + 1) / 2 if m > 1 else 1 for m in tile)
         seconds += nbytes(problem.weights) * (1 + growth) / BYTES_PER_SECOND
     return seconds + detours(problem) + CALL_SECONDS
+
+
+def depthwise(problem: Problem, env: Env) -> float:
+    """One multiplication per tap and element, at the rate of loads rather than of products."""
+    seconds = problem.macs / (RATES[lanes(env)] * DEPTHWISE_EFFICIENCY * env.threads)
+    tails = CALL_SECONDS + 2 * nbytes(problem.dst) / BYTES_PER_SECOND if problem.tail else 0.0
+    return seconds + moved(problem) / BYTES_PER_SECOND + tails + CALL_SECONDS
 
 
 def detours(problem: Problem) -> float:

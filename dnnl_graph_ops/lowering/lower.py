@@ -40,7 +40,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         found = choose(problem, env, found)
     form = found[0][0]
     build(program, problem, form, env)
-    compute = "f32" if form.converts else env.compute_dtype(problem.dtype)
+    compute = "f32" if form.converts(problem) else env.compute_dtype(problem.dtype)
     return Decision(form.name, compute, [(f.name, seconds) for f, seconds in found], choose is not None)
 
 
@@ -61,7 +61,7 @@ def with_own_bias(problem: Problem) -> Problem:
 def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
     """Append one formulation; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
     compute = env.compute_dtype(problem.dtype)
-    if compute == problem.dtype or form.converts:
+    if compute == problem.dtype or form.converts(problem):
         form.build(program, problem, env)
         return
     inner, result = _converted(program, problem, compute)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, filtering
+from .forms import convolution, deconvolution, depthwise, filtering
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program
 
@@ -25,7 +25,7 @@ class Formulation:
     applies: Callable[[Problem, Env], bool]
     cost: Callable[[Problem, Env], float]
     build: Callable[[Program, Problem, Env], None]
-    converts: bool = False
+    converts: Callable[[Problem], bool] = lambda problem: False
 
 
 def _always(problem: Problem, env: Env) -> bool:
@@ -63,7 +63,18 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
         _on_cpu if preference is None else _filters(preference),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
-        converts=True,
+        converts=lambda p: True,
+    )
+
+
+def _depthwise(direction: str) -> Formulation:
+    return Formulation(
+        "own depthwise",
+        direction,
+        lambda p, e: _on_cpu(p, e) and depthwise.applies(p),
+        cost.depthwise,
+        lambda program, p, e: depthwise.build(program, p),
+        converts=lambda p: not p.tail,
     )
 
 
@@ -77,6 +88,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _library("convolution", BACKWARD_DATA, _always, convolution.backward_data),
     _library("deconvolution", BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
     _library("convolution", BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)

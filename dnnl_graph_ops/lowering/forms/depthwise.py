@@ -1,0 +1,47 @@
+"""Own vector code for one kernel a channel: groups = IC = OC, any layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _core, dtypes
+from .. import tail as post
+from ..problem import BACKWARD_DATA, FORWARD, Problem
+from ..program import Program, View
+
+
+def applies(problem: Problem) -> bool:
+    g = problem.geometry
+    return g.groups == g.in_channels == g.out_channels and g.groups > 1
+
+
+def _arguments(problem: Problem, weights: View, dst: View) -> list[Any]:
+    g = problem.geometry
+    return [
+        dtypes.CODES[problem.dtype], g.batch, g.groups, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
+        list(g.pads_begin), list(g.dilations), list(problem.src.strides),
+        [weights.strides[0], *weights.strides[3:]], list(dst.strides),
+    ]  # fmt: skip
+
+
+def build(program: Program, problem: Problem) -> None:
+    """Append the steps of any direction."""
+    kernels = _core.kernels
+    src, weights, dst = problem.src, problem.weights, problem.dst
+    if problem.direction == FORWARD:
+        target = program.like(dst, dst.dtype) if problem.tail else dst
+        bias = problem.bias
+        bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
+        kernel = kernels.depthwise_forward(
+            *_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
+        )
+        reads = [src, weights] if bias is None else [src, weights, bias]
+        program.kernel(kernel, reads, [target], "own depthwise forward")
+        if problem.tail:
+            post.apply(program, target, problem.tail, dst)
+    elif problem.direction == BACKWARD_DATA:
+        kernel = kernels.depthwise_backward_data(*_arguments(problem, weights, dst))
+        program.kernel(kernel, [dst, weights], [src], "own depthwise backward data")
+    else:
+        kernel = kernels.depthwise_backward_weights(*_arguments(problem, weights, dst))
+        program.kernel(kernel, [src, dst], [weights], "own depthwise backward weights")
