@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,11 +16,15 @@ from ..errors import Error, UnsupportedError
 from . import data
 from .cases import Case, Entrant
 from .options import Options
+from .peers.registry import OWN
 from .pool import WorkerLost, WorkerProcess
 from .rows import Entry
 
 _PREPARE_SECONDS = 300.0
 _HELLO_SECONDS = 180.0
+# an execution beyond both is not repeated for dozens of rounds
+_SLOW_SECONDS = 0.3
+_SLOW_FACTOR = 15.0
 
 
 class Lineup:
@@ -59,7 +64,8 @@ class Lineup:
     def prepare(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
         """Gives every entrant the case. An entry that cannot take it says why."""
         workers = self.workers(entrants)
-        entries = []
+        entries: list[Entry] = []
+        once: dict[str, float] = {}
         # one after another: side by side they would distort each other's compile time
         for entrant in entrants:
             entry = Entry(
@@ -75,7 +81,20 @@ class Lineup:
             if answer is not None:
                 entry.detail = answer["detail"]
                 entry.compile_s, entry.first_s = answer["compile_s"], answer["first_s"]
+                once[entry.label] = answer["once_s"]
+        self._excuse_hopeless(entries, once)
         return entries
+
+    def _excuse_hopeless(self, entries: list[Entry], once: dict[str, float]) -> None:
+        """Who takes seconds for what we do in milliseconds is reported, but no round waits for it."""
+        own = min((once[e.label] for e in entries if e.peer == OWN and e.label in once), default=None)
+        for entry in entries:
+            taken = once.get(entry.label, 0.0)
+            if own is not None and entry.peer != OWN and taken > max(_SLOW_SECONDS, _SLOW_FACTOR * own):
+                entry.status = "slow"
+                entry.reason = f"one execution took {taken:.2g} s, {taken / own:.0f} times ours: not raced"
+                with contextlib.suppress(Error):
+                    self._workers[entry.label].ask("release")
 
     def check(self, case: Case, entries: list[Entry], expected: np.ndarray | None) -> None:
         """Compares every prepared result with `expected`; with None, with what the first entry computes."""

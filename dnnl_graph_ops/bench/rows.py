@@ -15,7 +15,8 @@ class Entry:
     """One competitor on one case. Times in seconds per execution.
 
     Attributes:
-        status: "ok", "unsupported", "failed", "wrong" (its numbers differ from the reference) or "skipped".
+        status: "ok", "unsupported", "failed", "wrong" (its numbers differ from the reference) or "slow" (one
+            execution took so long that it was not raced).
         rounds: the median of its burst in every kept round; the same rounds for every entry of a row.
         native: the same without Python, where the competitor can tell (this package).
         error: largest deviation from the reference, relative to the largest expected value.

@@ -30,8 +30,11 @@ def prepare(task: Task) -> Prepared:
         result = result + 1
     held: dict[str, np.ndarray] = {}
 
+    # our side has two layouts and is quick; the other may be told to be slow
+    pause = 0.35 if "slow" in name and task.layout == "NCX" and not task.options else 0.0005
+
     def run() -> None:
-        time.sleep(0.0005)
+        time.sleep(pause)
         held["out"] = result
 
     return Prepared(run, lambda: held["out"], "fake", held.clear, lambda count: [0.0004] * count)

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dnnl_graph_ops.bench import Options, cli, data, pool, reference, runner
+from dnnl_graph_ops.bench import Options, cli, contention, data, pool, reference, runner
 from dnnl_graph_ops.bench.cases import Wanted
 from dnnl_graph_ops.bench.document import Document, merge
 from dnnl_graph_ops.bench.peers import registry
@@ -81,7 +82,11 @@ def test_a_worker_is_pinned_waits_without_running_and_knows_no_native_library():
         maps = Path(f"/proc/{worker.pid}/maps").read_text()
         assert "libdnnl" not in maps
         assert "_core." not in maps
-        assert Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+        worker.settle()
+        before = contention.process_times(worker.pid).ran
+        time.sleep(0.1)
+        # a thread that spins would take what it can get of these 100 ms
+        assert contention.process_times(worker.pid).ran - before < 5e6
 
 
 def test_a_worker_that_does_not_answer_is_ended():
@@ -109,6 +114,15 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert "exit code 7" in document[2].reason
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
+
+
+def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
+    (row,) = runner.run_wanted(wanted("slow"), FAST)
+    assert row.status == "ok"
+    entry = next(e for e in row.entries if e.peer == "fake")
+    assert entry.status == "slow"
+    assert "times ours" in entry.reason
+    assert row.ratios == []
 
 
 def test_too_large_for_memory_is_a_row(fakes):

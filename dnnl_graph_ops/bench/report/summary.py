@@ -147,7 +147,7 @@ def remarks(row: Row) -> str:
     words = list(row.flags)
     for entry in row.entries:
         words += [f"{entry.label}: {flag}" for flag in entry.flags]
-        if entry.status not in ("ok", "skipped"):
+        if entry.status != "ok":
             words.append(f"{entry.label}: {entry.status} ({entry.reason[:90]})")
     if row.reason:
         words.insert(0, row.reason)
