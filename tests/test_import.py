@@ -1,19 +1,22 @@
 """What importing the package loads, and its command line."""
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import dnnl_graph_ops as dgo
 
+PACKAGE = Path(dgo.__file__).parent
 OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "openvino", "pytest")
 
 
-def python(*arguments, **options):
+def python(*arguments):
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False, **options
+        [sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120
     )
 
 
@@ -55,3 +58,27 @@ def test_command_line_knows_its_commands():
     done = python("-m", "dnnl_graph_ops", "explode")
     assert done.returncode == 2
     assert "explode" in done.stderr
+
+
+def test_source_folder_without_extension(tmp_path):
+    """As in the root of a clone: the message says what to do."""
+    copy = tmp_path / "dnnl_graph_ops"
+    copy.mkdir()
+    shutil.copy(PACKAGE / "__init__.py", copy)
+    done = subprocess.run(
+        # without site-packages, where an editable install would step in
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import dnnl_graph_ops",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode != 0
+    assert str(copy) in done.stderr
+    assert "pip install -e ." in done.stderr

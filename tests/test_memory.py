@@ -29,9 +29,10 @@ print(resident() - before)
 """
 
 
-def test_rounds_of_build_compile_run_drop():
+def test_rounds_of_build_compile_run_drop(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CHILD],
+        cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -79,6 +79,7 @@ def test_mistakes(src, weights, attributes, error, words):
 def test_needs_no_library(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARY],
+        cwd=tmp_path,
         env={**os.environ, "DNNL_GRAPH_OPS_LIBRARY": str(tmp_path / "absent.so")},
         capture_output=True,
         text=True,

@@ -49,13 +49,17 @@ def test_net_of_unknown_size():
             assert np.array_equal(found, expected)
 
 
-def test_net_in_another_process():
+def test_net_in_another_process(tmp_path):
     graph = dgo.Graph()
     value = graph.input("x", (1, 3, 3, 2))
     net = graph.compile(dgo.ops.conv_transpose(value, graph.constant(np.ones((2, 2, 4, 2), np.float32))))
     x = np.arange(18, dtype=np.float32).reshape(1, 3, 3, 2)
     done = subprocess.run(
-        [sys.executable, "-c", LOAD], input=pickle.dumps((net, x, net(x))), capture_output=True, timeout=120
+        [sys.executable, "-c", LOAD],
+        cwd=tmp_path,
+        input=pickle.dumps((net, x, net(x))),
+        capture_output=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert "Net(" in done.stdout.decode()
