@@ -3,8 +3,15 @@
 from importlib import import_module
 from typing import Any
 
-from . import dtypes as _dtypes
-from . import nn, ops
+try:
+    from . import _core as _core
+except ImportError as _error:
+    raise ImportError(
+        f"dnnl_graph_ops in {__path__[0]} has no working extension ({_error}); the source folder holds none: "
+        f"start Python in another folder, or install with pip install -e ."
+    ) from _error
+
+from . import ops
 from .caches import cache_info, clear_caches
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .functional import (
