@@ -71,7 +71,8 @@ def _load(runtime: Runtime) -> _core.Library:
 
 def bundled_path() -> Path:
     """Where the wheel keeps its OpenMP build of oneDNN."""
-    return Path(__file__).resolve().parent.parent / "_lib" / "libdnnl.so.3"
+    # beside the extension, which an editable install keeps away from the sources
+    return Path(_core.__file__).resolve().parent / "_lib" / "libdnnl.so.3"
 
 
 def _candidates() -> dict[str, Runtime]:
