@@ -1,7 +1,10 @@
-"""Estimates of what a formulation costs, in seconds: arithmetic, bytes and calls.
+"""Estimates of what a formulation costs, in seconds, as a sum of a few counts times fitted constants.
 
-The constants are ratios between formulations; the rate only sets the scale against bytes and calls. They were fitted
-to interleaved timings on a Zen 3 (AVX2) and follow the published ones of a Zen 4 (AVX-512).
+Counts: products (narrow channels padded to a vector), values that pass through a transform or a reorder, runs of
+channels that are fetched one by one, and what the weights cost apart. The constants were fitted, by least squares of
+the logarithm with a pull towards hand-set values, to 39 real layers in three directions on one thread of a Zen 3
+(AVX2, oneDNN 3.2); half of the estimates are within 15 to 20 % of the measurement. Products take half as long on
+AVX-512; the other terms are kept.
 """
 
 from __future__ import annotations
@@ -16,38 +19,40 @@ from .forms.deconvolution import fold_end
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import View
 
-# multiplications per second and thread, by vector width in floats
-RATES = {8: 45e9, 16: 90e9}
 BYTES_PER_SECOND = 10e9
 CALL_SECONDS = 4e-6
-# share of the rate that own code reaches, by results per tile: larger tiles move more data between transforms
-TILE_EFFICIENCY = {1: 0.90, 2: 0.80, 3: 0.70}
-DEPTHWISE_EFFICIENCY = 0.15
+LANES = 8
+AVX512_PRODUCTS = 0.55
+# seconds per product of a depthwise kernel: loads rule there
+DEPTHWISE = 4.0e-11
 
 
 @dataclass(frozen=True)
-class Library:
-    """How a native form of a direction fares against the rate, and how often it copies its tensors."""
+class Constants:
+    """Seconds per product, per transformed or reordered value, per run of channels, per weight."""
 
-    efficiency: float
-    reorders: float
+    product: float
+    value: float
+    run: float
+    weight: float
 
 
+OWN = {
+    FORWARD: Constants(2.3e-11, 4.6e-10, 8.0e-9, 2.1e-10),
+    BACKWARD_DATA: Constants(2.3e-11, 4.6e-10, 1.35e-8, 2.2e-10),
+    BACKWARD_WEIGHTS: Constants(2.4e-11, 4.0e-10, 8.8e-9, 1.5e-9),
+}
+# here `run` counts products over the depth of one sum: what narrow channels cost the library
 LIBRARY = {
-    ("deconvolution", FORWARD): Library(0.70, 1.0),
-    ("deconvolution", BACKWARD_DATA): Library(0.55, 1.0),
-    ("convolution", BACKWARD_DATA): Library(0.80, 0.5),
-    ("deconvolution", BACKWARD_WEIGHTS): Library(0.60, 1.0),
-    ("convolution", BACKWARD_WEIGHTS): Library(0.65, 1.0),
+    ("deconvolution", FORWARD): Constants(2.85e-11, 1.5e-10, 3.3e-10, 1.9e-10),
+    ("deconvolution", BACKWARD_DATA): Constants(3.4e-11, 2.0e-10, 1.0e-10, 2.3e-10),
+    ("convolution", BACKWARD_DATA): Constants(2.45e-11, 7.0e-11, 2.5e-11, 2.3e-10),
+    ("deconvolution", BACKWARD_WEIGHTS): Constants(4.4e-11, 1.0e-10, 9.0e-11, 2.4e-10),
+    ("convolution", BACKWARD_WEIGHTS): Constants(3.0e-11, 1.3e-10, 2.1e-10, 3.3e-10),
 }
 
 
-def lanes(env: Env) -> int:
-    """Floats in a vector of the CPU that the library sees."""
-    return 16 if env.isa.startswith("avx512") else 8
-
-
-def padded(n: int, multiple: int) -> int:
+def padded(n: int, multiple: int = LANES) -> int:
     return -(-n // multiple) * multiple
 
 
@@ -55,72 +60,90 @@ def nbytes(view: View) -> int:
     return view.size * dtypes.itemsize(view.dtype)
 
 
-def moved(problem: Problem) -> int:
-    """Bytes of the three tensors."""
-    return sum(map(nbytes, (problem.src, problem.weights, problem.dst)))
+def _product_seconds(constant: float, env: Env) -> float:
+    return constant * (AVX512_PRODUCTS if env.isa.startswith("avx512") else 1.0)
 
 
-def taps_per_axis(problem: Problem, tile: tuple[int, ...]) -> list[int]:
-    """Multiplications per axis, channels apart: all taps of the direct form, or those of the tiles."""
+def _channels(problem: Problem) -> tuple[int, int]:
+    """Channels of one group: in, out."""
     g = problem.geometry
-    counts = []
-    for n, k, s, d, o, m in zip(g.src, g.kernel, g.strides, g.dilations, g.dst, tile, strict=True):
-        if m == 1:
-            counts.append(min(n * k, o * -(-k // s) if d == 1 else n * k))  # type: ignore[operator]
-        else:
-            t = -(-k // s)  # type: ignore[operator]
-            counts.append(s * -(-(-(-o // s)) // m) * (m + t - 1))  # type: ignore[operator]
-    return counts
+    return g.in_channels // g.groups, g.out_channels // g.groups  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis seen as tiles of `tile` results in each of `stride` phases."""
+
+    tiles: int
+    points: float  # products per tile, mean over the phases
+    fetched: int
+    written: int
+
+
+def _axis(kernel: int, stride: int, dst: int, tile: int) -> _Axis:
+    taps = [len(range(phase, kernel, stride)) for phase in range(stride)]
+    points = [tile + t - 1 if t > 1 and tile > 1 else t * tile for t in taps]
+    return _Axis(-(-(-(-dst // stride)) // tile), sum(points) / stride, tile + max(taps) - 1, tile * stride)
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:
-    """Own products and transforms; narrow channels are padded to vectors."""
-    g, width = problem.geometry, lanes(env)
-    ic, oc = g.in_channels // g.groups, g.out_channels // g.groups  # type: ignore[operator]
-    if problem.direction == FORWARD:
-        channels = ic * padded(oc, width)
-    elif problem.direction == BACKWARD_DATA:
-        channels = padded(ic, width) * oc
-    else:
-        channels = padded(ic, 4) * padded(oc, width)
-    products = g.batch * g.groups * channels * prod(taps_per_axis(problem, tile))  # type: ignore[operator]
-    efficiency = prod(TILE_EFFICIENCY[m] / TILE_EFFICIENCY[1] for m in tile if m > 1) ** 0.5 * TILE_EFFICIENCY[1]
-    seconds = products / (RATES[width] * efficiency * env.threads) + moved(problem) / BYTES_PER_SECOND
-    # variable weights are transformed at every call, and read and written for that
+    """Own products and transforms."""
+    g, constants = problem.geometry, OWN[problem.direction]
+    ic, oc = _channels(problem)
+    axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.dst, tile, strict=True)]  # type: ignore[arg-type]
+    phases = prod(g.strides)
+    tiles = g.batch * g.groups * prod(a.tiles for a in axes)  # type: ignore[operator]
+    points = prod(a.points for a in axes)
+    channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc)
+    runs = tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes))
+    weights = g.groups * points * phases * ic * oc
+    seconds = (
+        tiles * points * phases * channels * _product_seconds(constants.product, env)
+        + tiles * points * (ic + phases * oc) * constants.value
+        + runs * constants.run
+        + weights * constants.weight
+    ) / env.threads
+    # variable weights are read, transformed and written at every call
     if problem.direction != BACKWARD_WEIGHTS and not problem.weights.is_constant:
-        growth = prod((m + 1) / 2 if m > 1 else 1 for m in tile)
-        seconds += nbytes(problem.weights) * (1 + growth) / BYTES_PER_SECOND
-    return seconds + detours(problem) + CALL_SECONDS
+        seconds += (nbytes(problem.weights) + 4 * weights) / (BYTES_PER_SECOND / 2)
+    return seconds + _detours(problem) + CALL_SECONDS
+
+
+def _detours(problem: Problem) -> float:
+    """Copies that channels-last code needs for other layouts, and post-ops as a step of their own."""
+    copies = sum(2 * nbytes(v) for v in (problem.src, problem.dst) if v.strides[1] != 1 and v.shape[1] > 1)
+    return copies / BYTES_PER_SECOND + _post_ops(problem)
+
+
+def _post_ops(problem: Problem) -> float:
+    return CALL_SECONDS + 2 * nbytes(problem.dst) / BYTES_PER_SECOND if problem.tail else 0.0
 
 
 def depthwise(problem: Problem, env: Env) -> float:
     """One multiplication per tap and element, at the rate of loads rather than of products."""
-    seconds = problem.macs / (RATES[lanes(env)] * DEPTHWISE_EFFICIENCY * env.threads)
-    tails = CALL_SECONDS + 2 * nbytes(problem.dst) / BYTES_PER_SECOND if problem.tail else 0.0
-    return seconds + moved(problem) / BYTES_PER_SECOND + tails + CALL_SECONDS
-
-
-def detours(problem: Problem) -> float:
-    """Copies that channels-last code needs for other layouts, and post-ops as a step of their own."""
-    copies = sum(2 * nbytes(v) for v in (problem.src, problem.dst) if v.strides[1] != 1 and v.shape[1] > 1)
-    tails = 2 * nbytes(problem.dst) + CALL_SECONDS * BYTES_PER_SECOND if problem.tail else 0
-    return (copies + tails) / BYTES_PER_SECOND
+    moved = nbytes(problem.src) + nbytes(problem.dst)
+    seconds = problem.macs * _product_seconds(DEPTHWISE, env) / env.threads
+    return seconds + moved / BYTES_PER_SECOND + _post_ops(problem) + CALL_SECONDS
 
 
 def of_library(name: str) -> Callable[[Problem, Env], float]:
     """The estimate of a native form."""
 
     def cost(problem: Problem, env: Env) -> float:
-        g, width = problem.geometry, lanes(env)
-        entry = LIBRARY[name, problem.direction]
-        ic, oc = g.in_channels // g.groups, g.out_channels // g.groups  # type: ignore[operator]
-        n = oc if problem.direction == FORWARD else ic
-        waste = padded(n, width) / max(n, 1)
-        macs = problem.macs * min(waste, 4.0)
-        seconds = macs / (RATES[width] * entry.efficiency * env.threads)
-        conversion = 2.0 if env.compute_dtype(problem.dtype) != problem.dtype else 0.0
-        seconds += moved(problem) * (1 + 2 * entry.reorders + conversion) / BYTES_PER_SECOND
-        surplus = any(fold_end(problem)[2]) if problem.direction == FORWARD else False
-        return seconds + CALL_SECONDS * (2 + 2 * surplus)
+        constants = LIBRARY[name, problem.direction]
+        ic, oc = _channels(problem)
+        wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
+        values = problem.src.size + problem.dst.size
+        waste = min(padded(wide) / max(wide, 1), LANES)
+        seconds = (
+            problem.macs * waste * _product_seconds(constants.product, env)
+            + values * constants.value
+            + problem.macs / max(deep, 1) * constants.run
+            + problem.weights.size * constants.weight
+        ) / env.threads
+        converted = env.compute_dtype(problem.dtype) != problem.dtype
+        seconds += values * 6 * converted / BYTES_PER_SECOND
+        surplus = problem.direction == FORWARD and any(fold_end(problem)[2])
+        return seconds + CALL_SECONDS * (1 + 2 * surplus)
 
     return cost
