@@ -28,6 +28,11 @@ CASES: dict[str, Setting] = {
     "depthwise": ((2, 16, 6, 5), (16, 1, 4, 4), {"strides": 2, "pads_begin": 1, "pads_end": 1, "groups": 16}),
     "depthwise, two per channel": ((1, 8, 6), (8, 2, 5), {"strides": 3, "groups": 8, "dilations": 2}),
     "groups in three axes": ((1, 6, 3, 2, 3), (6, 2, 2, 3, 1), {"strides": (2, 1, 3), "groups": 3}),
+    "depthwise, unlike in three axes": (
+        (3, 8, 3, 4, 3),
+        (8, 2, 2, 3, 2),
+        {"groups": 8, "auto_pad": "Same_Upper"},
+    ),
     "one position, large kernel": ((2, 20, 1, 1), (20, 12, 4, 4), {}),
     "one output channel": ((1, 56, 6, 6), (56, 1, 9, 9), {"strides": 3, "pads_begin": 4, "pads_end": 2}),
     "long kernel in one axis": ((1, 18, 9), (18, 1, 64), {"strides": 16}),
@@ -99,3 +104,18 @@ def test_fused_block(name, constant, tune):
     fed = {"x": src, "y": other} | ({} if constant else {"w": weights})
     exact = np.maximum(ct.forward(src, weights, bias, **keywords) + other, 0)
     agrees(net(**fed), exact, "f32")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_additions_behind_one_position(count):
+    """Per-channel operands keep their channels where every spatial size is 1."""
+    src, weights = np.ones((2, 4, 1), np.float32), np.ones((4, 3, 1), np.float32)
+    graph = dgo.Graph()
+    value = dgo.ops.conv_transpose(
+        graph.input("src", src.shape), graph.constant(weights), data_format="NCX", weights_format="IOX"
+    )
+    exact = np.full((2, 3, 1), 4.0)
+    for power in range(count):
+        operand = np.arange(1, 4, dtype=np.float32).reshape(3, 1) * 2**power
+        value, exact = value + graph.constant(operand), exact + operand
+    agrees(graph.compile(value)(src), exact, "f32")
