@@ -14,10 +14,10 @@ from .problem import Problem
 _LIMIT = 4
 
 
-def operands(problem: Problem, direction: str, seed: int = 0) -> dict[str, np.ndarray]:
+def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32") -> dict[str, np.ndarray]:
     """float32 operands in NCX and IOX order: two of src, weights, diff_dst, and bias where there is one.
 
-    The same problem, direction and seed give the same numbers in every process.
+    The same problem, direction, seed and data type give the same numbers in every process.
     """
     rng = np.random.default_rng([seed, zlib.crc32(f"{problem.name}/{direction}".encode())])
 
@@ -29,6 +29,11 @@ def operands(problem: Problem, direction: str, seed: int = 0) -> dict[str, np.nd
         direction
     ]
     drawn = {name: draw(shapes[name]) for name in needed}
+    if dtype in ("s8", "u8"):
+        # without VNNI the library halves s8 weights against overflow: even ones stay exact
+        drawn["weights"] = 2 * np.floor(drawn["weights"] / 2)
+    if dtype == "u8":
+        drawn["src"] = np.abs(drawn["src"])
     if problem.bias and direction == "fwd":
         drawn["bias"] = draw((problem.out_channels,))
     return drawn

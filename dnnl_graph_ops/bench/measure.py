@@ -107,9 +107,7 @@ def _memory_shortage(case: Case, competitors: int) -> str:
 def _expected(case: Case, options: Options) -> np.ndarray | None:
     if case.graph:
         return None
-    operands = data.operands(case.problem, case.direction, options.seed)
-    if case.dtype == "u8":
-        operands["src"] = np.abs(operands["src"])
+    operands = data.operands(case.problem, case.direction, options.seed, case.dtype)
     expected = reference.compute(case.problem, case.direction, operands)
     for name in case.post_ops:
         expected = _POST[name](expected).astype(np.float32)

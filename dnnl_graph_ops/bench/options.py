@@ -24,7 +24,8 @@ class Options:
         precision: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
         min_rounds, max_rounds, case_seconds: bounds of that.
         burst: longest burst of one competitor in one round.
-        budget: the whole run's time; later problems get fewer rounds when it runs out. 0: none.
+        budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
+            are skipped. 0: none.
         cold: empty the caches before every execution.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.

@@ -141,6 +141,11 @@ def _run(
     for position, case in enumerate(todo):
         if interrupted.is_set():
             break
+        if options.budget and time.monotonic() - begin > options.budget:
+            late = f"the time budget of {options.budget:.0f} s was used up"
+            rows |= {c.key: measure.failed_row(c, late, "skipped") for c in todo[position:]}
+            document.notes.append(f"{late}: {len(todo) - position} of {len(cases)} rows were not measured")
+            break
         progress.case(case.label)
         seconds = _allowance(options, time.monotonic() - begin, len(todo) - position)
 

@@ -21,7 +21,6 @@ from ..errors import Error, UnsupportedError
 from . import contention, data, timing
 from .peers.task import Prepared, Task
 
-
 # seconds
 _LONG = 0.3
 

@@ -93,6 +93,14 @@ def test_the_same_numbers_in_every_process_and_others_for_another_seed():
     assert (first != other).any()
 
 
+def test_int8_operands_are_in_range_and_exact_on_every_cpu():
+    problem = Problem("p", 1, 8, 8, (6,), (4,))
+    for dtype in ("s8", "u8"):
+        operands = data.operands(problem, "fwd", 0, dtype)
+        assert not (operands["weights"] % 2).any()
+        assert operands["src"].min() >= (0 if dtype == "u8" else -128)
+
+
 def test_relative_error_finds_nan_and_shapes():
     ones = np.ones((2, 3), np.float32)
     assert data.relative_error(ones, ones) == 0

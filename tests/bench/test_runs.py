@@ -132,6 +132,13 @@ def test_too_large_for_memory_is_a_row(fakes):
     assert "GiB" in row.reason
 
 
+def test_when_the_budget_is_used_up_the_rest_is_skipped(fakes):
+    document = runner.run_wanted(wanted("a", "b", "c"), replace(FAST, budget=0.05))
+    assert [row.status for row in document] == ["ok", "skipped", "skipped"]
+    assert "budget of 0 s" in document[1].reason
+    assert "2 of 3 rows" in document.notes[-1]
+
+
 def test_over_the_cost_limit_is_skipped(fakes):
     rows = runner.run_wanted(wanted("a"), replace(FAST, max_gmacs=1e-9))
     assert [r.status for r in rows] == ["skipped"]

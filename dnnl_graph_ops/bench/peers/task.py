@@ -39,7 +39,7 @@ class Task:
     graph: str = ""
 
     def operands(self) -> dict[str, np.ndarray]:
-        return data.operands(self.problem, self.direction, self.seed)
+        return data.operands(self.problem, self.direction, self.seed, self.dtype)
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "problem": self.problem.as_dict(), "options": dict(self.options)}
