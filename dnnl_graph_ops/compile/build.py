@@ -13,8 +13,8 @@ from ..lowering.problem import data_view
 from ..lowering.program import Edge, NativeOp, Operand, Program, View
 from ..lowering.tail import TailOp
 from . import tune
-from .grouping import POST_OPS, Group, native_attributes
-from .host import run_on_host
+from .grouping import POST_OPS, Group, literal_attributes, native_attributes
+from .host import equal_node, run_on_host, runs_natively
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Built:
 
 def build(groups: Sequence[Group], views: dict[Value, View], env: Env) -> Built:
     """Append the steps of every group. `views` has the inputs, constants and outputs; the rest gets scratch."""
-    parts = [one for item in groups for one in _split(item)]
+    parts = [one for item in groups for one in _split(item, env)]
     built = Built(Program(), _shared(parts, views))
     for one in parts:
         decision = _build_group(built, one, views, env)
@@ -53,28 +53,51 @@ def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
     return views[value]
 
 
-def _split(item: Group) -> list[Group]:
+def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
-    if not item.supported or len(item.nodes) == 1 or not any(n.kind in DIRECTIONS for n in item.nodes):
+    single = [Group((node,), runs_natively(node, env)) for node in item.nodes]
+    if len(item.nodes) == 1:
         return [item]
+    if not item.supported:
+        return single
+    if any(_empty(value) for node in item.nodes for value in (*node.inputs, *node.outputs)):
+        return single
     head, *rest = item.nodes
     if head.kind not in DIRECTIONS:
-        return [item]
+        family = [node for node in rest if node.kind in DIRECTIONS]
+        return [item] if all(literal_attributes(node) is not None for node in family) else single
     shape = head.outputs[0].shape
     if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
         return [item]
-    return [Group((node,)) for node in item.nodes]
+    return single
 
 
 def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
-    program, head = built.program, item.nodes[0]
+    head = item.nodes[0]
+    if all(_empty(value) for value in item.outputs):
+        return Decision("nothing to do", head.outputs[0].dtype)
     if not item.supported:
-        run_on_host(program, head, [view_of(program, v, views) for v in head.inputs],
-                    [view_of(program, v, views) for v in head.outputs], env)
-        return Decision("host", head.outputs[0].dtype)
+        return _build_elsewhere(built, item, views, env)
     if head.kind in DIRECTIONS:
         return _build_family(built, item, views, env)
     return _build_native(built, item, views, env)
+
+
+def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
+    """A node that the library has no kernel for."""
+    program, node = built.program, item.nodes[0]
+    twin = equal_node(node, env)
+    if twin is not None:
+        for value in twin.inputs:
+            if value not in views and value.node is None and value.constant is not None:
+                views[value] = program.constant(value.constant)
+        return _build_group(built, Group((twin,)), views, env)
+    inputs, outputs = ([view_of(program, v, views) for v in some] for some in (node.inputs, node.outputs))
+    return Decision(run_on_host(program, node, inputs, outputs, env), node.outputs[0].dtype)
+
+
+def _empty(value: Value) -> bool:
+    return 0 in value.shape
 
 
 def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
@@ -84,17 +107,17 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env)
     if env.tune == "off" and env.compute_dtype(output.dtype) == output.dtype:
         literal = literal_op(head.kind, head.attrs, inputs, output)
         if literal is not None:
-            _literal(built, literal, item, views)
+            _literal(built, literal, item, views, env)
             return Decision("literal", output.dtype)
     data_format = str(head.attrs["data_format"])
-    tail = _tail(program, head, rest, views, data_format)
+    tail = _tail(program, head, rest, views, data_format, env)
     where = f"{head.kind} {head.name!r}"
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, where)
     built.macs += problem.macs
     return lower(program, problem, env, tune.choose if env.tune == "measure" else None)
 
 
-def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View]) -> None:
+def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View], env: Env) -> None:
     """The head as given and the post-ops as they are, in one native step."""
     rest = item.nodes[1:]
     edges: dict[Value, Operand] = {}
@@ -102,11 +125,16 @@ def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View]
     if rest:
         edges[first] = Edge(first.shape, first.dtype)  # type: ignore[arg-type]
         head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), item.nodes[0].name)
-    built.program.native([head, *_native_ops(built, rest, item, views, edges)], head.kind)
+    built.program.native([head, *_native_ops(built, rest, item, views, edges, env)], head.kind)
 
 
 def _native_ops(
-    built: Built, nodes: Sequence[Node], item: Group, views: dict[Value, View], edges: dict[Value, Operand]
+    built: Built,
+    nodes: Sequence[Node],
+    item: Group,
+    views: dict[Value, View],
+    edges: dict[Value, Operand],
+    env: Env,
 ) -> list[NativeOp]:
     program, shared = built.program, built.shared
     ops = []
@@ -121,7 +149,7 @@ def _native_ops(
             if value not in leaving and value not in edges:
                 edges[value] = Edge(value.shape, value.dtype)  # type: ignore[arg-type]
         outputs = tuple(operand(value) for value in node.outputs)
-        ops.append(NativeOp(node.kind, native_attributes(node), inputs, outputs, node.name))
+        ops.append(NativeOp(node.kind, native_attributes(node, env), inputs, outputs, node.name))
     return ops
 
 
@@ -132,7 +160,7 @@ def _leaving(item: Group, shared: set[Value]) -> set[Value]:
 
 
 def _tail(
-    program: Program, head: Node, rest: Sequence[Node], views: dict[Value, View], data_format: str
+    program: Program, head: Node, rest: Sequence[Node], views: dict[Value, View], data_format: str, env: Env
 ) -> tuple[TailOp, ...]:
     """Post-ops in normal form."""
     results = {head.outputs[0]: 0}
@@ -147,7 +175,7 @@ def _tail(
             view = view_of(program, value, views)
             is_bias = node.kind == "BiasAdd"
             operands.append(view if is_bias else _full_rank(view, rank, data_format))
-        attrs = native_attributes(node)
+        attrs = native_attributes(node, env)
         if "data_format" in attrs:
             attrs["data_format"] = "NCX"
         ops.append(TailOp(node.kind, attrs, tuple(operands), node.name))
@@ -167,12 +195,8 @@ def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env)
     program = built.program
     values = [value for node in item.nodes for value in (*node.inputs, *node.outputs)]
     low = [value for value in dict.fromkeys(values) if env.compute_dtype(value.dtype) != value.dtype]
-    if item.nodes[0].kind == "TypeCast" and len(item.nodes) == 1:
-        node = item.nodes[0]
-        program.copy(view_of(program, node.inputs[0], views), view_of(program, node.outputs[0], views), "TypeCast")
-        return Decision("own kernel", node.outputs[0].dtype)
     if not low:
-        program.native(_native_ops(built, item.nodes, item, views, {}), item.nodes[0].kind)
+        program.native(_native_ops(built, item.nodes, item, views, {}, env), item.nodes[0].kind)
         return Decision("native", item.nodes[-1].outputs[0].dtype)
     return _build_converted(built, item, views, env, low)
 
@@ -199,7 +223,7 @@ def _build_converted(
     for value in made:
         if value not in low and value in leaving:
             inner[value] = view_of(program, value, views)
-    program.native(_native_ops(built, item.nodes, item, inner, edges), item.nodes[0].kind)
+    program.native(_native_ops(built, item.nodes, item, inner, edges, env), item.nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{compute} to {target.dtype}")
     return Decision("native", compute)

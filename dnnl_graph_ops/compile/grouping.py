@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import _core, dtypes
+from .. import _core, dtypes, schema
 from ..graph import Node, Value
 from ..lowering.env import Env
-from ..lowering.family import DIRECTIONS
+from ..lowering.family import DIRECTIONS, literal_op
+from ..lowering.program import Buffer, Place, View, dense_strides
 from ..runtime.engines import KINDS
+from ..shapes import native_attrs
 from .native import FPMATH, fresh_id, native_op
 
 POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}
@@ -19,6 +21,7 @@ POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPoli
 POST_OPS = frozenset(
     ["BiasAdd", "Abs", "Clamp", "Elu", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish", "Sigmoid", "SoftPlus", "ReLU", "Round", "Sqrt", "Square", "Tanh", "Add", "Multiply", "Maximum", "Minimum", "Divide", "Subtract"]
 )
+_END = schema.OPS["End"].inputs[0].dtypes
 _NATIVE_KIND = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
 
 
@@ -75,15 +78,16 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
         by_id[op.id] = node
         graph.add_op(op)
     for value in dict.fromkeys(outputs):
-        if value.node is not None:
+        if value.node is not None and env.compute_dtype(value.dtype) in _END:
             graph.add_op(native_op(env.engine, "End", {}, "end", [tensor(value)], []))
     graph.finalize()
     graph.filter(POLICIES[policy])
     found = []
+    rank = {node: i for i, node in enumerate(nodes)}
     for partition in graph.partitions():
         members = [by_id[i] for i in partition.op_ids if i in by_id]
         if members:
-            members.sort(key=nodes.index)
+            members.sort(key=rank.__getitem__)
             found.append(Group(tuple(members), all(map(runs, members))))
     return ordered(found)
 
@@ -125,17 +129,36 @@ def _proxy(node: Node, env: Env, tensor: Any, supported: bool) -> Any:
     if not supported:
         return native_op(env.engine, "Wildcard", {}, node.name, inputs, outputs)
     kind = _NATIVE_KIND.get(node.kind, node.kind)
-    return native_op(env.engine, kind, _proxy_attributes(node, kind), node.name, inputs, outputs)
+    return native_op(env.engine, kind, _proxy_attributes(node, env), node.name, inputs, outputs)
 
 
-def _proxy_attributes(node: Node, kind: str) -> Mapping[str, Any]:
+def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
     if node.kind not in DIRECTIONS:
-        return native_attributes(node)
+        # sizes do not matter here, and may not be known yet
+        return {
+            name: tuple(1 if item is None else item for item in value) if isinstance(value, tuple) else value
+            for name, value in native_attributes(node, env).items()
+        }
     ones = (1,) * (len(node.inputs[0].shape) - 2)
     zeros = (0,) * len(ones)
     return {"strides": ones, "pads_begin": zeros, "pads_end": zeros, "dilations": ones}
 
 
-def native_attributes(node: Node) -> dict[str, Any]:
-    """A node's attributes as the library takes them: what is unset stays unset."""
-    return {name: value for name, value in node.attrs.items() if value is not None}
+def native_attributes(node: Node, env: Env) -> dict[str, Any]:
+    """A node's attributes as this version of the library takes them."""
+    if node.kind in DIRECTIONS:
+        return dict(literal_attributes(node) or {})
+    ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
+    return native_attrs(node.kind, node.attrs, ins, outs, env.version)
+
+
+def literal_attributes(node: Node) -> Mapping[str, Any] | None:
+    """Attributes of a family op between other ops of a group; None where the library does not take it as it is."""
+
+    def stand_in(value: Value) -> View:
+        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
+        return View(Buffer(Place.SCRATCH, value.dtype, 0), shape, dense_strides(shape))
+
+    inputs = [stand_in(value) for value in node.inputs]
+    op = literal_op(node.kind, node.attrs, inputs, stand_in(node.outputs[0]))
+    return None if op is None or tuple(op.inputs) != tuple(inputs) else op.attrs

@@ -49,7 +49,14 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
         twin = Node(node.id, node.kind, node.name, inputs, node.attrs)
-        metas = infer(node.kind, [v.meta for v in inputs], node.attrs, f"{node.kind} {node.name!r}")
+        metas = infer(
+            node.kind,
+            [v.meta for v in inputs],
+            node.attrs,
+            f"{node.kind} {node.name!r}",
+            dtype=node.outputs[0].dtype,
+            outputs=len(node.outputs),
+        )
         outputs = []
         for value, meta in zip(node.outputs, metas, strict=False):
             made = copy(value, meta.shape)

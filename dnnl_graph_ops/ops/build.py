@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, schema
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
-from ..shapes import Meta, infer
+from ..shapes import infer
 
 
 def label(builder: str, name: Any) -> str:
@@ -52,6 +52,7 @@ def apply(
     name: str | None = None,
     dtype: Any = None,
     outputs: int | None = None,
+    lenient: bool = False,
 ) -> tuple[Value, ...]:
     """Append an op of the schema; returns its outputs.
 
@@ -61,6 +62,7 @@ def apply(
         attrs: as the user gave them; None counts as not given.
         dtype: of the first output where the inputs leave it open (TypeCast, Quantize, ...).
         outputs: how many of the outputs to make, where some are optional.
+        lenient: attributes come from a file: over-long lists of defaults are cut, 0 and 1 are booleans.
     """
     spec = schema.OPS[kind]
     where = label(spec.builder, name)
@@ -68,14 +70,40 @@ def apply(
     names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in range(len(operands))]
     values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
     wanted = None if dtype is None else dtypes.canonical(dtype)
-    types = schema.output_dtypes(kind, [value.dtype for value in values], where, wanted)
+    values, given = _known_now(kind, values, attrs, where)
     ndim = len(values[0].shape) if values else 0
-    checked = schema.normalise_attrs(kind, attrs, where, ranks=schema.attr_lengths(kind, ndim))
-    metas = infer(kind, [value.meta for value in values], checked, where)
-    count = len(metas) if outputs is None else outputs
-    metas = [Meta(meta.shape, found) for meta, found in zip(metas[:count], types, strict=False)]
-    slots = [slot.name for slot in spec.outputs[:count]]
+    checked = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
+    metas = infer(kind, [value.meta for value in values], checked, where, dtype=wanted, outputs=outputs)
+    slots = [slot.name for slot in spec.outputs[: len(metas)]]
     return graph.add_node(kind, where, values, checked, metas, slots, name)
+
+
+# kind: (position of an input that holds sizes or axes, the attribute that says the same)
+_SIZES = {
+    "AvgPoolBackward": (1, "src_shape"),
+    "ConvolutionBackwardData": (2, "dst_shape"),
+    "ConvolutionBackwardWeights": (2, "weights_shape"),
+    "Interpolate": (1, "sizes"),
+    "InterpolateBackward": (2, "sizes"),
+    **{f"Reduce{name}": (1, "axes") for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")},
+}
+
+
+def _known_now(
+    kind: str, values: Sequence[Value], attrs: Mapping[str, Any], where: str
+) -> tuple[list[Value], dict[str, Any]]:
+    """Inputs and attributes with sizes or axes given as a constant moved to the attribute."""
+    position, attribute = _SIZES.get(kind, (len(values), ""))
+    if position >= len(values):
+        return list(values), dict(attrs)
+    value = values[position]
+    if value.constant is None:
+        raise UnsupportedError(
+            f"{where}: {kind} takes {attribute} when it is built, not from the "
+            f"{'input' if value.node is None else 'result'} {value.name!r}; pass ints or a constant array"
+        )
+    # the input wins over the attribute
+    return list(values[:position]), {**attrs, attribute: value.constant.reshape(-1).tolist()}
 
 
 def binary(builder: str, left: Any, right: Any) -> Value:

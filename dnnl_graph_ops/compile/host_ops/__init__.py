@@ -1,0 +1,40 @@
+"""Op kinds in NumPy, for what the loaded library has no kernel for: one table, one function per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...graph import Node
+from . import elementwise, movement, normalization, quantization, windows
+from .common import Array, Rule, store, wide
+
+HOST: dict[str, Rule] = {
+    **elementwise.RULES,
+    **movement.RULES,
+    **normalization.RULES,
+    **quantization.RULES,
+    **windows.RULES,
+}
+# read as they are: 64-bit seeds do not fit into float64
+_AS_GIVEN = frozenset({"Dropout"})
+
+
+def step(node: Node) -> Callable[..., None]:
+    """The node as a function of its inputs' arrays and the outputs' arrays that it fills."""
+    rule, attrs, count = HOST[node.kind], dict(node.attrs), len(node.inputs)
+    shape = tuple(node.outputs[0].shape)
+    convert = node.kind not in _AS_GIVEN
+
+    def run(*arrays: Array) -> None:
+        inputs = [wide(array) if convert else array for array in arrays[:count]]
+        with np.errstate(all="ignore"):
+            results = rule(attrs, inputs, shape)  # type: ignore[arg-type]
+        for target, result in zip(arrays[count:], results, strict=False):
+            store(target, result)
+
+    return run
+
+
+__all__ = ["HOST", "step"]

@@ -1,0 +1,48 @@
+"""What the NumPy ops share: float64 inside, one rounding to the dtype of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+
+Array = np.ndarray[Any, Any]
+# attributes, inputs in float64, shape of the first output -> results
+Rule = Callable[[Mapping[str, Any], Sequence[Array], tuple[int, ...]], Sequence[Any]]
+
+_RANGES = {
+    "s8": (-128, 127),
+    "u8": (0, 255),
+    "s4": (-8, 7),
+    "u4": (0, 15),
+    "s32": (-(2**31), 2**31 - 1),
+}
+
+
+def wide(array: Array) -> Array:
+    """The same values in float64."""
+    return array.astype(np.float64)
+
+
+def store(target: Array, values: Any) -> None:
+    """Write float64 values: integers to nearest even and saturated, NaN as 0."""
+    name = dtypes.canonical(target.dtype)
+    values = np.asarray(values)
+    if name in _RANGES and values.dtype.kind == "f":
+        low, high = _RANGES[name]
+        values = np.clip(np.nan_to_num(np.rint(values), nan=0.0, posinf=high, neginf=low), low, high).astype(
+            np.int64
+        )
+    target[...] = np.broadcast_to(values, target.shape).astype(target.dtype)
+
+
+def channel_axis(rank: int, data_format: str) -> int:
+    return rank - 1 if data_format == "NXC" else 1
+
+
+def along(vector: Array, rank: int, axis: int) -> Array:
+    """A vector shaped to broadcast along one axis."""
+    return vector.reshape([-1 if a == axis else 1 for a in range(rank)])

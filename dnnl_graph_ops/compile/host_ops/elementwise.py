@@ -1,0 +1,101 @@
+"""Element by element: arithmetic with broadcasting, activations in newer modes, choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .common import Array, Rule, along, channel_axis
+
+_ROOT = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _plain(function: Callable[..., Any]) -> Rule:
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+        return (function(*inputs),)
+
+    return rule
+
+
+def _with_attrs(function: Callable[..., Any]) -> Rule:
+    def rule(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+        return (function(attrs, *inputs),)
+
+    return rule
+
+
+def _normal_cdf(x: Array) -> Array:
+    return 0.5 * (1 + np.asarray(_erf(x / math.sqrt(2)), np.float64))
+
+
+def _gelu(attrs: Mapping[str, Any], x: Array) -> Array:
+    """Hendrycks and Gimpel, "Gaussian error linear units", 2016: exact or with tanh."""
+    if attrs.get("mode") == "gelu_tanh":
+        return 0.5 * x * (1 + np.tanh(_ROOT * (x + _CUBIC * x**3)))
+    return x * _normal_cdf(x)
+
+
+def _gelu_backward(attrs: Mapping[str, Any], x: Array, diff: Array) -> Array:
+    if attrs.get("mode") == "gelu_tanh":
+        t = np.tanh(_ROOT * (x + _CUBIC * x**3))
+        inner = _ROOT * (1 + 3 * _CUBIC * x * x)
+        return diff * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return diff * (_normal_cdf(x) + x * density)
+
+
+def _soft_plus(x: Array) -> Array:
+    return np.logaddexp(0.0, x)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.exp(-np.logaddexp(0.0, -x))
+
+
+def _bias_add(attrs: Mapping[str, Any], src: Array, bias: Array) -> Array:
+    return src + along(bias, src.ndim, channel_axis(src.ndim, attrs["data_format"]))
+
+
+def _bias_add_backward(attrs: Mapping[str, Any], diff: Array) -> Array:
+    channel = channel_axis(diff.ndim, attrs["data_format"])
+    return diff.sum(axis=tuple(a for a in range(diff.ndim) if a != channel))
+
+
+RULES: dict[str, Rule] = {
+    "Abs": _plain(np.abs),
+    "Add": _plain(np.add),
+    "BiasAdd": _with_attrs(_bias_add),
+    "BiasAddBackward": _with_attrs(_bias_add_backward),
+    "Clamp": _with_attrs(lambda a, x: np.clip(x, a["min"], a["max"])),
+    "Divide": _plain(np.divide),
+    "Elu": _with_attrs(lambda a, x: np.where(x > 0, x, a["alpha"] * np.expm1(np.minimum(x, 0)))),
+    "Exp": _plain(np.exp),
+    "GELU": _with_attrs(_gelu),
+    "GELUBackward": _with_attrs(_gelu_backward),
+    "GreaterEqual": _plain(np.greater_equal),
+    "HardSigmoid": _with_attrs(lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1)),
+    "HardSwish": _plain(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    "LeakyReLU": _with_attrs(lambda a, x: np.where(x > 0, x, a["alpha"] * x)),
+    "Log": _plain(np.log),
+    "Maximum": _plain(np.maximum),
+    "Minimum": _plain(np.minimum),
+    "Mish": _plain(lambda x: x * np.tanh(_soft_plus(x))),
+    "Multiply": _plain(np.multiply),
+    "Pow": _with_attrs(lambda a, x: np.power(x, a["beta"])),
+    "ReLU": _plain(lambda x: np.maximum(x, 0)),
+    "Reciprocal": _plain(np.reciprocal),
+    "Round": _plain(np.rint),
+    "Select": _plain(lambda c, a, b: np.where(c != 0, a, b)),
+    "Sigmoid": _plain(_sigmoid),
+    "SoftPlus": _with_attrs(lambda a, x: _soft_plus(a["beta"] * x) / a["beta"]),
+    "Sqrt": _plain(np.sqrt),
+    "Square": _plain(np.square),
+    "SquaredDifference": _plain(lambda a, b: np.square(a - b)),
+    "Subtract": _plain(np.subtract),
+    "Tanh": _plain(np.tanh),
+}

@@ -1,0 +1,61 @@
+"""Quantization: static and dynamic scales, per tensor, channel or group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .common import Array, Rule, along
+
+Attrs = Mapping[str, Any]
+
+
+def _static(attrs: Attrs, src: Array) -> tuple[Any, Any]:
+    scales, zps = (np.asarray(attrs.get(name) or (0.0,), np.float64) for name in ("scales", "zps"))
+    return _spread(attrs, src, scales), _spread(attrs, src, zps)
+
+
+def _spread(attrs: Attrs, src: Array, values: Array) -> Array:
+    """Scales or zero points shaped to broadcast over src."""
+    if values.size == 1:
+        return values.reshape(())
+    if attrs["qtype"] == "per_channel":
+        return along(values.reshape(-1), src.ndim, attrs["axis"] % src.ndim)
+    for axis, size in enumerate(attrs["group_shape"]):
+        values = np.repeat(values, size, axis=axis)
+    return values
+
+
+def _dynamic(attrs: Attrs, inputs: Sequence[Array]) -> tuple[Any, Any]:
+    src, scales, *zps = inputs
+    return _spread(attrs, src, scales), _spread(attrs, src, zps[0]) if zps else 0.0
+
+
+def _quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+    scales, zps = _static(attrs, inputs[0])
+    return (inputs[0] / scales + zps,)
+
+
+def _dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+    scales, zps = _static(attrs, inputs[0])
+    return ((inputs[0] - zps) * scales,)
+
+
+def _dynamic_quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+    scales, zps = _dynamic(attrs, inputs)
+    return (inputs[0] / scales + zps,)
+
+
+def _dynamic_dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+    scales, zps = _dynamic(attrs, inputs)
+    return ((inputs[0] - zps) * scales,)
+
+
+RULES: dict[str, Rule] = {
+    "Dequantize": _dequantize,
+    "DynamicDequantize": _dynamic_dequantize,
+    "DynamicQuantize": _dynamic_quantize,
+    "Quantize": _quantize,
+}
