@@ -25,6 +25,7 @@ from .functional import (
 from .graph import Graph, Value
 from .interop import from_dlpack, to_dlpack
 from .runtime import Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
+from .runtime.verbose import verbose
 from .weights import convert_weights
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "runtimes",
     "set_num_threads",
     "to_dlpack",
+    "verbose",
 ]
 
 # Storeys above the core that most programs do not need: loaded at first use.

@@ -164,7 +164,9 @@ def conv_transpose_backward_weights(
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
         weights_shape,
     )  # fmt: skip
-    return cache.call("conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights)
+    return cache.call(
+        "conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights
+    )
 
 
 def conv_transpose_backprop_filters(
@@ -204,7 +206,12 @@ def conv_transpose_backprop_filters(
         filter_shape,
     )  # fmt: skip
     return cache.call(
-        "conv_transpose_backprop_filters", (input_forward, output_delta), attrs, out, engine, _backprop_filters
+        "conv_transpose_backprop_filters",
+        (input_forward, output_delta),
+        attrs,
+        out,
+        engine,
+        _backprop_filters,
     )
 
 
@@ -224,7 +231,9 @@ def conv_transpose_backward_bias(
 
     Source: oneDNN Graph API, ReduceSum.
     """
-    return cache.call("conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias)
+    return cache.call(
+        "conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias
+    )
 
 
 def conv_transpose_output_shape(
@@ -247,8 +256,20 @@ def conv_transpose_output_shape(
         ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
     """
     where = "conv_transpose_output_shape"
-    src, weights = (_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape")))
-    values = (strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format)
+    src, weights = (
+        _dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape"))
+    )
+    values = (
+        strides,
+        pads_begin,
+        pads_end,
+        dilations,
+        auto_pad,
+        output_padding,
+        groups,
+        data_format,
+        weights_format,
+    )
     attrs = rules.attributes(len(src) - 2, where, dict(zip(_ATTRS, values, strict=True)))
     geometry, _ = rules.forward(src, weights, attrs, where)
     return rules.join_data(geometry.batch, geometry.out_channels, geometry.dst, attrs.data_format)

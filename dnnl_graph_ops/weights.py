@@ -80,10 +80,14 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
             continue
         size = array.shape[position]
         if axis == "G" and size != groups:
-            raise ShapeError(f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}")
+            raise ShapeError(
+                f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}"
+            )
         if len(axis) == 2:
             if size % groups:
-                raise ShapeError(f"convert_weights: axis {position} of size {size} does not divide into {groups} groups")
+                raise ShapeError(
+                    f"convert_weights: axis {position} of size {size} does not divide into {groups} groups"
+                )
             shape += [groups, size // groups]
             letters += ["G", axis[1]]
         else:
@@ -93,7 +97,9 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
     split = array.reshape(shape)
     if "G" not in letters:
         split, letters = split[None], ["G", *letters]
-    return split.transpose([letters.index(letter) for letter in ("G", "I", "O", *(f"X{i}" for i in range(rank)))])
+    return split.transpose(
+        [letters.index(letter) for letter in ("G", "I", "O", *(f"X{i}" for i in range(rank)))]
+    )
 
 
 def _write(array: Array, axes: tuple[str, ...]) -> Array:

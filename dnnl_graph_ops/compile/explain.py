@@ -1,15 +1,20 @@
-"""What a net does: its partitions, its plan, its time."""
+"""What a net does and why: its partitions, formulations, implementations, layouts, memory and time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidArgumentError
-from ..lowering.program import View
+from .. import _core, dtypes
+from ..errors import Error, InvalidArgumentError
+from ..lowering.program import HostStep, KernelStep, View
+from ..runtime import cpu
+from ..runtime import threads as pool
+from ..runtime.verbose import Record, verbose
 from .native import Compiled
+from .plan import ones
 from .specialise import Specialised
 
 if TYPE_CHECKING:
@@ -34,34 +39,208 @@ class Benchmark:
         return f"Benchmark(median={self.median * 1e6:.2f} us, minimum={self.minimum * 1e6:.2f} us, n={len(self.times)})"
 
 
-def prepared(net: Net, given: Sequence[Any]) -> tuple[Specialised, list[Any], list[Any]]:
-    """The plan for these arrays, the arrays, and new arrays for the results."""
-    ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
-    return specialised, ins, outs
+@dataclass(frozen=True)
+class StepTime:
+    """Median seconds of one step of the plan."""
+
+    step: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step of a plan. `reference` flags a slow implementation that is there for completeness."""
+
+    step: str
+    implementation: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    reorders: int
+    reference: bool
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """What became of ops that run together."""
+
+    ops: tuple[str, ...]
+    kinds: tuple[str, ...]
+    formulation: str
+    compute_dtype: str
+    candidates: tuple[tuple[str, float], ...]
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a net does; str() is a table, `.to_dict()` the data."""
+
+    runtime: str
+    isa: str
+    threads: int
+    tune: str
+    algorithm: str
+    scratch_bytes: int
+    constant_bytes: int
+    partitions: tuple[PartitionReport, ...]
+    steps: tuple[StepReport, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.runtime}, {self.isa}, {self.threads} threads, tune={self.tune}, algorithm={self.algorithm}"
+        yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
+        yield ""
+        rows = [("ops", "formulation", "computed in", "weighed")]
+        for part in self.partitions:
+            how = "measured" if part.measured else "estimated"
+            others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
+            rows.append(
+                (
+                    " + ".join(part.kinds),
+                    part.formulation,
+                    part.compute_dtype,
+                    f"{how}: {others}" if others else "",
+                )
+            )
+        yield from _table(rows)
+        yield ""
+        rows = [("step", "implementation", "reorders", "reads", "writes")]
+        for step in self.steps:
+            mark = " (reference: slow)" if step.reference else ""
+            rows.append(
+                (
+                    step.step,
+                    step.implementation + mark,
+                    str(step.reorders),
+                    "; ".join(step.reads),
+                    "; ".join(step.writes),
+                )
+            )
+        yield from _table(rows)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def benchmark(net: Net, given: Sequence[Any], repeat: int) -> Benchmark:
     """Implements `Net.benchmark`."""
-    if isinstance(repeat, bool) or not isinstance(repeat, int):
-        raise TypeError(f"{net!r}.benchmark: 'repeat' must be an int, got {type(repeat).__name__}")
-    if not 1 <= repeat <= 10**7:
-        raise InvalidArgumentError(f"{net!r}.benchmark: 'repeat' must be from 1 to 10**7, got {repeat}")
-    specialised, ins, outs = prepared(net, given)
+    _check_repeat(net, repeat)
+    ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
     return Benchmark(tuple(specialised.plan.executor.benchmark(ins, outs, repeat)))
+
+
+def profile(net: Net, given: Sequence[Any], repeat: int) -> list[StepTime]:
+    """Implements `Net.profile`."""
+    _check_repeat(net, repeat)
+    ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
+    return [
+        StepTime(label, seconds) for label, seconds in specialised.plan.executor.profile(ins, outs, repeat)
+    ]
+
+
+def _check_repeat(net: Net, repeat: Any) -> None:
+    if isinstance(repeat, bool) or not isinstance(repeat, int):
+        raise TypeError(f"{net!r}: 'repeat' must be an int, got {type(repeat).__name__}")
+    if not 1 <= repeat <= 10**7:
+        raise InvalidArgumentError(f"{net!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
 
 def partitions_of(specialised: Specialised) -> tuple[PartitionInfo, ...]:
     """The partitions that a plan gives to the library."""
     from .net import PartitionInfo
 
-    def name(view: View) -> str:
-        return specialised.names.get(view.buffer, "scratch")
+    def names(views: Sequence[View]) -> tuple[str, ...]:
+        return tuple(specialised.names.get(view.buffer, "scratch") for view in views)
 
     return tuple(
-        PartitionInfo(
-            part.kinds, part.kinds, True, tuple(map(name, part.inputs)), tuple(map(name, part.outputs))
-        )
+        PartitionInfo(part.names, part.kinds, True, names(part.inputs), names(part.outputs))
         for part in specialised.plan.parts
         if isinstance(part, Compiled)
     )
 
+
+def explain(net: Net) -> Explanation:
+    """Implements `Net.explain`: the plan made or used last.
+
+    Raises:
+        InvalidArgumentError: the net has unknown dims and was never called.
+    """
+    specialised = net.latest()
+    if specialised is None:
+        raise InvalidArgumentError(
+            f"{net!r}: has unknown dims; call it once, then there is a plan to explain"
+        )
+    plan, runtime = specialised.plan, net.engine.runtime
+    partitions = tuple(
+        PartitionReport(
+            tuple(node.name for node in group.nodes),
+            tuple(node.kind for node in group.nodes),
+            decision.formulation,
+            decision.compute,
+            tuple(decision.candidates),
+            decision.measured,
+        )
+        for group, decision in specialised.built.decisions
+    )
+    return Explanation(
+        f"oneDNN {runtime.version} ({runtime.name})",
+        cpu.isa(net.engine),
+        pool.get_num_threads(),
+        net.options.tune,
+        net.options.algorithm,
+        plan.executor.arena_bytes,
+        plan.executor.constant_bytes,
+        partitions,
+        tuple(_step(part, net) for part in plan.parts),
+    )
+
+
+def _step(part: Compiled | KernelStep | HostStep, net: Net) -> StepReport:
+    if isinstance(part, HostStep):
+        return StepReport(part.label, "NumPy", _layouts(part.reads), _layouts(part.writes), 0, False)
+    if isinstance(part, KernelStep):
+        implementation = f"own, {_core.kernels.isa()}"
+        return StepReport(part.label, implementation, _layouts(part.reads), _layouts(part.writes), 0, False)
+    records = _executed(part, net)
+    main = [record for record in records if record.primitive != "reorder"] or records
+    names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
+    reference = any(record.implementation.startswith("ref") for record in main)
+    reorders = sum(record.primitive == "reorder" for record in records)
+    return StepReport(
+        " + ".join(part.kinds), names, _layouts(part.inputs), _layouts(part.outputs), reorders, reference
+    )
+
+
+def _layouts(views: Sequence[View]) -> tuple[str, ...]:
+    return tuple(
+        f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}"
+        for view in views
+    )
+
+
+def _executed(part: Compiled, net: Net) -> list[Record]:
+    """The primitives that run in a partition at every call: it is run alone, twice, on ones."""
+    executor = _core.Executor(net.engine.native, "explain")
+
+    def slots(views: Sequence[View], add: Any) -> list[tuple[int, int]]:
+        return [(add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0) for v in views]
+
+    ins, outs = slots(part.inputs, executor.add_input), slots(part.outputs, executor.add_output)
+    executor.add_partition(part.partition, ins, outs, "explain")
+    executor.finalize(release_gil=True, threads=pool.get_num_threads())
+    arrays = [[ones(view) for view in views] for views in (part.inputs, part.outputs)]
+    try:
+        executor.run(*arrays)
+        with verbose() as log:
+            executor.run(*arrays)
+    except Error:
+        return []
+    return log.executed()

@@ -32,7 +32,12 @@ def logical_tensor(operand: Operand, identity: int) -> _core.LogicalTensor:
 
 
 def native_op(
-    engine: Engine, kind: str, attrs: Mapping[str, Any], name: str, inputs: Sequence[Any], outputs: Sequence[Any]
+    engine: Engine,
+    kind: str,
+    attrs: Mapping[str, Any],
+    name: str,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
 ) -> _core.Op:
     """An op object of the library, with logical tensors as inputs and outputs."""
     spec = schema.OPS[kind]
@@ -55,6 +60,7 @@ class Compiled:
     inputs: tuple[View, ...]
     outputs: tuple[View, ...]
     label: str
+    names: tuple[str, ...]
     kinds: tuple[str, ...]
 
 
@@ -75,7 +81,9 @@ class _Builder:
 
     def op(self, op: NativeOp) -> _core.Op:
         inputs = [self.tensor(o) for o in op.inputs]
-        return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
+        return native_op(
+            self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs]
+        )
 
 
 def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> list[Compiled]:
@@ -95,9 +103,9 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
         graph.finalize()
         graph.filter(_core.PartitionPolicy.fusion)
         partitions = graph.partitions()
-    names = {op.id: op_spec.kind for op, op_spec in zip(ops, step.ops, strict=True)}
+    by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)
-    return [_compile(partition, builder, engine, step.label, names) for partition in partitions]
+    return [_compile(partition, builder, engine, step.label, by_id) for partition in partitions]
 
 
 def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:
@@ -110,9 +118,10 @@ def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any])
 
 
 def _compile(
-    partition: Any, builder: _Builder, engine: Engine, label: str, names: Mapping[int, str]
+    partition: Any, builder: _Builder, engine: Engine, label: str, ops: Mapping[int, NativeOp]
 ) -> Compiled:
-    kinds = tuple(names[i] for i in partition.op_ids)
+    kinds = tuple(ops[i].kind for i in partition.op_ids)
+    names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
     if not partition.is_supported:
         raise UnsupportedError(
             f"{', '.join(kinds)}: oneDNN {engine.runtime.version} ({engine.runtime.name}) has no kernel for it on "
@@ -125,7 +134,7 @@ def _compile(
         [logical_tensor(view, i) for i, view in outputs.items()],
         engine.native,
     )
-    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, kinds)
+    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

@@ -84,7 +84,12 @@ class Net(_core.NetBase):
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.graph, {name: value.id for name, value in self.outputs.items()}, self.engine, self.options)
+        return _restore, (
+            self.graph,
+            {name: value.id for name, value in self.outputs.items()},
+            self.engine,
+            self.options,
+        )
 
     # -- calling ----------------------------------------------------------------------------------------------
 
@@ -93,7 +98,9 @@ class Net(_core.NetBase):
         if not isinstance(inputs, Mapping):
             raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
         if out is not None and not isinstance(out, Mapping):
-            raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
+            raise TypeError(
+                f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}"
+            )
         results = self._call(self._by_name((), dict(inputs)), self._outs(out))
         return dict(zip(self.outputs, results, strict=True))
 
@@ -162,7 +169,10 @@ class Net(_core.NetBase):
         out_layouts = None
         if any(array is not None for array in checked):
             out_layouts = [
-                (shape, arrays.dense_strides(shape) if array is None else arrays.element_strides(array, "out"))
+                (
+                    shape,
+                    arrays.dense_strides(shape) if array is None else arrays.element_strides(array, "out"),
+                )
                 for array, shape in zip(checked, shapes, strict=True)
             ]
         specialised = self._specialise(layouts, out_layouts)
@@ -204,7 +214,9 @@ class Net(_core.NetBase):
             self._add_plan(made.plan.executor, outs is not None)
             if outs is None:
                 # the dense out= of a caller has the same layout
-                self._plans[(tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])] = made
+                self._plans[
+                    (tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])
+                ] = made
                 self._add_plan(made.plan.executor, True)
             return made
 
@@ -226,7 +238,11 @@ class Net(_core.NetBase):
     def env(self) -> Env:
         """What lowering may depend on."""
         return Env(
-            self.engine, pool.get_num_threads(), self.options.tune, self.options.algorithm, self.graph.fpmath_mode
+            self.engine,
+            pool.get_num_threads(),
+            self.options.tune,
+            self.options.algorithm,
+            self.graph.fpmath_mode,
         )
 
     def clear_plans(self) -> None:
@@ -313,14 +329,21 @@ def _describe_group(item: Group) -> PartitionInfo:
 
 
 def compile_graph(
-    graph: Graph, outputs: Any = None, *, policy: str = "fusion", tune: str = "heuristic", algorithm: str | None = None
+    graph: Graph,
+    outputs: Any = None,
+    *,
+    policy: str = "fusion",
+    tune: str = "heuristic",
+    algorithm: str | None = None,
 ) -> Net:
     """Implements `Graph.compile`."""
     chosen = _outputs(graph, outputs)
     if algorithm is None:
         algorithm = default_algorithm()
     options = Options(
-        _choice(policy, "policy", POLICIES), _choice(tune, "tune", TUNES), _choice(algorithm, "algorithm", ALGORITHMS)
+        _choice(policy, "policy", POLICIES),
+        _choice(tune, "tune", TUNES),
+        _choice(algorithm, "algorithm", ALGORITHMS),
     )
     return Net(graph, chosen, graph.engine or default_engine(), options)
 
@@ -329,7 +352,9 @@ def default_algorithm() -> str:
     """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
     value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
     if value.lower() not in ALGORITHMS:
-        raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
+        raise InvalidArgumentError(
+            f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}"
+        )
     return value.lower()
 
 
@@ -337,7 +362,9 @@ def _choice(value: Any, name: str, allowed: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
     if value.lower() not in allowed:
-        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
+        raise InvalidArgumentError(
+            f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}"
+        )
     return value.lower()
 
 
@@ -361,7 +388,9 @@ def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
             f"{type(outputs).__name__}"
         )
     if not found:
-        raise InvalidArgumentError("Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])")
+        raise InvalidArgumentError(
+            "Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])"
+        )
     for name, value in found.items():
         if not isinstance(name, str):
             raise TypeError(f"Graph.compile: names of outputs must be strings, got {type(name).__name__}")

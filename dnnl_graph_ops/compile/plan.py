@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, dtypes
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View, extent
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from .memory import place
@@ -52,7 +52,9 @@ def assemble(
             else:
                 parts.append(step)
         executor, scratch = _build(parts, inputs, outputs, engine, name)
-    moved = sum(view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part)))
+    moved = sum(
+        view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part))
+    )
     seconds = moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
     return Plan(executor, tuple(parts), scratch)
@@ -123,14 +125,22 @@ def array_of(view: View) -> np.ndarray[Any, Any]:
 
 
 def _build(
-    parts: Sequence[Compiled | KernelStep | HostStep], inputs: Sequence[View], outputs: Sequence[View], engine: Engine, name: str
+    parts: Sequence[Compiled | KernelStep | HostStep],
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    engine: Engine,
+    name: str,
 ) -> tuple[Any, int]:
     executor = _core.Executor(engine.native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
-        slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
+        slots[view.buffer] = executor.add_input(
+            dtypes.CODES[view.dtype], list(view.shape), list(view.strides)
+        )
     for view in outputs:
-        slots[view.buffer] = executor.add_output(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
+        slots[view.buffer] = executor.add_output(
+            dtypes.CODES[view.dtype], list(view.shape), list(view.strides)
+        )
     offsets, total = place([(_reads(part), _writes(part)) for part in parts])
     for buffer, offset in offsets.items():
         slots[buffer] = executor.add_scratch(offset, max(buffer.nbytes, 1))
@@ -150,7 +160,15 @@ def _build(
             executor.add_kernel(part.kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
         else:
             views = [
-                (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
+                (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides))
+                for v in (*part.reads, *part.writes)
             ]
             executor.add_callback(part.function, views, part.label)
     return executor, total
+
+
+def ones(view: View) -> np.ndarray[Any, Any]:
+    """An array of ones with a view's shape and strides."""
+    dtype = dtypes.numpy_dtype(view.dtype)
+    flat = np.ones(max(extent(view.shape, view.strides), 1), dtype)
+    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * dtype.itemsize for s in view.strides])

@@ -14,9 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from .. import dtypes
 from ..errors import Error
 from ..lowering import lower as lowering
 from ..lowering import tail as post
@@ -25,7 +22,7 @@ from ..lowering.problem import Problem
 from ..lowering.program import Buffer, Place, Program, View, extent
 from ..lowering.registry import Formulation
 from ..runtime.info import cpu_model, version
-from .plan import assemble
+from .plan import assemble, ones
 
 # Seconds that one op may take to tune, and what its estimate or time must not exceed to stay in the race
 BUDGET = 2.0
@@ -114,14 +111,8 @@ def _runner(problem: Problem, env: Env, form: Formulation) -> _Runner:
     plan = assemble(
         program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads
     )
-    arrays = [_ones(view) for view in inputs.values()]
-    return _Runner(form, plan.executor, arrays, [_ones(output)], [])
-
-
-def _ones(view: View) -> Any:
-    dtype = dtypes.numpy_dtype(view.dtype)
-    flat = np.ones(max(extent(view.shape, view.strides), 1), dtype)
-    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * dtype.itemsize for s in view.strides])
+    arrays = [ones(view) for view in inputs.values()]
+    return _Runner(form, plan.executor, arrays, [ones(output)], [])
 
 
 # -- the file cache -----------------------------------------------------------------------------------------------
@@ -144,7 +135,11 @@ def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
             for name, view in views.items()
         },
         "tail": [
-            (op.kind, sorted(map(repr, op.attrs.items())), [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands])
+            (
+                op.kind,
+                sorted(map(repr, op.attrs.items())),
+                [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands],
+            )
             for op in problem.tail
         ],
         "env": env.key(),
@@ -174,9 +169,10 @@ def _save(path: Path, rows: list[tuple[str, float]]) -> None:
     """Write beside and rename, so that readers and other writers never see half a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8"
+        ) as file:
             json.dump(rows, file)
         os.replace(file.name, path)
     except OSError as error:
         warnings.warn(f"the tuning result could not be remembered: {error}", RuntimeWarning, stacklevel=2)
-

@@ -115,7 +115,9 @@ class Graph:
         if not isinstance(fpmath_mode, str):
             raise TypeError(f"Graph: 'fpmath_mode' must be a string, got {type(fpmath_mode).__name__}")
         if fpmath_mode.lower() not in FPMATH_MODES:
-            raise InvalidArgumentError(f"Graph: 'fpmath_mode' must be one of {', '.join(FPMATH_MODES)}, got {fpmath_mode!r}")
+            raise InvalidArgumentError(
+                f"Graph: 'fpmath_mode' must be one of {', '.join(FPMATH_MODES)}, got {fpmath_mode!r}"
+            )
         self.engine = engine
         self.fpmath_mode = fpmath_mode.lower()
         self.name = _name(name, "graph") if name is not None else "graph"
@@ -303,7 +305,11 @@ def _strides(strides: object, dims: Dims, where: str) -> tuple[int, ...]:
         raise TypeError(f"{where}: 'strides' must be a sequence of ints, got {type(strides).__name__}")
     values = tuple(integer(item, "strides", where) for item in strides)  # type: ignore[attr-defined]
     if len(values) != len(dims):
-        raise ShapeError(f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal")
+        raise ShapeError(
+            f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal"
+        )
     if any(value < 0 for value in values):
-        raise InvalidArgumentError(f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array")
+        raise InvalidArgumentError(
+            f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array"
+        )
     return values

@@ -26,7 +26,12 @@ def family_attributes(attrs: Mapping[str, Any], rank: int, where: str) -> rules.
 
 
 def make_problem(
-    kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View, tail: Tail = (), where: str = ""
+    kind: str,
+    attrs: Mapping[str, Any],
+    inputs: Sequence[View],
+    output: View,
+    tail: Tail = (),
+    where: str = "",
 ) -> Problem:
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
     checked = family_attributes(attrs, inputs[0].ndim - 2, where or kind)
@@ -37,7 +42,9 @@ def make_problem(
         geometry, shape = rules.forward(inputs[0].shape, inputs[1].shape, checked, where)
         src, weights, dst = inputs[0], weights_view(inputs[1], checked, shape), output
         bias = inputs[2] if len(inputs) > 2 else None
-        return Problem(direction, geometry, data_view(src, fmt), weights, data_view(dst, fmt), bias, tail, labels)
+        return Problem(
+            direction, geometry, data_view(src, fmt), weights, data_view(dst, fmt), bias, tail, labels
+        )
     if direction == BACKWARD_DATA:
         geometry, shape = rules.backward_data(
             inputs[0].shape, inputs[1].shape, checked, where, src_shape=attrs.get("src_shape")
@@ -48,7 +55,9 @@ def make_problem(
         )
     geometry, shape = rules.backward_weights(inputs[0].shape, inputs[1].shape, output.shape, checked, where)
     weights = weights_view(output, checked, shape)
-    return Problem(direction, geometry, data_view(inputs[0], fmt), weights, data_view(inputs[1], fmt), labels=labels)
+    return Problem(
+        direction, geometry, data_view(inputs[0], fmt), weights, data_view(inputs[1], fmt), labels=labels
+    )
 
 
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:

@@ -52,7 +52,8 @@ def with_own_bias(problem: Problem) -> Problem:
     if any(operand == 0 for op in problem.tail[1:] for operand in op.operands):
         return problem
     rest = tuple(
-        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in problem.tail[1:]
+        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands))
+        for op in problem.tail[1:]
     )
     bias = first.operands[1]
     return problem.with_views(bias=bias if isinstance(bias, View) else None, tail=rest)
@@ -97,7 +98,8 @@ def _untouched(problem: Problem) -> bool:
     """Whether on some axis no tap reaches dst, because pads_begin crops all of the plain result."""
     g = problem.geometry
     return any(
-        o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True)  # type: ignore[operator]
+        o - max(op - pe, 0) <= 0
+        for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True)  # type: ignore[operator]
     )
 
 

@@ -68,7 +68,9 @@ class View:
         return self.offset * dtypes.itemsize(self.dtype)
 
     def permute(self, axes: Sequence[int]) -> View:
-        return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+        return replace(
+            self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes)
+        )
 
     def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
         """Elements start, start + step, ... of one axis."""
@@ -224,7 +226,9 @@ class Program:
         """Data that the plan owns."""
         data = np.ascontiguousarray(array).reshape(array.shape)
         name = dtypes.canonical(data.dtype)
-        return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
+        return View(
+            Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape)
+        )
 
     def native(self, ops: Sequence[NativeOp], label: str) -> None:
         self.steps.append(NativeStep(tuple(ops), label))
@@ -244,7 +248,13 @@ class Program:
         if target.size == 0:
             return
         codes = dtypes.CODES
-        args = (list(target.shape), codes[source.dtype], list(source.strides), codes[target.dtype], list(target.strides))
+        args = (
+            list(target.shape),
+            codes[source.dtype],
+            list(source.strides),
+            codes[target.dtype],
+            list(target.strides),
+        )
         self.kernel(_core.kernels.copy(*args), [source], [target], label)
 
     def converted(self, view: View, dtype: str, label: str = "convert") -> View:

@@ -47,7 +47,11 @@ def _filters(preference: int) -> Callable[[Problem, Env], bool]:
         if env.algorithm == "direct" or not _on_cpu(problem, env):
             return False
         tile = filtering.filtering_tile(problem, preference)
-        before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
+        before = (
+            filtering.filtering_tile(problem, preference - 1)
+            if preference
+            else filtering.direct_tile(problem)
+        )
         return tile != before
 
     return applies
@@ -55,7 +59,11 @@ def _filters(preference: int) -> Callable[[Problem, Env], bool]:
 
 def _own(name: str, direction: str, preference: int | None) -> Formulation:
     def tile(problem: Problem) -> tuple[int, ...]:
-        return filtering.direct_tile(problem) if preference is None else filtering.filtering_tile(problem, preference)
+        return (
+            filtering.direct_tile(problem)
+            if preference is None
+            else filtering.filtering_tile(problem, preference)
+        )
 
     return Formulation(
         name,
@@ -78,8 +86,12 @@ def _depthwise(direction: str) -> Formulation:
     )
 
 
-def _library(name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]) -> Formulation:
-    return Formulation(name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p))
+def _library(
+    name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]
+) -> Formulation:
+    return Formulation(
+        name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p)
+    )
 
 
 FORMULATIONS: tuple[Formulation, ...] = (
@@ -99,5 +111,9 @@ FORMULATIONS: tuple[Formulation, ...] = (
 
 def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
-    found = [(f, f.cost(problem, env)) for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
+    found = [
+        (f, f.cost(problem, env))
+        for f in FORMULATIONS
+        if f.direction == problem.direction and f.applies(problem, env)
+    ]
     return sorted(found, key=lambda item: item[1])

@@ -33,7 +33,8 @@ def views(tail: Tail) -> list[View]:
 def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:
     """The same post-ops on other views."""
     return tuple(
-        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in tail
+        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands))
+        for op in tail
     )
 
 

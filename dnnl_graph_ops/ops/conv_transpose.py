@@ -102,7 +102,15 @@ def conv_transpose(
         "conv_transpose",
         [("src", src), ("weights", weights), ("bias", bias)],
         _attrs(
-            strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            weights_format,
         ),
         name,
     )
@@ -147,7 +155,15 @@ def conv_transpose_backward_data(
         "conv_transpose_backward_data",
         [("diff_dst", diff_dst), ("weights", weights)],
         _attrs(
-            strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            weights_format,
         ),
         name,
         extra,
@@ -195,7 +211,15 @@ def conv_transpose_backward_weights(
         "conv_transpose_backward_weights",
         [("src", src), ("diff_dst", diff_dst)],
         _attrs(
-            strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            weights_format,
         ),
         name,
         extra,
@@ -245,7 +269,15 @@ def conv_transpose_backprop_filters(
         "conv_transpose_backprop_filters",
         [("input_forward", input_forward), ("output_delta", output_delta)],
         _attrs(
-            strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, filter_format
+            strides,
+            pads_begin,
+            pads_end,
+            dilations,
+            auto_pad,
+            output_padding,
+            groups,
+            data_format,
+            filter_format,
         ),
         name,
         extra,
@@ -309,4 +341,6 @@ def _append(
     values = [as_value(graph, operand, where, slot) for slot, operand in given]
     slots = [slot for slot, _ in given]
     checked, meta = resolve(kind, [value.meta for value in values], slots, attrs, extra or {}, where)
-    return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[0]
+    return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[
+        0
+    ]

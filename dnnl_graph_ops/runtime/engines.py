@@ -82,7 +82,9 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
             + " or use another runtime"
         )
     if not 0 <= index < count:
-        raise InvalidArgumentError(f"engine: 'index' {index} is out of range; {runtime.name!r} has {count} {kind} devices")
+        raise InvalidArgumentError(
+            f"engine: 'index' {index} is out of range; {runtime.name!r} has {count} {kind} devices"
+        )
 
 
 def engines() -> tuple[Engine, ...]:

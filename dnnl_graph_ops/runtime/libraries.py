@@ -15,7 +15,16 @@ from . import sycl
 ENVIRONMENT = "DNNL_GRAPH_OPS_LIBRARY"
 BUNDLED = "omp"
 
-_RUNTIME_NAMES = {0: "none", 1: "seq", 2: "omp", 4: "tbb", 8: "threadpool", 256: "ocl", 512: "sycl", 1024: "ze"}
+_RUNTIME_NAMES = {
+    0: "none",
+    1: "seq",
+    2: "omp",
+    4: "tbb",
+    8: "threadpool",
+    256: "ocl",
+    512: "sycl",
+    1024: "ze",
+}
 # 3.4 bounds its cache of packed constants; older ones keep them with the compiled partition
 _CONSTANT_CACHE_MB = 1024
 
@@ -144,4 +153,6 @@ def find_runtime(runtime: Runtime | str | None, kind: str) -> Runtime:
         return found[runtime]
     if runtime == sycl.NAME:
         raise RuntimeUnavailableError(sycl.MISSING)
-    raise InvalidArgumentError(f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}")
+    raise InvalidArgumentError(
+        f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}"
+    )

@@ -70,7 +70,12 @@ def forward(program: Program, problem: Problem) -> None:
 
 
 def _deconvolve(
-    program: Program, problem: Problem, dst: View, tail: post.Tail, ends: tuple[int, ...], padding: tuple[int, ...]
+    program: Program,
+    problem: Problem,
+    dst: View,
+    tail: post.Tail,
+    ends: tuple[int, ...],
+    padding: tuple[int, ...],
 ) -> None:
     if dst.size == 0:
         return
