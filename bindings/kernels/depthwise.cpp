@@ -104,6 +104,56 @@ std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs) {
     return pieces;
 }
 
+Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels) {
+    const int64_t vector = vector_code().depthwise.min_channels;
+    if (src.channel == 1 && dst.channel == 1 && channels >= vector) return Path::channels;
+    return channels >= vector || src.inner != 1 || dst.inner != 1 ? Path::blocks : Path::space;
+}
+
+PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path)
+    : channels(ChannelBlock::number(p.c) * ChannelBlock::kMost), floats(product(p.kernel) * channels) {
+    shape = {p.c};
+    strides = {path == Path::space ? product(p.kernel) : 1};
+    int64_t step = path == Path::space ? 1 : channels;
+    for (size_t axis = p.kernel.size(); axis-- > 0;) {
+        shape.insert(shape.begin() + 1, p.kernel[axis]);
+        strides.insert(strides.begin() + 1, step);
+        step *= p.kernel[axis];
+    }
+}
+
+ChannelBlock::ChannelBlock(int64_t index, int64_t channels)
+    : first(index * kMost), real(std::min(kMost, channels - first)), lanes(real <= 8 ? 8 : 16) {}
+
+BlockMover::BlockMover(Cell cell, const RowLayout& layout)
+    : size_(cell == Cell::f32 ? 4 : 2), channel_(layout.channel), inner_(layout.inner),
+      by_channels_(layout.channel == 1) {
+    const BlockKind kind = by_channels_        ? BlockKind::rows
+                           : layout.inner == 1 ? BlockKind::transposed
+                                               : BlockKind::strided;
+    load_ = vector_code().block(kind, cell, Cell::f32);
+    store_ = vector_code().block(kind, Cell::f32, cell);
+}
+
+void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block,
+                      float* to) const {
+    if (first >= last) return;
+    load_(row + (block.first * channel_ + first * inner_) * size_, reinterpret_cast<char*>(to),
+          {last - first, block.real, inner_, channel_, block.lanes, 1});
+}
+
+void BlockMover::store(const float* from, int64_t first, int64_t last, const ChannelBlock& block,
+                       char* row) const {
+    if (first >= last) return;
+    char* to = row + (block.first * channel_ + first * inner_) * size_;
+    const char* at = reinterpret_cast<const char*>(from);
+    if (by_channels_) {
+        store_(at, to, {last - first, block.real, block.lanes, 1, inner_, channel_});
+    } else {
+        store_(at, to, {block.real, last - first, 1, block.lanes, channel_, inner_});
+    }
+}
+
 RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
     size_ = cell == Cell::f32 ? 4 : 2;
     const BlockKind whole = stride != 1   ? BlockKind::strided

@@ -59,6 +59,43 @@ struct Piece {
 };
 std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs);
 
+// How the sums are vectorised.
+enum class Path {
+    channels,  // channels are neighbours in memory and enough for a vector
+    blocks,    // by channels too, on rows transposed into blocks of neighbours in f32
+    space,     // along the innermost axis, f32 copies of the rows
+};
+Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels);
+
+// The weights as the paths read them, f32: kernel by channels, padded to whole blocks, or channels by kernel.
+struct PackedWeights {
+    Dims shape, strides;       // channels first, as in the problem
+    int64_t channels, floats;  // channels of a kernel position with padding; of all
+    PackedWeights(const DepthwiseProblem& problem, Path path);
+};
+
+// A block of channels of the path `blocks`.
+struct ChannelBlock {
+    static constexpr int64_t kMost = 16;
+    int64_t first, real;  // channels of the layer
+    int64_t lanes;        // of a block in scratch memory: `real` rounded up to a vector
+    static int64_t number(int64_t channels) { return (channels + kMost - 1) / kMost; }
+    ChannelBlock(int64_t index, int64_t channels);
+};
+
+// Moves positions of a row between memory of any data type and f32 blocks [position][lane].
+class BlockMover {
+public:
+    BlockMover(Cell cell, const RowLayout& layout);
+    void load(const char* row, int64_t first, int64_t last, const ChannelBlock& block, float* to) const;
+    void store(const float* from, int64_t first, int64_t last, const ChannelBlock& block, char* row) const;
+
+private:
+    int64_t size_, channel_, inner_;
+    bool by_channels_;  // neighbours in memory are channels
+    BlockFn load_, store_;
+};
+
 // Moves a row between memory of any data type and f32, split into `phases` rows that lie `pitch` apart.
 class RowMover {
 public:

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kF32 = 3;
 constexpr int64_t kPieceBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
+constexpr int64_t kBlockCells = 512;        // positions that a task on a block of channels covers
 constexpr int64_t kPieceCells = 4096;       // of a row that a task along space reads or writes
 
 struct GatherKernel : Kernel {
@@ -20,9 +21,12 @@ struct GatherKernel : Kernel {
     TapAxes axes;
     RowLayout from, to;
     int64_t row_taps, taps;  // of a kernel row, of the kernel
-    bool along_channels, has_bias, relu;
+    Path path;
+    bool has_bias, relu;
     std::vector<Piece> pieces;
     RowMover load, store;
+    BlockMover load_block, store_block;
+    PackedWeights packed;
     CopyPlan weights_plan;
     CopyPlan bias_plan;
     int64_t work;  // bytes, or arithmetic worth as many
@@ -32,86 +36,143 @@ struct GatherKernel : Kernel {
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
-          row_taps(p.kernel.back()), taps(product(p.kernel)),
-          along_channels(from.channel == 1 && to.channel == 1 && p.c >= code.min_channels),
+          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)),
           has_bias(with_bias), relu(with_relu), load(cell, from.inner, axes.inner.advance),
-          store(cell, to.inner, axes.inner.phases), weights_plan(make_weights_plan()),
+          store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
+          packed(p, path),
+          weights_plan(packed.shape, p.weights_dtype, p.weights_strides, kF32, packed.strides),
           bias_plan({p.c}, bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         arity = has_bias ? 4 : 3;
         const int64_t size = item_size(p.dtype);
-        const int64_t outputs =
-            along_channels ? std::max<int64_t>(kPieceBytes / (axes.inner.phases * p.c * size), 16)
-                           : std::max<int64_t>(kPieceCells / (axes.inner.phases * axes.inner.advance), 64);
+        const int64_t step = axes.inner.phases * axes.inner.advance;
+        const int64_t outputs = path == Path::channels
+                                    ? std::max<int64_t>(kPieceBytes / (axes.inner.phases * p.c * size), 16)
+                                : path == Path::blocks ? std::max<int64_t>(kBlockCells / step, 16)
+                                                       : std::max<int64_t>(kPieceCells / step, 64);
         pieces = cut_into_pieces(axes.inner, outputs);
         const int64_t images = p.n * p.c;
         const int64_t cells = images * (product(p.src_spatial) + product(p.dst_spatial));
         work = std::max(cells * size, images * product(p.src_spatial) * taps / 2);
     }
 
-    // To f32: taps by channels where channels are vectors, channels by taps otherwise.
-    CopyPlan make_weights_plan() const {
-        Dims shape = {p.c}, strides = {along_channels ? 1 : taps};
-        int64_t step = along_channels ? p.c : 1;
-        for (size_t axis = p.kernel.size(); axis-- > 0;) {
-            shape.insert(shape.begin() + 1, p.kernel[axis]);
-            strides.insert(strides.begin() + 1, step);
-            step *= p.kernel[axis];
-        }
-        return CopyPlan(shape, p.weights_dtype, p.weights_strides, kF32, strides);
-    }
-
     void run(char* const* operands) const override {
         const char* src = operands[0];
         char* dst = operands[arity - 1];
-        float* weights = scratch<float>(Room::weights, static_cast<size_t>(taps * p.c));
+        float* weights = scratch<float>(Room::weights, static_cast<size_t>(packed.floats));
         weights_plan.run(operands[1], reinterpret_cast<char*>(weights));
         float* bias = nullptr;
         if (has_bias) {
-            bias = scratch<float>(Room::bias, static_cast<size_t>(p.c));
+            bias = scratch<float>(Room::bias, static_cast<size_t>(packed.channels));
             bias_plan.run(operands[2], reinterpret_cast<char*>(bias));
         }
         const int64_t rows = p.n * to.rows() * static_cast<int64_t>(pieces.size());
-        if (along_channels) {
-            parallel_for(rows, work, [&](int64_t begin, int64_t end) {
-                run_channels(src, weights, bias, dst, begin, end);
-            });
-        } else {
-            parallel_for(rows * p.c, work,
-                         [&](int64_t begin, int64_t end) { run_space(src, weights, bias, dst, begin, end); });
+        const int64_t tasks = path == Path::channels ? rows
+                              : path == Path::blocks ? rows * ChannelBlock::number(p.c)
+                                                     : rows * p.c;
+        parallel_for(tasks, work, [&](int64_t begin, int64_t end) {
+            if (path == Path::channels) return run_channels(src, weights, bias, dst, begin, end);
+            if (path == Path::blocks) return run_blocks(src, weights, bias, dst, begin, end);
+            run_space(src, weights, bias, dst, begin, end);
+        });
+    }
+
+    // Rows with channels as neighbours. Every address is that of position 0, steps count elements.
+    struct ChannelRows {
+        int type;  // float_index
+        int64_t channels;
+        const char* const* src;  // of every tap of the row list
+        int64_t src_step;
+        const float *weights, *bias;
+        char* dst;
+        int64_t dst_step;
+    };
+    void run_row(const Piece& piece, const std::vector<RowTap>& row_list, const ChannelRows& rows) const {
+        const TapAxis& inner = axes.inner;
+        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
+        const char** sources = scratch<const char*>(Room::pointers, static_cast<size_t>(2 * taps));
+        const float** factors = reinterpret_cast<const float**>(sources + taps);
+        for (const Segment& s : piece.segments) {
+            const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
+            int64_t count = 0;
+            for (size_t i = 0; i < row_list.size(); ++i) {
+                const float* weights_row = rows.weights + row_list[i].tap * row_taps * packed.channels;
+                for (int64_t t = s.first; t < s.last; ++t) {
+                    const Tap& tap = list[static_cast<size_t>(t)];
+                    sources[count] =
+                        rows.src[i] + (s.begin * inner.advance + tap.base) * rows.src_step * size;
+                    factors[count++] = weights_row + tap.k * packed.channels;
+                }
+            }
+            code.channels[rows.type]({rows.channels, s.end - s.begin, count, sources, factors,
+                                      inner.advance * rows.src_step, inner.phases * rows.dst_step, rows.bias,
+                                      relu,
+                                      rows.dst + (s.begin * inner.phases + s.phase) * rows.dst_step * size});
         }
     }
 
     void run_channels(const char* src, const float* weights, const float* bias, char* dst, int64_t begin,
                       int64_t end) const {
-        const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const char** sources = scratch<const char*>(Room::pointers, static_cast<size_t>(2 * taps));
-        const float** factors = reinterpret_cast<const float**>(sources + taps);
         std::vector<RowTap> row_list;
+        std::vector<const char*> rows;
         for (int64_t task = begin; task < end; ++task) {
             const Piece& piece = pieces[static_cast<size_t>(task % static_cast<int64_t>(pieces.size()))];
-            const int64_t row = task / static_cast<int64_t>(pieces.size());
-            const int64_t n = row / to.rows();
-            axes.taps_of_row(row % to.rows(), row_list);
-            char* dst_row = dst + to.offset_of_row(n, 0, row % to.rows()) * size;
-            for (const Segment& s : piece.segments) {
-                const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
-                int64_t count = 0;
-                for (const RowTap& outer : row_list) {
-                    const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
-                    const float* weights_row = weights + outer.tap * row_taps * p.c;
-                    for (int64_t t = s.first; t < s.last; ++t) {
-                        const Tap& tap = list[static_cast<size_t>(t)];
-                        sources[count] = src_row + (s.begin * inner.advance + tap.base) * from.inner * size;
-                        factors[count++] = weights_row + tap.k * p.c;
-                    }
-                }
-                code.channels[float_index(cell)](
-                    {p.c, s.end - s.begin, count, sources, factors, inner.advance * from.inner,
-                     inner.phases * to.inner, bias, relu,
-                     dst_row + (s.begin * inner.phases + s.phase) * to.inner * size});
+            const int64_t line = task / static_cast<int64_t>(pieces.size());
+            const int64_t n = line / to.rows(), row = line % to.rows();
+            axes.taps_of_row(row, row_list);
+            rows.clear();
+            for (const RowTap& outer : row_list) {
+                rows.push_back(src + from.offset(n, 0, outer.source[0], outer.source[1]) * size);
             }
+            run_row(piece, row_list,
+                    {float_index(cell), p.c, rows.data(), from.inner, weights, bias,
+                     dst + to.offset_of_row(n, 0, row) * size, to.inner});
+        }
+    }
+
+    void run_blocks(const char* src, const float* weights, const float* bias, char* dst, int64_t begin,
+                    int64_t end) const {
+        const TapAxis& inner = axes.inner;
+        const int64_t size = item_size(p.dtype);
+        const auto first_source = [&](const Piece& piece) { return piece.first_group * inner.advance; };
+        const auto end_source = [&](const Piece& piece) {
+            return std::min(piece.last_group * inner.advance, from.width());
+        };
+        int64_t positions = 0, outputs = 0;
+        for (const Piece& piece : pieces) {
+            positions = std::max(positions, end_source(piece) - first_source(piece));
+            outputs = std::max(outputs, (piece.end - piece.begin) * inner.phases);
+        }
+        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * ChannelBlock::kMost);
+        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * ChannelBlock::kMost));
+        std::vector<RowTap> row_list;
+        std::vector<const char*> rows;
+        const int64_t blocks = ChannelBlock::number(p.c),
+                      number_of_pieces = static_cast<int64_t>(pieces.size());
+        for (int64_t task = begin; task < end; ++task) {
+            const int64_t row = task % to.rows(), image = task / to.rows();
+            const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
+            const int64_t n = image / number_of_pieces / blocks;
+            const ChannelBlock block(image / number_of_pieces % blocks, p.c);
+            const int64_t first = first_source(piece), first_output = piece.begin * inner.phases;
+            axes.taps_of_row(row, row_list);
+            rows.clear();
+            for (const RowTap& outer : row_list) {
+                bool fresh;
+                float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
+                if (fresh) {
+                    const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
+                    load_block.load(src_row, first, end_source(piece), block, copy);
+                }
+                rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
+            }
+            run_row(piece, row_list,
+                    {float_index(Cell::f32), block.lanes, rows.data(), block.lanes, weights + block.first,
+                     bias ? bias + block.first : nullptr,
+                     reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes});
+            store_block.store(result, first_output, std::min(piece.end * inner.phases, to.width()), block,
+                              dst + to.offset_of_row(n, 0, row) * size);
         }
     }
 

@@ -21,25 +21,27 @@ struct GradientKernel : Kernel {
     TapAxes axes;  // diff_src's: a position of src meets the taps' positions of diff_dst
     RowLayout src, diff;
     int64_t row_taps, taps;
-    bool along_channels;
+    Path path;
     std::vector<Piece> pieces;
     RowMover load_src, load_diff;
+    BlockMover load_src_block, load_diff_block;
+    PackedWeights packed;
     CopyPlan weights_plan;
     int64_t units, parts, sums_per_part, work;
 
     explicit GradientKernel(const DepthwiseProblem& problem)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, false),
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
-          taps(product(p.kernel)),
-          along_channels(src.channel == 1 && diff.channel == 1 && p.c >= code.min_channels),
-          load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance),
-          weights_plan(make_weights_plan()) {
+          taps(product(p.kernel)), path(choose_path(src, diff, p.c)), load_src(cell, src.inner, 1),
+          load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
+          load_diff_block(cell, diff), packed(p, path),
+          weights_plan(packed.shape, kF32, packed.strides, p.weights_dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
-        const int64_t cells = along_channels ? kPieceCells / 8 : kPieceCells / axes.inner.advance;
+        const int64_t cells = path == Path::space ? kPieceCells / axes.inner.advance : kPieceCells / 8;
         pieces = cut_into_pieces(axes.inner, std::max<int64_t>(cells, 64));
         units = p.n * src.rows() * static_cast<int64_t>(pieces.size());
-        sums_per_part = taps * p.c;
+        sums_per_part = path == Path::space ? taps * p.c : packed.floats;
         parts = std::max<int64_t>(
             1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
         const int64_t images = p.n * p.c;
@@ -47,27 +49,21 @@ struct GradientKernel : Kernel {
         work = std::max(all, images * product(p.src_spatial) * taps / 2);
     }
 
-    CopyPlan make_weights_plan() const {
-        Dims shape = {p.c}, strides = {along_channels ? 1 : taps};
-        int64_t step = along_channels ? p.c : 1;
-        for (size_t axis = p.kernel.size(); axis-- > 0;) {
-            shape.insert(shape.begin() + 1, p.kernel[axis]);
-            strides.insert(strides.begin() + 1, step);
-            step *= p.kernel[axis];
-        }
-        return CopyPlan(shape, kF32, strides, p.weights_dtype, p.weights_strides);
-    }
-
     void run(char* const* operands) const override {
         float* sums = scratch<float>(Room::partial_sums, static_cast<size_t>(parts * sums_per_part));
-        const int64_t tasks = along_channels ? parts : parts * p.c;
-        parallel_for(tasks, work, [&](int64_t begin, int64_t end) {
+        const int64_t slices = path == Path::channels ? 1
+                               : path == Path::blocks ? ChannelBlock::number(p.c)
+                                                      : p.c;
+        parallel_for(parts * slices, work, [&](int64_t begin, int64_t end) {
             for (int64_t task = begin; task < end; ++task) {
-                if (along_channels) {
-                    sum_channels(operands[0], operands[1], task, sums + task * sums_per_part);
+                const int64_t part = task % parts, slice = task / parts;
+                float* to = sums + part * sums_per_part;
+                if (path == Path::channels) {
+                    sum_channels(operands[0], operands[1], part, to);
+                } else if (path == Path::blocks) {
+                    sum_block(operands[0], operands[1], part, ChannelBlock(slice, p.c), to);
                 } else {
-                    const int64_t part = task % parts, c = task / parts;
-                    sum_space(operands[0], operands[1], part, c, sums + part * sums_per_part + c * taps);
+                    sum_space(operands[0], operands[1], part, slice, to + slice * taps);
                 }
             }
         });
@@ -82,32 +78,92 @@ struct GradientKernel : Kernel {
         weights_plan.run(reinterpret_cast<const char*>(sums), operands[2]);
     }
 
+    // A row of src and one of diff_dst with channels as neighbours. Every address is that of position 0,
+    // steps count elements.
+    struct ChannelRows {
+        int type;  // float_index
+        int64_t channels;
+        const char* src;
+        int64_t src_step;
+        const char* diff;
+        int64_t diff_step;
+        float* sums;  // of the kernel's row
+    };
+    void sum_row(const Piece& piece, const ChannelRows& rows) const {
+        const TapAxis& inner = axes.inner;
+        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
+        const char** diffs = scratch<const char*>(Room::pointers, static_cast<size_t>(row_taps));
+        for (const Segment& s : piece.segments) {
+            for (int64_t t = s.first; t < s.last; ++t) {
+                const int64_t at = s.begin * inner.advance + inner.taps[0][static_cast<size_t>(t)].base;
+                diffs[t - s.first] = rows.diff + at * rows.diff_step * size;
+            }
+            code.channels_gradient[rows.type]({rows.channels, s.end - s.begin, s.last - s.first,
+                                               rows.src + s.begin * rows.src_step * size, diffs,
+                                               rows.src_step, inner.advance * rows.diff_step,
+                                               rows.sums + s.first * packed.channels, packed.channels});
+        }
+    }
+
     void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums) const {
         std::fill(sums, sums + sums_per_part, 0.0f);
-        const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const char** diffs = scratch<const char*>(Room::pointers, static_cast<size_t>(row_taps));
         std::vector<RowTap> row_list;
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
             const Piece& piece = pieces[static_cast<size_t>(unit % static_cast<int64_t>(pieces.size()))];
             const int64_t line = unit / static_cast<int64_t>(pieces.size());
             const int64_t n = line / src.rows(), row = line % src.rows();
-            const char* src_row = src_data + src.offset_of_row(n, 0, row) * size;
             axes.taps_of_row(row, row_list);
             for (const RowTap& outer : row_list) {
-                const char* diff_row = diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
-                for (const Segment& s : piece.segments) {
-                    if (s.first == s.last) continue;
-                    for (int64_t t = s.first; t < s.last; ++t) {
-                        const int64_t at =
-                            s.begin * inner.advance + inner.taps[0][static_cast<size_t>(t)].base;
-                        diffs[t - s.first] = diff_row + at * diff.inner * size;
-                    }
-                    code.channels_gradient[float_index(cell)](
-                        {p.c, s.end - s.begin, s.last - s.first, src_row + s.begin * src.inner * size, diffs,
-                         src.inner, inner.advance * diff.inner, sums + (outer.tap * row_taps + s.first) * p.c,
-                         p.c});
+                sum_row(piece,
+                        {float_index(cell), p.c, src_data + src.offset_of_row(n, 0, row) * size, src.inner,
+                         diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size, diff.inner,
+                         sums + outer.tap * row_taps * packed.channels});
+            }
+        }
+    }
+
+    void sum_block(const char* src_data, const char* diff_data, int64_t part, const ChannelBlock& block,
+                   float* sums) const {
+        for (int64_t tap = 0; tap < taps; ++tap) {
+            float* row = sums + tap * packed.channels + block.first;
+            std::fill(row, row + ChannelBlock::kMost, 0.0f);
+        }
+        const TapAxis& inner = axes.inner;
+        const int64_t size = item_size(p.dtype);
+        const auto first_source = [&](const Piece& piece) { return piece.first_group * inner.advance; };
+        const auto end_source = [&](const Piece& piece) {
+            return std::min(piece.last_group * inner.advance, diff.width());
+        };
+        int64_t positions = 0, outputs = 0;
+        for (const Piece& piece : pieces) {
+            positions = std::max(positions, end_source(piece) - first_source(piece));
+            outputs = std::max(outputs, piece.end - piece.begin);
+        }
+        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * ChannelBlock::kMost);
+        float* src_copy = scratch<float>(Room::result, static_cast<size_t>(outputs * ChannelBlock::kMost));
+        std::vector<RowTap> row_list;
+        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
+        for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
+            const int64_t row = unit % src.rows(), image = unit / src.rows();
+            const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
+            const int64_t n = image / number_of_pieces;
+            axes.taps_of_row(row, row_list);
+            load_src_block.load(src_data + src.offset_of_row(n, 0, row) * size, piece.begin, piece.end, block,
+                                src_copy);
+            for (const RowTap& outer : row_list) {
+                bool fresh;
+                float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
+                if (fresh) {
+                    const char* diff_row =
+                        diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
+                    load_diff_block.load(diff_row, first_source(piece), end_source(piece), block, copy);
                 }
+                sum_row(piece,
+                        {float_index(Cell::f32), block.lanes,
+                         reinterpret_cast<const char*>(src_copy - piece.begin * block.lanes), block.lanes,
+                         reinterpret_cast<const char*>(copy - first_source(piece) * block.lanes), block.lanes,
+                         sums + outer.tap * row_taps * packed.channels + block.first});
             }
         }
     }

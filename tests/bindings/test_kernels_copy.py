@@ -219,6 +219,15 @@ def test_copy_list_folds_weights(seed, dtypes_, size):
     assert (result[-5:].view(np.uint8) == 0xA5).all()
 
 
+@pytest.mark.parametrize("run", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("gap", [0, 4])
+def test_short_runs_with_a_short_rest(seed, run, gap):
+    """Converted runs are packed by the hundred; what is left over may be less than a vector."""
+    for rows in (*range(1, 12), 512 // run, 512 // run + 1, 512 // run + 2):
+        src = random_values(np.random.default_rng(seed), (rows, run + 1), "bf16")[:, :run]
+        check_copy(src, "bf16", "f32", [run + gap, 1])
+
+
 def test_empty_copies_write_nothing():
     dst = blank(8, "f32")
     kernels.copy((0, 4), code("f32"), [4, 1], code("bf16"), [4, 1]).run(dst, dst)

@@ -107,6 +107,9 @@ void packed_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& 
     const bool dense = b.dst0 == b.n1;
     for (int64_t i = 0; i < b.n0; i += step) {
         const int64_t rows = smaller(step, b.n0 - i);
+        if (rows * b.n1 < 8) {
+            return few_cells<S, D>(src + i * b.src0, dst + i * b.dst0, {rows, b.n1, b.src0, 1, b.dst0, 1});
+        }
         few_cells<S, S>(src + i * b.src0, from, {rows, b.n1, b.src0, 1, b.n1, 1});
         convert_long<S, D>(from, dense ? dst + i * b.n1 : to, rows * b.n1);
         if (!dense) few_cells<D, D>(to, dst + i * b.dst0, {rows, b.n1, b.n1, 1, b.dst0, 1});
