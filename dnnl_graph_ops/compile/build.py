@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS, literal_op, make_problem
+from ..lowering.forms.deconvolution import repeats_fused_ops
 from ..lowering.lower import Decision, lower
 from ..lowering.problem import data_view
 from ..lowering.program import Edge, NativeOp, Operand, Program, View
@@ -104,15 +105,14 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env)
     program, (head, *rest) = built.program, item.nodes
     inputs = [view_of(program, value, views) for value in head.inputs]
     output = view_of(program, item.nodes[-1].outputs[0], views)
-    if env.tune == "off" and env.compute_dtype(output.dtype) == output.dtype:
+    tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env)
+    problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
+    native = env.compute_dtype(output.dtype) == output.dtype
+    if env.tune == "off" and native and not repeats_fused_ops(problem):
         literal = literal_op(head.kind, head.attrs, inputs, output)
         if literal is not None:
             _literal(built, literal, item, views, env)
             return Decision("literal", output.dtype)
-    data_format = str(head.attrs["data_format"])
-    tail = _tail(program, head, rest, views, data_format, env)
-    where = f"{head.kind} {head.name!r}"
-    problem = make_problem(head.kind, head.attrs, inputs, output, tail, where)
     built.macs += problem.macs
     return lower(program, problem, env, tune.choose if env.tune == "measure" else None)
 

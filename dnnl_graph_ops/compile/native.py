@@ -14,6 +14,8 @@ from ..runtime.engines import KINDS, Engine
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
+BINARY = frozenset("Add Subtract Multiply Divide Maximum Minimum BiasAdd".split())
+
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
 _ids = itertools.count(1)
 
@@ -86,6 +88,16 @@ class _Builder:
         )
 
 
+def miscounts_channels(step: NativeStep) -> bool:
+    """Whether the library would read wrong channels of a broadcast operand.
+
+    Seen in oneDNN 3.2: a chain of binary ops with N > 1 and every spatial size 1 takes channel 0 of the second one.
+    """
+    shape = step.ops[0].outputs[0].shape
+    flat = len(shape) > 2 and shape[0] > 1 and sum(size > 1 for size in shape) <= 2
+    return flat and sum(op.kind in BINARY for op in step.ops) > 1
+
+
 def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> list[Compiled]:
     """Compile the ops of a step; a chain that the library does not take as one partition becomes several.
 
@@ -101,7 +113,8 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
         for op in ops:
             graph.add_op(op)
         graph.finalize()
-        graph.filter(_core.PartitionPolicy.fusion)
+        policy = _core.PartitionPolicy
+        graph.filter(policy.debug if miscounts_channels(step) else policy.fusion)
         partitions = graph.partitions()
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)

@@ -24,6 +24,7 @@ class Decision:
 
 
 Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
+LITERAL = ("deconvolution", "convolution")
 Chooser = Callable[[Problem, Env, Ranked], Ranked]
 
 
@@ -36,7 +37,10 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         _write_empty_sum(program, problem)
         return Decision("empty sum", problem.dtype)
     found = candidates(problem, env)
-    if choose is not None:
+    if env.tune == "off":
+        # nearest to the literal op, which the caller could not use as it is
+        found.sort(key=lambda item: item[0].name not in LITERAL)
+    elif choose is not None:
         found = choose(problem, env, found)
     form = found[0][0]
     build(program, problem, form, env)

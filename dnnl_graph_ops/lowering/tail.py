@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,16 +69,11 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "p
     program.copy(result, dst, f"{source.dtype} to {dst.dtype}")
 
 
-def narrow(tail: Tail, axis: int, start: int, size: int, step: int = 1) -> Tail:
-    """Post-ops for a part of dst along one axis; broadcast operands stay whole."""
-
-    def part(view: View) -> View:
-        if view.ndim == 1 or view.shape[axis] == 1:
-            return view
-        return view.narrow(axis, start, size, step)
-
-    return map_views(tail, part)
-
-
-def kinds(tail: Sequence[TailOp]) -> tuple[str, ...]:
-    return tuple(op.kind for op in tail)
+def with_bias(bias: View | None, tail: Tail) -> Tail:
+    """The post-ops with a bias in front of them."""
+    if bias is None:
+        return tail
+    moved = (
+        replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in tail
+    )
+    return (TailOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *moved)

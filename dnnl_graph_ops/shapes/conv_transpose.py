@@ -23,6 +23,8 @@ Dims = tuple[Dim, ...]
 
 DATA_FORMATS = ("NXC", "NCX")
 WEIGHTS_FORMATS = ("XOI", "IOX", "OIX", "XIO")
+# iterable, but not values in an order
+_NO_SEQUENCE = (str, bytes, Mapping, set, frozenset)
 AUTO_PADS = ("none", "valid", "same_upper", "same_lower")
 
 
@@ -93,7 +95,7 @@ def integer(value: object, name: str, where: str) -> int:
 
 def integers(value: object, name: str, where: str) -> tuple[int, ...]:
     """A sequence or 1-D integer array as a tuple of ints."""
-    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+    if isinstance(value, _NO_SEQUENCE) or not hasattr(value, "__iter__"):
         raise TypeError(
             f"{where}: '{name}' must be a sequence of ints or a 1-D integer array, got {type(value).__name__}"
         )
@@ -106,7 +108,7 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
     """An int for all axes, or one int per spatial axis, each at least `minimum`."""
     many = (
         hasattr(value, "__iter__")
-        and not isinstance(value, str | bytes | Mapping)
+        and not isinstance(value, _NO_SEQUENCE)
         and getattr(value, "ndim", 1) > 0
     )
     values = integers(value, name, where) if many else (integer(value, name, where),) * rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from .. import tail as post
@@ -56,7 +57,27 @@ def library_weights(program: Program, weights: View) -> View:
     return weights.merge(0)
 
 
+# Sums of this many products over the channels of a group and the taps are split into chunks by the library.
+CHUNKED = 4096
+
+
+def repeats_fused_ops(problem: Problem) -> bool:
+    """Whether the library would apply a bias or post-ops once per chunk of a sum instead of once.
+
+    Seen in oneDNN 3.2 (brgconv_strided on AVX2) for 2-D and 3-D strided problems with long sums.
+    """
+    g = problem.geometry
+    depth = g.in_channels // g.groups * prod(g.kernel)  # type: ignore[operator, arg-type]
+    fused = problem.bias is not None or bool(problem.tail)
+    return fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
+
+
 def forward(program: Program, problem: Problem) -> None:
+    if repeats_fused_ops(problem):
+        plain = program.like(problem.dst, problem.dst.dtype)
+        forward(program, problem.with_views(dst=plain, bias=None, tail=()))
+        post.apply(program, plain, post.with_bias(problem.bias, problem.tail), problem.dst)
+        return
     ends, padding, surplus = fold_end(problem)
     dst, tail = problem.dst, problem.tail
     if any(surplus):
