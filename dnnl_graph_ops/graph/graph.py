@@ -126,6 +126,8 @@ class Graph:
         self.constants: list[Value] = []
         # the declared outputs of an imported graph, by name
         self.outputs: dict[str, Value] = {}
+        # the file that the graph was read from
+        self.source: Any = None
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
         self._next_id = 0
@@ -221,6 +223,10 @@ class Graph:
                 f"{where}: value {value.name!r} belongs to another graph ({value.graph.name!r}, not {self.name!r}); "
                 f"pass it in with Graph.input"
             )
+
+    def reserve(self, name: str) -> None:
+        """Keep a name from being given to what is added later."""
+        self._names.add(name)
 
     def _value(self, shape: Dims, dtype: str, name: str) -> Value:
         value = Value(self, self._next_id, tuple(shape), dtype, name)

@@ -53,6 +53,9 @@ def apply(
     dtype: Any = None,
     outputs: int | None = None,
     lenient: bool = False,
+    graph: Graph | None = None,
+    where: str | None = None,
+    default_name: str | None = None,
 ) -> tuple[Value, ...]:
     """Append an op of the schema; returns its outputs.
 
@@ -62,11 +65,14 @@ def apply(
         attrs: as the user gave them; None counts as not given.
         dtype: of the first output where the inputs leave it open (TypeCast, Quantize, ...).
         outputs: how many of the outputs to make, where some are optional.
+        graph: of the operands; found from them when it is not given.
+        where: names the op in messages.
+        default_name: the op's name if it is free.
         lenient: attributes come from a file: over-long lists of defaults are cut, 0 and 1 are booleans.
     """
     spec = schema.OPS[kind]
-    where = label(spec.builder, name)
-    graph = graph_of(operands, where)
+    where = where or label(spec.builder, name)
+    graph = graph or graph_of(operands, where)
     names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in range(len(operands))]
     values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
     wanted = None if dtype is None else dtypes.canonical(dtype)
@@ -75,7 +81,7 @@ def apply(
     checked = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
     metas = infer(kind, [value.meta for value in values], checked, where, dtype=wanted, outputs=outputs)
     slots = [slot.name for slot in spec.outputs[: len(metas)]]
-    return graph.add_node(kind, where, values, checked, metas, slots, name)
+    return graph.add_node(kind, where, values, checked, metas, slots, name, default_name)
 
 
 # kind: (position of an input that holds sizes or axes, the attribute that says the same)

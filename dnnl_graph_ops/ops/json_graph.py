@@ -1,0 +1,282 @@
+"""Graphs from and to benchdnn's JSON: records of the format become nodes, and nodes records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import schema
+from ..errors import InvalidArgumentError, ShapeError
+from ..graph import Graph, Node, Value, hooks
+from ..graph.json_format import Attr, Dims, Document, Op, Tensor, ordered, read
+from ..schema.attributes import op_schema
+from ..shapes import Meta
+from .build import apply
+from .conv_transpose import resolve
+
+_F32_MAX = 3.4028234663852886e38
+_FAMILY = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+# kind: (attribute that says the shape of the output, position of the input that says it instead)
+_SHAPES = {
+    "AvgPoolBackward": ("src_shape", 1),
+    "ConvTransposeBackwardWeights": ("weights_shape", 2),
+    "ConvolutionBackwardData": ("dst_shape", 2),
+    "ConvolutionBackwardWeights": ("weights_shape", 2),
+}
+
+
+def from_json(source: Any, engine: Any = None) -> Graph:
+    """Implements `Graph.from_json`."""
+    document = read(source)
+    graph = Graph(engine, fpmath_mode=document.fpmath_mode, name="graph")
+    ops = ordered(document.ops)
+    values = _inputs(graph, document)
+    nodes = {}
+    for op in ops:
+        nodes[op.id] = _append(graph, op, values)
+    graph.outputs = {str(i): values[i] for i in _output_ids(document, values)}
+    graph.source = Source(document, nodes, {value: i for i, value in values.items()})
+    return graph
+
+
+class Source:
+    """The file that a graph was read from, and what became of its ops and tensors."""
+
+    def __init__(self, document: Document, nodes: Mapping[int, Node], ids: Mapping[Value, int]) -> None:
+        self.document = document
+        self.nodes = dict(nodes)
+        self.ids = dict(ids)
+
+
+def _inputs(graph: Graph, document: Document) -> dict[int, Value]:
+    """The tensors that no op makes: in the order of input_ports, then of their first use."""
+    made = {tensor.id: op for op in document.ops for tensor in op.outputs}
+    loose = {t.id: t for op in reversed(document.ops) for t in reversed(op.inputs) if t.id not in made}
+    order = dict.fromkeys(document.input_ports or ())
+    for i in order:
+        if i in made:
+            raise InvalidArgumentError(
+                f"graph JSON: input_ports names tensor {i}, which op {made[i].id} makes"
+            )
+        if i not in loose:
+            raise InvalidArgumentError(f"graph JSON: input_ports names tensor {i}, which no op reads")
+    order.update(dict.fromkeys(t.id for op in document.ops for t in op.inputs if t.id in loose))
+    return {i: _input(graph, loose[i]) for i in order}
+
+
+def _input(graph: Graph, tensor: Tensor) -> Value:
+    known = None not in tensor.shape and tensor.is_strided
+    strides = tensor.stride if known and tensor.shape else None
+    return graph.input(str(tensor.id), tensor.shape, tensor.dtype, strides)
+
+
+def _output_ids(document: Document, values: Mapping[int, Value]) -> tuple[int, ...]:
+    """output_ports, else the tensors that only End reads."""
+    if document.output_ports is not None:
+        for i in document.output_ports:
+            if i not in values:
+                raise InvalidArgumentError(f"graph JSON: output_ports names tensor {i}, which no op has")
+        return document.output_ports
+    used = {tensor.id for op in document.ops if op.kind != "End" for tensor in op.inputs}
+    return tuple(t.id for op in document.ops for t in op.outputs if t.id not in used)
+
+
+def _append(graph: Graph, op: Op, values: dict[int, Value]) -> Node:
+    """Append one op; its outputs are named by tensor id."""
+    op_schema(op.kind, op.where)
+    attrs = _attributes(op)
+    inputs = [values[tensor.id] for tensor in op.inputs]
+    try:
+        outputs = _node(graph, op, inputs, attrs)
+    except TypeError as error:
+        raise InvalidArgumentError(f"{op.where}: {error}") from None
+    for value, tensor in zip(outputs, op.outputs, strict=True):
+        if value.dtype != tensor.dtype:
+            raise InvalidArgumentError(
+                f"{op.where}: tensor {tensor.id} is {tensor.dtype}, but {op.kind} gives {value.dtype}"
+            )
+        _check_shape(op, tensor, value.shape)
+        value.name = str(tensor.id)
+        graph.reserve(value.name)
+        values[tensor.id] = value
+    return graph.nodes[-1]
+
+
+def _attributes(op: Op) -> dict[str, Any]:
+    known = schema.OPS[op.kind].attrs
+    for name, attr in op.attrs.items():
+        # unknown names are refused with a suggestion when the attributes are normalised
+        if name in known and known[name].type != attr.type:
+            raise InvalidArgumentError(
+                f"{op.where}: attribute {name!r} has the type {attr.type}, but {op.kind} takes {known[name].type}"
+            )
+    return {name: attr.value for name, attr in op.attrs.items()}
+
+
+def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> Sequence[Value]:
+    declared = [Meta(tensor.shape, tensor.dtype) for tensor in op.outputs]
+    if op.kind == "Wildcard":
+        slots = [f"dst_{i}" for i in range(len(declared))]
+        return graph.add_node(op.kind, op.where, inputs, {}, declared, slots, None, _name(op))
+    attribute, position = _SHAPES.get(op.kind, ("", 0))
+    if attribute and declared and None not in declared[0].shape:
+        # the file says the shape of the result, so that neither attribute nor input is needed
+        inputs = inputs[:position]
+        attrs.setdefault(attribute, list(declared[0].shape))
+    if op.kind in _FAMILY:
+        return _family(graph, op, inputs, attrs, declared)
+    return apply(
+        op.kind,
+        inputs,
+        attrs,
+        graph=graph,
+        where=op.where,
+        default_name=_name(op),
+        dtype=declared[0].dtype if declared else None,
+        outputs=len(declared) if declared else None,
+        lenient=True,
+    )
+
+
+def _name(op: Op) -> str:
+    return op.name.replace("\0", "?") or f"op_{op.id}"
+
+
+def _family(
+    graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any], declared: Sequence[Meta]
+) -> Sequence[Value]:
+    spec = schema.OPS[op.kind]
+    slots = [slot.name for slot in spec.inputs]
+    if len(inputs) not in spec.input_counts or len(declared) != 1:
+        raise InvalidArgumentError(
+            f"{op.where}: takes {', '.join(slots)} and gives one tensor, got {len(inputs)} and {len(declared)}"
+        )
+    rank = max(inputs[0].ndim - 2, 0)
+    padding = attrs.get("output_padding", ())
+    if len(padding) > rank and not any(padding[rank:]):
+        # the default is written for 12 axes
+        attrs["output_padding"] = padding[:rank]
+    extra = {name: tuple(attrs.pop(name)) for name in ("weights_shape",) if name in attrs}
+    metas = [value.meta for value in inputs]
+    checked, meta = resolve(op.kind, metas, slots[: len(metas)], attrs, extra, op.where)
+    return graph.add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
+
+
+def _check_shape(op: Op, tensor: Tensor, shape: Dims) -> None:
+    if not tensor.shape and shape:
+        # not stated
+        return
+    agree = len(shape) == len(tensor.shape) and all(
+        a == b or None in (a, b) for a, b in zip(shape, tensor.shape, strict=True)
+    )
+    if not agree:
+        raise ShapeError(
+            f"{op.where}: tensor {tensor.id} has shape {tensor.shape}, but {op.kind} gives {shape} for its "
+            f"inputs and attributes"
+        )
+
+
+def to_json(graph: Graph) -> str:
+    """Implements `Graph.to_json`: what was read comes back as it was, what was added follows."""
+    source = graph.source
+    if source is None:
+        source = Source(Document({}, None, None, ()), {}, {})
+    known = set(source.nodes.values())
+    added = [node for node in graph.nodes if node not in known]
+    if not added and source.document.ops:
+        return source.document.text()
+    ids = dict(source.ids)
+    fresh = max(ids.values(), default=-1) + 1
+    for node in added:
+        for value in (*node.inputs, *node.outputs):
+            if value not in ids:
+                ids[value] = fresh
+                fresh += 1
+    first = max(source.nodes, default=-1) + 1
+    ops = (*source.document.ops, *(_op(node, first + i, ids) for i, node in enumerate(added)))
+    inputs = (*graph.inputs, *graph.constants)
+    outputs = graph.outputs.values() or _unread(graph)
+    document = Document(
+        source.document.header or _header(graph),
+        tuple(ids[value] for value in inputs if value in ids),
+        tuple(ids[value] for value in outputs if value in ids),
+        ops,
+    )
+    return document.text()
+
+
+def _unread(graph: Graph) -> list[Value]:
+    read_values = {value for node in graph.nodes for value in node.inputs}
+    return [value for node in graph.nodes for value in node.outputs if value not in read_values]
+
+
+def _header(graph: Graph) -> dict[str, str]:
+    """The oldest version that knows all ops of the graph."""
+    since = max((schema.OPS[_kind(node)].since for node in graph.nodes), default=(3, 0))
+    return {
+        "version": f"{since[0]}.{since[1]}.0",
+        "engine_kind": graph.engine.kind if graph.engine is not None else "cpu",
+        "fpmath_mode": graph.fpmath_mode,
+    }
+
+
+def _kind(node: Node) -> str:
+    return "ConvTransposeBackwardWeights" if node.kind == "ConvTransposeBackpropFilters" else node.kind
+
+
+def _op(node: Node, identity: int, ids: Mapping[Value, int]) -> Op:
+    def tensors(values: Sequence[Value]) -> tuple[Tensor, ...]:
+        return tuple(_tensor(value, ids[value]) for value in values)
+
+    return Op(identity, node.name, _kind(node), _written(node), tensors(node.inputs), tensors(node.outputs))
+
+
+def _tensor(value: Value, identity: int) -> Tensor:
+    use = "constant" if value.constant is not None else "undef"
+    strides: tuple[int, ...] = value.strides or ()
+    if not strides and None not in value.shape:
+        strides = tuple(
+            math.prod(n or 1 for n in value.shape[axis + 1 :]) for axis in range(len(value.shape))
+        )
+    return Tensor(identity, value.dtype, value.shape, strides, "strided", use)
+
+
+def _written(node: Node) -> dict[str, Attr]:
+    """Attributes with their types; the family's own spellings as the library has them."""
+    spec = schema.OPS[_kind(node)]
+    given = dict(node.attrs)
+    if node.kind.startswith("ConvTransposeBack"):
+        given.pop("src_shape", None)
+        given["weights_shape"] = None if node.kind.endswith("Data") else node.outputs[0].shape
+        ends, padding = given["pads_end"], given.pop("output_padding")
+        if any(padding):
+            if any(p > e for e, p in zip(ends, padding, strict=True)) or given["auto_pad"].lower() != "none":
+                # read by this package only: the library's own op has no such attribute
+                given["output_padding"] = padding
+            else:
+                given["pads_end"] = tuple(e - p for e, p in zip(ends, padding, strict=True))
+    written = {}
+    for name, value in given.items():
+        attr = spec.attrs.get(name)
+        if value is not None:
+            choices = attr.allowed if attr is not None else ()
+            written[name] = Attr(attr.type if attr is not None else "s64[]", _plain(value, choices))
+    return written
+
+
+def _plain(value: Any, choices: Sequence[str]) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        return next((choice for choice in choices if choice.lower() == value.lower()), value)
+    if isinstance(value, float):
+        # JSON has no infinity
+        return min(max(value, -_F32_MAX), _F32_MAX)
+    if isinstance(value, tuple | list):
+        return [_plain(item, ()) for item in value]
+    return value
+
+
+hooks.provide("from_json", from_json)
+hooks.provide("to_json", to_json)
