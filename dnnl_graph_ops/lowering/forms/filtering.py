@@ -29,11 +29,14 @@ def direct_tile(problem: Problem) -> tuple[int, ...]:
 
 def filtering_tile(problem: Problem, preference: int = 0) -> tuple[int, ...]:
     """Results per tile and axis; 1 where minimal filtering does not apply."""
-    g = problem.geometry
+    g, counts = problem.geometry, taps(problem)
     found = []
-    for count, d, size in zip(taps(problem), g.dilations, g.src, strict=True):
+    for count, d, size in zip(counts, g.dilations, g.src, strict=True):
         choices = TILES.get(count, ()) if d == 1 and size > 1 else ()  # type: ignore[operator]
         found.append(choices[min(preference, len(choices) - 1)] if choices else 1)
+    if len(found) == 3 and found[0] > 1:
+        # the kernel's transform of a first axis serves alike ones only
+        found = [m if (m, t) == (found[0], counts[0]) else 1 for m, t in zip(found, counts, strict=True)]
     return tuple(found)
 
 

@@ -1,0 +1,109 @@
+"""Every formulation equals the definition on small integers wherever it says that it applies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import conv_transpose as truth
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import dtypes
+from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.lowering import lower, registry
+from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
+from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View, dense_strides
+
+KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+CASES = 1000
+PART = 60
+
+
+def draw(rng: np.random.Generator) -> dict[str, Any] | None:
+    """One forward problem of 1 to 3 axes; None when its dst would be empty."""
+    rank = int(rng.integers(1, 4))
+    groups = int(rng.choice([1, 1, 1, 2, 3]))
+    depthwise = rng.random() < 0.15
+    ic, oc = (int(rng.choice([1, 2, 3, 8, 17, 33])) * groups for _ in range(2))
+    if depthwise:
+        groups = ic = oc = int(rng.choice([3, 8, 21]))
+    stride = [int(rng.integers(1, 4)) for _ in range(rank)]
+    # two and three taps per phase are where minimal filtering applies
+    kernel = [int(rng.choice([s, 2 * s, 2 * s, 2 * s - 1 or 1, 3 * s, int(rng.integers(1, 6))])) for s in stride]
+    size = [int(rng.integers(1, 9 if rank < 3 else 5)) for _ in range(rank)]
+    dilation = [int(rng.choice([1, 1, 1, 2])) for _ in range(rank)]
+    begin = [int(rng.integers(0, k)) for k in kernel]
+    end = [int(rng.integers(0, k)) for k in kernel]
+    padding = [int(rng.integers(0, 3)) for _ in range(rank)]
+    dst = [
+        s * (n - 1) + d * (k - 1) + 1 - pb - pe + op
+        for s, n, d, k, pb, pe, op in zip(stride, size, dilation, kernel, begin, end, padding, strict=True)
+    ]
+    if min(dst) < 1:
+        return None
+    batch = int(rng.integers(1, 4))
+    attrs = {
+        "strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation, "output_padding": padding,
+        "groups": groups, "data_format": str(rng.choice(["NXC", "NCX"])),
+        "weights_format": str(rng.choice(["IOX", "XOI", "OIX", "XIO"])),
+    }  # fmt: skip
+    x = (batch, *size, ic) if attrs["data_format"] == "NXC" else (batch, ic, *size)
+    y = (batch, *dst, oc) if attrs["data_format"] == "NXC" else (batch, oc, *dst)
+    per_group = oc // groups
+    w = {
+        "IOX": (ic, per_group, *kernel),
+        "XOI": (*kernel, per_group, ic),
+        "OIX": (per_group, ic, *kernel),
+        "XIO": (*kernel, ic, per_group),
+    }[attrs["weights_format"]]
+    return {"attrs": attrs, "x": x, "w": w, "y": y, "size": size, "kernel": kernel}
+
+
+def external(place: Place, array: np.ndarray[Any, Any], index: int) -> View:
+    buffer = Buffer(place, dtypes.canonical(array.dtype), array.size, index=index)
+    return View(buffer, array.shape, dense_strides(array.shape))
+
+
+def operands_and_result(
+    kind: str, problem: dict[str, Any], rng: np.random.Generator
+) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Arrays of small integers, and what the definition makes of them."""
+    x, w, y = (rng.integers(-3, 4, problem[name]).astype(np.float32) for name in ("x", "w", "y"))
+    attrs = problem["attrs"]
+    if kind == "ConvTranspose":
+        return [x, w], truth.forward(x, w, **attrs)
+    if kind == "ConvTransposeBackwardData":
+        return [y, w], truth.backward_data(y, w, src_spatial=problem["size"], **attrs)
+    return [x, y], truth.backward_weights(x, y, problem["kernel"], **attrs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_form_is_exact(kind: str, seed: int, run_all: bool) -> None:
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    engine = dgo.engine("cpu")
+    env = Env(engine, dgo.get_num_threads())
+    ran: set[str] = set()
+    for case in range(CASES if run_all else PART):
+        problem = draw(rng)
+        if problem is None:
+            continue
+        print(f"seed {seed} case {case}: {kind} {problem}")
+        operands, want = operands_and_result(kind, problem, rng)
+        extra = {"src_shape": problem["x"]} if kind == "ConvTransposeBackwardData" else {}
+        for form in registry.FORMULATIONS:
+            if form.direction != DIRECTIONS[kind]:
+                continue
+            result = np.full(want.shape, np.nan, np.float32)
+            views = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]
+            output = external(Place.OUTPUT, result, 0)
+            described = make_problem(kind, {**problem["attrs"], **extra}, views, output)
+            if not form.applies(described, env):
+                continue
+            program = Program()
+            lower.build(program, described, form, env)
+            assemble(program, views, [output], engine).executor.run(operands, [result])
+            np.testing.assert_array_equal(result, want, err_msg=form.name)
+            ran.add(form.name)
+    assert len(ran) >= 4, ran
