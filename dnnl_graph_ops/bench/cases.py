@@ -111,6 +111,9 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
             variant = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
             variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
+            if options.delay:
+                variant["delay"] = options.delay
+                named.append(f"delayed {options.delay:.0%}")
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
     if case.graph:
         return found

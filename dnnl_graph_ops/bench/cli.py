@@ -157,6 +157,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--cold", action="store_true", help="empty the caches before every execution")
     group.add_argument(
+        "--delay", type=float, default=0.0, help="slow this package down by this share, to try compare (0.2)"
+    )
+    group.add_argument(
         "--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)"
     )
     group.add_argument("--min-rounds", type=int, default=None)
@@ -212,7 +215,8 @@ def _options(parsed: argparse.Namespace) -> Options:
     options = Options(
         directions, parsed.dtype, parsed.layout, parsed.peers, parsed.weights, parsed.post_ops, parsed.tune,
         parsed.algorithm, parsed.runtime, parsed.engine, parsed.fpmath_mode, parsed.threads, parsed.wait,
-        budget=parsed.budget, cold=parsed.cold, max_gmacs=parsed.max_gmacs, seed=parsed.seed,
+        budget=parsed.budget, cold=parsed.cold, delay=parsed.delay, max_gmacs=parsed.max_gmacs,
+        seed=parsed.seed,
     )  # fmt: skip
     options = options.quick() if parsed.quick else options
     named = ("precision", "min_rounds", "max_rounds", "case_seconds", "burst")

@@ -134,6 +134,11 @@ def check_writable(path: str | Path) -> None:
         raise InvalidArgumentError(f"{path}: cannot be written (permission denied)")
 
 
+def _identity(machine: dict[str, Any]) -> dict[str, Any]:
+    """What stays the same while a machine does."""
+    return {k: v for k, v in machine.items() if k not in ("load", "frequency_mhz")}
+
+
 def merge(documents: Sequence[Document]) -> Document:
     """One document of several shards or machines. Of rows with one key the last good one is kept.
 
@@ -153,10 +158,12 @@ def merge(documents: Sequence[Document]) -> Document:
             )
         places = []
         for machine, peaks in zip(document.machines, document.peaks, strict=True):
-            if machine not in merged.machines:
+            known = [_identity(m) for m in merged.machines]
+            if _identity(machine) not in known:
                 merged.machines.append(machine)
                 merged.peaks.append(peaks)
-            places.append(merged.machines.index(machine))
+                known.append(_identity(machine))
+            places.append(known.index(_identity(machine)))
         for row in document.rows:
             row.machine = places[row.machine] if row.machine < len(places) else 0
             if row.key not in rows or row.status == "ok" or rows[row.key].status != "ok":

@@ -27,6 +27,7 @@ class Options:
         budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
             are skipped. 0: none.
         cold: empty the caches before every execution.
+        delay: makes this package slower by this share, to see that a comparison notices.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
     """
@@ -51,6 +52,7 @@ class Options:
     burst: float = 0.06
     budget: float = 0.0
     cold: bool = False
+    delay: float = 0.0
     max_gmacs: float | None = None
     seed: int = 0
 
@@ -120,4 +122,5 @@ _LEAST: Final = {
     "case_seconds": 0.1,
     "burst": 0.0005,
     "budget": 0,
+    "delay": 0,
 }

@@ -54,6 +54,8 @@ def test_merge_puts_shards_together():
     whole = synthetic.document(5)
     first, second = synthetic.document(5), synthetic.document(5)
     first.rows, second.rows = first.rows[::2], second.rows[1::2]
+    first.machines[0]["load"], second.machines[0]["load"] = 1.0, 2.0
+    assert len(merge([first, second]).machines) == 1
     second.machines = [{**synthetic.MACHINE, "host": "there"}]
     merged = merge([first, second])
     assert {r.key for r in merged} == {r.key for r in whole}

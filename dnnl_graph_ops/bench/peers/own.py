@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,22 @@ def prepare(task: Task) -> Prepared:
         def run() -> object:
             return net(*arguments, out=out)
 
-    return Prepared(run, result, _detail(net), poison, native)
+    delay = task.options.get("delay", 0.0)
+    return Prepared(_slower(run, delay) if delay else run, result, _detail(net), poison, native)
+
+
+def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
+    clock = time.perf_counter
+
+    def delayed() -> None:
+        begin = clock()
+        run()
+        end = clock()
+        until = end + share * (end - begin)
+        while clock() < until:
+            pass
+
+    return delayed
 
 
 def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:

@@ -22,8 +22,7 @@ _POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def versions() -> dict[str, str]:
-    mkldnn = torch._C._has_mkldnn
-    return {"torch": torch.__version__, "oneDNN": "built in" if mkldnn else "absent"}
+    return {"torch": torch.__version__}
 
 
 def prepare(task: Task) -> Prepared:
