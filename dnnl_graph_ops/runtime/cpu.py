@@ -31,3 +31,14 @@ def computes_natively(dtype: str, engine: Engine) -> bool:
     if engine.kind != "cpu" or dtype not in _NATIVE:
         return True
     return _ISA_BITS.get(isa(engine), 0) & _ISA_BITS[_NATIVE[dtype]] == _ISA_BITS[_NATIVE[dtype]]
+
+
+def multiplies_int8_exactly(engine: Engine) -> bool:
+    """Whether products of 8-bit integers are summed in 32 bits.
+
+    Without VNNI the library halves signed weights, and sums of two products saturate at 16 bits.
+    """
+    if engine.kind != "cpu":
+        return True
+    bits = _ISA_BITS.get(isa(engine), 0)
+    return any(bits & _ISA_BITS[name] == _ISA_BITS[name] for name in ("avx2_vnni", "avx512_core_vnni"))

@@ -84,20 +84,26 @@ def bundled_path() -> Path:
     return Path(_core.__file__).resolve().parent / "_lib" / "libdnnl.so.3"
 
 
+def _name_of(path: Path) -> str:
+    """The file's name, unless the path leads to one of the two known libraries."""
+    for name, known in ((BUNDLED, bundled_path()), (sycl.NAME, sycl.find())):
+        if known is not None and known.exists() and path.exists() and path.samefile(known):
+            return name
+    return path.name + "@path" if path.name in (BUNDLED, sycl.NAME) else path.name
+
+
 def _candidates() -> dict[str, Runtime]:
     """The libraries by name; the first can be the CPU default."""
     found: dict[str, Runtime] = {}
     by_path = os.environ.get(ENVIRONMENT)
     if by_path:
-        name = Path(by_path).name
-        while name in (BUNDLED, sycl.NAME):
-            name += "@path"
+        name = _name_of(Path(by_path))
         found[name] = Runtime(name, str(Path(by_path).absolute()))
     if bundled_path().exists():
-        found[BUNDLED] = Runtime(BUNDLED, str(bundled_path()))
+        found.setdefault(BUNDLED, Runtime(BUNDLED, str(bundled_path())))
     library = sycl.find()
     if library is not None:
-        found[sycl.NAME] = Runtime(sycl.NAME, str(library))
+        found.setdefault(sycl.NAME, Runtime(sycl.NAME, str(library)))
     for name, runtime in found.items():
         # the same object for the same file, so that what it has loaded is found again
         if name not in _KNOWN or _KNOWN[name].path != runtime.path:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from ..errors import RuntimeUnavailableError
+
 NAME = "sycl"
-MISSING = (
-    "the SYCL build of oneDNN, which GPU engines need, is not installed; install it with "
-    'pip install "dnnl-graph-ops[sycl]"'
-)
+INSTALL = 'pip install "dnnl-graph-ops[sycl]"'
+MISSING = f"the SYCL build of oneDNN, which GPU engines need, is not installed; install it with {INSTALL}"
+
+# The library has no search path of its own: what it needs is opened first, dependencies before dependents.
+_DEPENDENCIES = ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libtbb.so.12", "libsycl.so.9")
+_DRIVER_VARIABLE = "OCL_ICD_FILENAMES"
+_DRIVER = "libintelocl.so"
 
 
+@cache
 def find() -> Path | None:
     """The SYCL libdnnl that the extra `sycl` installed, or None."""
     try:
@@ -25,7 +33,18 @@ def find() -> Path | None:
 
 
 def prepare(library: str) -> tuple[str, ...]:
-    """Paths to open before the library, in order."""
+    """Paths to open before the library, in order; makes the OpenCL driver of the CPU known to this process.
+
+    Raises:
+        RuntimeUnavailableError: a dependency is missing; names it and what to install.
+    """
     folder = Path(library).parent
-    names = ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so", "libtbb.so.12", "libsycl.so.9")
-    return tuple(str(folder / name) for name in names if (folder / name).exists())
+    missing = [name for name in (*_DEPENDENCIES, _DRIVER) if not (folder / name).exists()]
+    if missing:
+        raise RuntimeUnavailableError(
+            f"the SYCL build of oneDNN ({library}) lacks {', '.join(missing)} beside it; reinstall it with {INSTALL}"
+        )
+    if not os.environ.get(_DRIVER_VARIABLE):
+        # C code reads it at its first look for devices; os.environ stays as the user made it
+        os.putenv(_DRIVER_VARIABLE, str(folder / _DRIVER))
+    return tuple(str(folder / name) for name in _DEPENDENCIES)

@@ -113,6 +113,9 @@ def parse(line: str) -> Record:
     if start is None:
         return Record("info", text=line)
     event, rest = words[start], words[start + 1 :]
+    if "graph" in words[:start]:
+        # a partition, not a primitive
+        return Record(f"graph:{event}", text=line)
     if not event.startswith(("exec", "create")) or len(rest) < 4:
         return Record(event, text=line)
     milliseconds = float(rest[-1]) if re.fullmatch(r"[0-9.eE+-]+", rest[-1]) else None
