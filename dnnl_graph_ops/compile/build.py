@@ -11,11 +11,12 @@ from ..lowering.family import DIRECTIONS, literal_op, make_problem
 from ..lowering.forms.deconvolution import repeats_fused_ops
 from ..lowering.lower import Decision, lower
 from ..lowering.problem import data_view
-from ..lowering.program import Edge, NativeOp, Operand, Program, View
+from ..lowering.program import Edge, HostStep, NativeOp, Operand, Program, View
 from ..lowering.tail import TailOp
 from . import tune
-from .grouping import POST_OPS, Group, literal_attributes, native_attributes
+from .grouping import POST_OPS, Group, literal_attributes, native_attributes, ordered
 from .host import equal_node, run_on_host, runs_natively
+from .host_ops import HOST, ONLY_EMPTY, step
 
 
 @dataclass
@@ -63,6 +64,8 @@ def _split(item: Group, env: Env) -> list[Group]:
         return single
     if any(_empty(value) for node in item.nodes for value in (*node.inputs, *node.outputs)):
         return single
+    if not env.exact_int8 and _multiplies_int8(item):
+        return _in_float(item)
     head, *rest = item.nodes
     if head.kind not in DIRECTIONS:
         family = [node for node in rest if node.kind in DIRECTIONS]
@@ -71,6 +74,24 @@ def _split(item: Group, env: Env) -> list[Group]:
     if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
         return [item]
     return single
+
+
+_QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
+_MULTIPLYING = frozenset({*DIRECTIONS, "Convolution", "MatMul"})
+
+
+def _multiplies_int8(item: Group) -> bool:
+    kinds = {node.kind for node in item.nodes}
+    return bool(kinds & _QUANTIZING and kinds & _MULTIPLYING)
+
+
+def _in_float(item: Group) -> list[Group]:
+    """Quantizing ops on their own, and what lies between them as one group."""
+    alone = [Group((node,)) for node in item.nodes if node.kind in _QUANTIZING]
+    between = [node for node in item.nodes if node.kind not in _QUANTIZING]
+    if between[0].kind in DIRECTIONS and all(node.kind in POST_OPS for node in between[1:]):
+        return ordered([*alone, Group(tuple(between))])
+    return ordered([*alone, *(Group((node,)) for node in between)])
 
 
 def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
@@ -196,9 +217,18 @@ def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env)
     values = [value for node in item.nodes for value in (*node.inputs, *node.outputs)]
     low = [value for value in dict.fromkeys(values) if env.compute_dtype(value.dtype) != value.dtype]
     if not low:
-        program.native(_native_ops(built, item.nodes, item, views, {}, env), item.nodes[0].kind)
+        ops = _native_ops(built, item.nodes, item, views, {}, env)
+        program.native(ops, item.nodes[0].kind, _fallback(item, ops))
         return Decision("native", item.nodes[-1].outputs[0].dtype)
     return _build_converted(built, item, views, env, low)
+
+
+def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
+    node = item.nodes[0]
+    if len(item.nodes) > 1 or node.kind not in HOST or node.kind in ONLY_EMPTY:
+        return None
+    inputs, outputs = ([o for o in some if isinstance(o, View)] for some in (ops[0].inputs, ops[0].outputs))
+    return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")
 
 
 def _build_converted(
@@ -223,7 +253,8 @@ def _build_converted(
     for value in made:
         if value not in low and value in leaving:
             inner[value] = view_of(program, value, views)
-    program.native(_native_ops(built, item.nodes, item, inner, edges, env), item.nodes[0].kind)
+    ops = _native_ops(built, item.nodes, item, inner, edges, env)
+    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
     for source, target in back:
         program.copy(source, target, f"{compute} to {target.dtype}")
     return Decision("native", compute)

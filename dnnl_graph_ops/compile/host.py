@@ -13,7 +13,7 @@ from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS
 from ..lowering.program import Program, View, dense_strides
 from ..shapes import Meta
-from .host_ops import HOST, step
+from .host_ops import HOST, ONLY_EMPTY, step
 
 # the library packs them in pairs, NumPy does not
 _PACKED = frozenset({"s4", "u4"})
@@ -76,7 +76,7 @@ def run_on_host(
     if node.kind in OWN:
         OWN[node.kind](program, node, inputs[0], outputs[0])
         return "own kernel"
-    if node.kind not in HOST:
+    if node.kind not in HOST or (node.kind in ONLY_EMPTY and all(view.size for view in inputs)):
         raise refusal(node, env)
     program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)")
     return "NumPy"

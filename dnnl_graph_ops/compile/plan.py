@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, dtypes
+from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View, extent
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -48,7 +49,7 @@ def assemble(
         parts: list[Compiled | KernelStep | HostStep] = []
         for step in steps:
             if isinstance(step, NativeStep):
-                parts.extend(compile_step(program, step, engine, fpmath_mode))
+                parts.extend(_compiled(program, step, engine, fpmath_mode))
             else:
                 parts.append(step)
         executor, scratch = _build(parts, inputs, outputs, engine, name)
@@ -58,6 +59,17 @@ def assemble(
     seconds = moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
     return Plan(executor, tuple(parts), scratch)
+
+
+def _compiled(
+    program: Program, step: NativeStep, engine: Engine, fpmath_mode: str
+) -> Sequence[Compiled | HostStep]:
+    try:
+        return compile_step(program, step, engine, fpmath_mode)
+    except UnsupportedError:
+        if step.fallback is None:
+            raise
+        return [step.fallback]
 
 
 def _reads(part: Compiled | KernelStep | HostStep) -> tuple[View, ...]:

@@ -31,5 +31,10 @@ class Env:
         """The dtype to compute in: f32 where the library has no kernels of its own for bf16 or f16."""
         return dtype if cpu.computes_natively(dtype, self.engine) else "f32"
 
+    @property
+    def exact_int8(self) -> bool:
+        """Whether the library's int8 products are exact here."""
+        return cpu.multiplies_int8_exactly(self.engine)
+
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode)

@@ -157,10 +157,11 @@ class NativeOp:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Ops for the library."""
+    """Ops for the library, and what runs instead where it has a kernel by its tables but not for this CPU."""
 
     ops: tuple[NativeOp, ...]
     label: str
+    fallback: HostStep | None = None
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -230,8 +231,8 @@ class Program:
             Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape)
         )
 
-    def native(self, ops: Sequence[NativeOp], label: str) -> None:
-        self.steps.append(NativeStep(tuple(ops), label))
+    def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
+        self.steps.append(NativeStep(tuple(ops), label, fallback))
 
     def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
         self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label))

@@ -66,6 +66,26 @@ def _bias_add_backward(attrs: Mapping[str, Any], diff: Array) -> Array:
     return diff.sum(axis=tuple(a for a in range(diff.ndim) if a != channel))
 
 
+def _shaped_slope(attrs: Mapping[str, Any], src: Array, slope: Array) -> Array:
+    """The slope with the rank of src; one axis of several values lies along the channels unless told otherwise."""
+    if slope.ndim == 1 and slope.size > 1 and attrs.get("per_channel_broadcast", True):
+        return along(slope, src.ndim, channel_axis(src.ndim, attrs["data_format"]))
+    return slope.reshape((1,) * (src.ndim - slope.ndim) + slope.shape)
+
+
+def _prelu(attrs: Mapping[str, Any], src: Array, slope: Array) -> Array:
+    return np.where(src > 0, src, src * _shaped_slope(attrs, src, slope))
+
+
+def _prelu_backward(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
+    """He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015."""
+    src, slope, diff = inputs
+    shaped = _shaped_slope(attrs, src, slope)
+    shared = tuple(axis for axis, size in enumerate(shaped.shape) if size == 1)
+    below = np.where(src > 0, 0.0, src * diff).sum(axis=shared)
+    return diff * np.where(src > 0, 1.0, shaped), below.reshape(slope.shape)
+
+
 RULES: dict[str, Rule] = {
     "Abs": _plain(np.abs),
     "Add": _plain(np.add),
@@ -86,6 +106,8 @@ RULES: dict[str, Rule] = {
     "Minimum": _plain(np.minimum),
     "Mish": _plain(lambda x: x * np.tanh(_soft_plus(x))),
     "Multiply": _plain(np.multiply),
+    "PReLU": _with_attrs(_prelu),
+    "PReLUBackward": _prelu_backward,
     "Pow": _with_attrs(lambda a, x: np.power(x, a["beta"])),
     "ReLU": _plain(lambda x: np.maximum(x, 0)),
     "Reciprocal": _plain(np.reciprocal),
