@@ -6,7 +6,7 @@ Enumerated arguments take the enums below or their integer values. Strides count
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -324,13 +324,12 @@ class LogicalTensor:
     @property
     def property(self) -> TensorProperty: ...
 
-_AttrType: TypeAlias = Literal["f32", "f32[]", "s64", "s64[]", "bool", "string"]
-
 class Op:
     def __init__(self, library: Library, id: int, kind: int, name: str) -> None: ...
     def add_input(self, tensor: LogicalTensor) -> None: ...
     def add_output(self, tensor: LogicalTensor) -> None: ...
-    def set_attr(self, code: int, type: _AttrType, value: float | bool | str | Sequence[float]) -> None: ...
+    def set_attr(self, code: int, type: str, value: float | bool | str | Sequence[float]) -> None:
+        """type: f32, f32[], s64, s64[], bool or string."""
     @property
     def id(self) -> int: ...
     @property
@@ -510,7 +509,7 @@ class NetBase:
         """Serve calls with arrays as the plan declares; with explicit_out_strides only those with out=."""
     def _set_capacity(self, capacity: int, /) -> None: ...
     def _clear_plans(self) -> None: ...
-    def _plans(self) -> tuple[Executor, ...]:
+    def _native_plans(self) -> tuple[Executor, ...]:
         """The one used last comes first."""
 
 _Items: TypeAlias = tuple[Any, ...]
@@ -534,3 +533,146 @@ class PlanCache:
     def set_capacity(self, capacity: int, /) -> None: ...
     def info(self) -> dict[str, int]:
         """hits, misses, size, capacity"""
+
+def dlpack_import(capsule: object, dtypes: dict[tuple[int, int], np.dtype[Any]]) -> np.ndarray[Any, Any]: ...
+def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
+
+_Dims: TypeAlias = Sequence[int]
+_Copy: TypeAlias = tuple[_Dims, int, _Dims, int, _Dims]
+
+class kernels:
+    """A submodule: own vector code. dtypes are DataType values, strides count elements."""
+
+    @staticmethod
+    def isa() -> str: ...
+
+    class Kernel:
+        @property
+        def arity(self) -> int: ...
+        @property
+        def name(self) -> str: ...
+        def run(self, *operands: np.ndarray[Any, Any] | int) -> None:
+            """Sources first, destination last; the operands are not checked."""
+
+    class ScratchKernel(Kernel):
+        """Takes room to work in, aligned to 64 bytes, as the operand before its destination."""
+
+        @property
+        def scratch_bytes(self) -> int: ...
+        @property
+        def products(self) -> int: ...
+
+    class FilterProblem:
+        def __init__(
+            self,
+            batch: int,
+            in_channels: int,
+            out_channels: int,
+            in_spatial: _Dims,
+            out_spatial: _Dims,
+            kernel: _Dims,
+            strides: _Dims,
+            pads_begin: _Dims,
+            tile: _Dims,
+            dilations: _Dims = (),
+            groups: int = 1,
+        ) -> None: ...
+        def packed_size(self, direction: str) -> int: ...
+
+    @staticmethod
+    def copy(
+        shape: _Dims, src_dtype: int, src_strides: _Dims, dst_dtype: int, dst_strides: _Dims
+    ) -> Kernel: ...
+    @staticmethod
+    def fill(shape: _Dims, dtype: int, strides: _Dims, value: float) -> Kernel: ...
+    @staticmethod
+    def fill_channel(shape: _Dims, dtype: int, dst_strides: _Dims, axis: int, bias_dtype: int) -> Kernel: ...
+    @staticmethod
+    def copy_list(
+        items: Sequence[_Copy], src_dtype: int, dst_dtype: int, zero_elements: int = 0
+    ) -> Kernel: ...
+    @staticmethod
+    def depthwise_forward(
+        dtype: int,
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        dilations: _Dims,
+        src_strides: _Dims,
+        weights_strides: _Dims,
+        dst_strides: _Dims,
+        has_bias: bool = False,
+        relu: bool = False,
+        bias_dtype: int | None = None,
+        weights_dtype: int | None = None,
+    ) -> Kernel: ...
+    @staticmethod
+    def depthwise_backward_data(
+        dtype: int,
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        dilations: _Dims,
+        src_strides: _Dims,
+        weights_strides: _Dims,
+        dst_strides: _Dims,
+        weights_dtype: int | None = None,
+    ) -> Kernel: ...
+    @staticmethod
+    def depthwise_backward_weights(
+        dtype: int,
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        dilations: _Dims,
+        src_strides: _Dims,
+        weights_strides: _Dims,
+        dst_strides: _Dims,
+        weights_dtype: int | None = None,
+    ) -> Kernel: ...
+    @staticmethod
+    def minimal_filter_prepare(
+        problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims
+    ) -> Kernel: ...
+    @staticmethod
+    def minimal_filter_forward(
+        problem: FilterProblem,
+        src_dtype: int,
+        src_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        bias_dtype: int = 0,
+        threads: int = 0,
+    ) -> ScratchKernel: ...
+    @staticmethod
+    def minimal_filter_backward_data(
+        problem: FilterProblem,
+        diff_dst_dtype: int,
+        diff_dst_strides: _Dims,
+        diff_src_dtype: int,
+        diff_src_strides: _Dims,
+        threads: int = 0,
+    ) -> ScratchKernel: ...
+    @staticmethod
+    def minimal_filter_backward_weights(
+        problem: FilterProblem,
+        src_dtype: int,
+        src_strides: _Dims,
+        diff_dst_dtype: int,
+        diff_dst_strides: _Dims,
+        weights_dtype: int,
+        weights_strides: _Dims,
+        threads: int = 0,
+    ) -> ScratchKernel: ...
