@@ -152,9 +152,7 @@ def _detail(net: Any) -> str:
         record = net.explain().to_dict()
     except Exception as error:  # a row is worth more than its remark
         return f"explain() failed: {error}"
-    parts = record.get("partitions", []) if isinstance(record, dict) else []
-    words = []
-    for part in parts:
-        names = [str(part.get(k)) for k in ("formulation", "implementation") if part.get(k)]
-        words.append(":".join(names))
-    return ", ".join(dict.fromkeys(words))
+    forms = [f"{p['formulation']} in {p['compute_dtype']}" for p in record.get("partitions", ())]
+    steps = [str(step["implementation"]) for step in record.get("steps", ())]
+    said = ", ".join(dict.fromkeys(forms))
+    return f"{said} ({'; '.join(dict.fromkeys(steps))})" if steps else said
