@@ -108,7 +108,7 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
     for layout in options.layouts if not case.graph else ("NXC",):
         for values in itertools.product(*spaces.values()):
-            variant = dict(zip(spaces, values, strict=True))
+            variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
             variant |= {"engine": options.engine, "fpmath_mode": options.fpmath_mode}
             if options.delay:

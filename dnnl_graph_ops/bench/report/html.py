@@ -119,7 +119,7 @@ def _line(row: Row, peers: list[str]) -> str:
             _number(own.median, summary.seconds_text(own.median)),
             _number(own.native, summary.seconds_text(own.native)),
             f'<td class=text title="{escape(own.detail)}">{escape(own.label.partition(" ")[2])}</td>',
-            _number(own.gflops, f"{own.gflops or 0:.1f}"),
+            _number(own.gflops, summary.rate_text(own.gflops)),
             _number(own.peak_share, summary.percent_text(own.peak_share)),
             _number(own.spread, summary.percent_text(own.spread)),
         ]

@@ -138,6 +138,11 @@ def bytes_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def rate_text(gflops: float | None) -> str:
+    """Three digits without an exponent."""
+    return "-" if gflops is None else f"{gflops:.0f}" if gflops >= 99.95 else f"{gflops:.3g}"
+
+
 def percent_text(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 

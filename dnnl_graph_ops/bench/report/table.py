@@ -75,7 +75,7 @@ def _cells(row: Row, peers: Sequence[str]) -> list[str]:
         summary.seconds_text(own.median),
         summary.seconds_text(own.native),
         own.label.partition(" ")[2],
-        f"{own.gflops or 0:.1f}",
+        summary.rate_text(own.gflops),
         summary.percent_text(own.peak_share),
         *ratios,
         str(len(own.rounds)),
