@@ -103,6 +103,16 @@ void for_each(int64_t n0, int64_t n1, int64_t n2, Visit&& visit) {
     }
 }
 
+// Where src has one position the stride never acts. One as long as the kernel makes each output one tap's product
+// instead of a sum over taps that are mostly absent.
+FilterProblem without_idle_strides(FilterProblem p) {
+    for (int a = 0; a < kFilterAxes; ++a) {
+        const int64_t reach = p.dilation[a] * (p.kernel[a] - 1) + 1;
+        if (p.in[a] == 1 && p.tile[a] == 1) p.stride[a] = std::max(p.stride[a], reach);
+    }
+    return p;
+}
+
 void combine(FilterLayout& layout) {
     const FilterAxis* x = layout.axes;
     for (int a = 0; a < kFilterAxes; ++a) {
@@ -184,10 +194,9 @@ TapTable FilterLayout::taps() const {
 
 FilterLayout forward_layout(const FilterProblem& problem) {
     FilterLayout layout;
-    for (int a = 0; a < kFilterAxes; ++a) {
-        check_axis(problem, a);
-        layout.axes[a] = forward_axis(problem, a);
-    }
+    for (int a = 0; a < kFilterAxes; ++a) check_axis(problem, a);
+    const FilterProblem plain = without_idle_strides(problem);
+    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = forward_axis(plain, a);
     combine(layout);
     return layout;
 }
