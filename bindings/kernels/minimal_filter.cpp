@@ -24,6 +24,8 @@ namespace {
 constexpr int64_t kLeftBytes = 512 * 1024;       // transformed windows of a task: they stay in the second cache level
 constexpr int64_t kGradientBytes = 1024 * 1024;  // the same for both factors of backward weights
 constexpr double kTransformCost = 16;            // of one value, in multiplications
+constexpr double kRunCost = 400;                 // of one run of results, in multiplications
+constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 
@@ -33,7 +35,39 @@ const MinimalFilterCode& code() {
 
 int64_t padded_columns(int64_t columns) { return ceil_div(columns, code().panel) * code().panel; }
 
-int threads_or_default(int threads) { return threads > 0 ? threads : omp_get_max_threads(); }
+// A second thread costs more than it saves on a problem of some microseconds.
+int threads_for(const FilterProblem& p, int threads) {
+    int64_t work = p.batch * p.groups * p.in_channels * p.out_channels;
+    for (int a = 0; a < kFilterAxes; ++a) work *= p.in[a] * p.kernel[a];
+    if (work < kParallelWork) return 1;
+    return threads > 0 ? threads : omp_get_max_threads();
+}
+
+// Positions of the last axis without a gap.
+bool strides_follow(const FilterTensor& tensor, int64_t channels) {
+    return tensor.strides[kFilterAxes - 1] == channels;
+}
+
+// Segments of the last axis, which runs fastest, if each begins one position after the one before; or else 1.
+int64_t last_axis_run(const std::vector<Axes>& first) {
+    constexpr int last = kFilterAxes - 1;
+    const auto follows = [&](size_t i) { return first[i][last] == first[i - 1][last] + 1; };
+    size_t count = 1;
+    while (count < first.size() && follows(count)) ++count;
+    for (size_t i = 0; i < first.size(); ++i) {
+        if (i % count != 0 && !follows(i)) return 1;
+    }
+    return first.size() % count == 0 ? static_cast<int64_t>(count) : 1;
+}
+
+// Every run of the destination is in the targets as a whole.
+bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
+    for (size_t i = 0; i < targets.size(); ++i) {
+        if (targets[i] % fold != static_cast<int64_t>(i) % fold) return false;
+        if (targets[i] / fold != targets[i - i % static_cast<size_t>(fold)] / fold) return false;
+    }
+    return static_cast<int64_t>(targets.size()) % fold == 0;
+}
 
 FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
                   const std::vector<Axes>& first) {
@@ -47,6 +81,10 @@ FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size
     result.step = step;
     result.size = size;
     result.first = first.data();
+    result.fold = strides_follow(tensor, channels) ? last_axis_run(first) : 1;
+    result.run = result.fold * channels;
+    result.runs = result.segments / result.fold;
+    result.gapless = strides_follow(tensor, channels) && step[kFilterAxes - 1] == result.fold;
     return result;
 }
 
@@ -104,7 +142,13 @@ Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns
             const double products = static_cast<double>(used_products(layout, groups.targets[g]) * columns) * padding;
             const Axes& tiles = groups.groups[g].tiles;
             const double transform = kTransformCost * static_cast<double>(layout.planes * layout.segments);
-            cost += static_cast<double>(tiles[0] * tiles[1] * tiles[2]) * (products + transform);
+            const int64_t fold = last_axis_run(layout.dst_first);
+            const bool folded = whole_runs(groups.targets[g], fold);
+            const int64_t runs = std::max(static_cast<int64_t>(groups.targets[g].size()) / (folded ? fold : 1),
+                                          ceil_div(all, code().chunk));
+            const int64_t results = layout.tile[0] * layout.tile[1] * layout.tile[2];
+            const double writing = kRunCost * static_cast<double>(runs * results) / static_cast<double>(rows);
+            cost += static_cast<double>(tiles[0] * tiles[1] * tiles[2]) * (products + transform + writing);
         }
         if (best_cost >= 0 && cost >= best_cost) continue;
         best_cost = cost;
@@ -157,7 +201,7 @@ public:
         plan_.planes = static_cast<int>(layout.planes);
         plan_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
         plan_.packed = arrangement_.groups.packed;
-        plan_.threads = threads_or_default(threads);
+        plan_.threads = threads_for(problem, threads);
         lay_out_tasks();
         plan_.scratch_per_thread = code().products_scratch(plan_);
         scratch_bytes = plan_.scratch_per_thread * plan_.threads;
@@ -185,6 +229,7 @@ private:
             const bool many = blocks == 0 || blocks >= 4 * plan_.threads;
             group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * plan_.threads, blocks), 1, chunks);
             if (plan_.threads == 1) group.parts = 1;
+            group.folded = whole_runs(arrangement_.groups.targets[g], plan_.dst.fold);
             group.first_task = plan_.tasks;
             plan_.tasks += group.blocks * group.parts;
             if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(tiles, group.blocks));
@@ -260,7 +305,7 @@ public:
         plan_.in_stride = weights.in_stride;
         plan_.out_stride = weights.out_stride;
         plan_.tap_strides = weights.tap_strides;
-        plan_.threads = threads_or_default(threads);
+        plan_.threads = threads_for(problem, threads);
         lay_out_shares();
         plan_.scratch_per_thread = code().gradient_scratch(plan_);
         plan_.sums = plan_.scratch_per_thread * plan_.threads;

@@ -14,10 +14,13 @@ constexpr int kShapeCodes = 4;
 
 // One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
 // Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).
+// `fold` segments that follow each other on the last axis and in memory are one run of fold * channels elements.
 struct FilterImage {
     Cell cell;
     int64_t item;
     int64_t channels, segments;  // channels of one group
+    int64_t fold, run, runs;     // fold * channels, segments / fold
+    bool gapless;                // the runs of neighbouring positions follow each other in memory
     int64_t batch_stride;
     Axes strides, step, size;
     const Axes* first;
@@ -30,6 +33,7 @@ struct TileGroup {
     int64_t target_count;
     Axes base, tiles;
     int64_t first_task, blocks, parts;
+    bool folded;     // the targets are whole runs of the destination
     int64_t packed;  // offset of its weights in those of one group of channels
 };
 

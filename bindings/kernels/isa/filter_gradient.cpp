@@ -48,7 +48,7 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
         return part;
     };
     Room room;
-    const int64_t widest = larger(plan.src.channels, plan.diff.channels) + kLanes;
+    const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;
     const int64_t panels = widest_part(s.panels, plan.column_parts);
     room.zeros = take(widest);
     room.wide = take(widest * plan.planes);
@@ -67,16 +67,16 @@ void transform_right(const GradientPlan& plan, const Share& share, const TilePla
     const int64_t panels = share.panel_end - share.panel;
     const int64_t plane = panels * plan.block * kPanel, line = panels * kPanel + kLanes;
     const int64_t begin = share.panel * kPanel, end = smaller(share.panel_end * kPanel, s.columns);
-    const bool aligned = plan.diff.channels % kPanel == 0;
+    const bool aligned = plan.diff.run % kPanel == 0;
     const Spread panelled{plane, kPanel, plan.block * kPanel}, linear{line, s.columns, 0};
     for (int64_t column = begin; column < end;) {
-        const int64_t segment = column / plan.diff.channels, channel = column % plan.diff.channels;
-        const int64_t channels = smaller(plan.diff.channels - channel, end - column);
+        const int64_t run = column / plan.diff.run, from = column % plan.diff.run;
+        const int64_t count = smaller(plan.diff.run - from, end - column);
         float* to = aligned ? room.right + ((column - begin) / kPanel * plan.block + t) * kPanel
                             : room.line + column - begin;
-        transform_window(plan.diff, diff + channel * plan.diff.item, p, segment, plan.points, channels, room.zeros,
-                         room.wide, transform, to, aligned ? panelled : linear);
-        column += channels;
+        transform_window(plan.diff, diff, p, run, plan.points, from, count, room.zeros, room.wide, transform, to,
+                         aligned ? panelled : linear);
+        column += count;
     }
     if (aligned) return;
     for (int64_t i = 0; i < plan.planes; ++i) {
@@ -95,8 +95,8 @@ void transform_block(const GradientPlan& plan, const Share& share, int64_t first
     const Spread spread{strips * plan.block * kStrip, kStrip, plan.block * kStrip};
     for (int64_t t = 0; t < count; ++t) {
         const TilePlace p = place(first + t, plan.tiles, kOrigin, plan.window);
-        transform_window(plan.src, src + share.row * plan.src.item, p, 0, plan.window, share.row_end - share.row,
-                         room.zeros, room.wide, left, room.left + t * kStrip, spread);
+        transform_window(plan.src, src, p, 0, plan.window, share.row, share.row_end - share.row, room.zeros, room.wide,
+                         left, room.left + t * kStrip, spread);
         transform_right(plan, share, p, t, diff, room);
     }
 }
@@ -220,7 +220,7 @@ void run_gradient(const GradientPlan& plan, const char* src, const char* diff, c
     const Sizes s = sizes_of(plan);
     const int64_t blocks = widest_part(plan.src.channels, kRowBlock);
     const int64_t shares = plan.row_parts * plan.column_parts * plan.tile_parts;
-    const int64_t widest = larger(plan.src.channels, plan.diff.channels) + kLanes;
+    const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;
 #pragma omp parallel num_threads(plan.threads)
     {
         int64_t bytes = 0;

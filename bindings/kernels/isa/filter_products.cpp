@@ -8,7 +8,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kMaxSpans = 64;
+// Results whose runs are narrower than this are put together to whole lines before they are written.
+constexpr int64_t kLineRun = 64;
 
 // Floats of one plane of a block's results, up to the last row of a register tile.
 int64_t result_stride(const ProductPlan& plan) {
@@ -16,8 +17,22 @@ int64_t result_stride(const ProductPlan& plan) {
 }
 
 struct Room {
-    float *zeros, *bias, *trash, *wide, *left, *result;
+    float *zeros, *bias, *trash, *wide, *left, *result, *lines;
+    const float** rows;  // [tile][run]: the left factor, a run at a time
+    Span* spans;
 };
+
+// On direct axes alone nothing is transformed: the left factor is read where it is.
+bool in_place(const ProductPlan& plan) { return plan.planes == 1; }
+
+// The runs that a row of the left factor consists of, and their length.
+int64_t row_runs(const ProductPlan& plan) { return in_place(plan) ? plan.src.runs : 1; }
+int64_t row_run(const ProductPlan& plan) {
+    return in_place(plan) ? plan.src.run : plan.src.segments * plan.src.channels;
+}
+
+template <class T>
+constexpr int64_t kFloatsPer = static_cast<int64_t>(sizeof(T) / sizeof(float));
 
 // Every part starts at a multiple of 64 bytes.
 Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
@@ -30,53 +45,109 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     };
     Room room;
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
-    const int64_t widest = larger(plan.src.channels * plan.planes, kFilterChunk * outputs);
-    room.zeros = take(larger(plan.src.channels, kFilterChunk) + kLanes);
-    room.bias = take(plan.channel_groups * plan.dst.channels + kLanes);
+    const int64_t widest = larger(plan.src.run * plan.planes, kFilterChunk * outputs);
+    room.zeros = take(larger(plan.src.run, kFilterChunk) + kLanes);
+    room.bias = take(plan.channel_groups * plan.dst.run + kLanes);
     room.trash = take(kFilterChunk + kLanes);
     room.wide = take(widest);
     room.left = take(plan.planes * plan.block * left_stride(plan));
-    room.result = take(plan.planes * result_stride(plan));
+    room.result = take(plan.planes * result_stride(plan) + kLanes);
+    room.lines = take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
+    room.rows = reinterpret_cast<const float**>(take(plan.block * row_runs(plan) * kFloatsPer<const float*>));
+    room.spans = reinterpret_cast<Span*>(take(plan.src.segments * kFloatsPer<Span>));
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
 }
 
 // The spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel).
 int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int64_t column, Span* spans) {
-    const int64_t depth = plan.src.channels, segments = plan.src.segments;
+    const int64_t depth = plan.src.channels, runs = row_runs(plan), per_run = plan.src.segments / runs;
+    int64_t count = 0;
     if (plan.zero == nullptr) {
-        spans[0] = {0, segments * depth};
-        return 1;
+        for (int64_t run = 0; run < runs; ++run) spans[count++] = {run, 0, per_run * depth};
+        return count;
     }
     const int64_t first = column / plan.dst.channels;
     const int64_t last = smaller((column + kPanel - 1) / plan.dst.channels, group.target_count - 1);
-    int64_t count = 0;
-    for (int64_t s = 0; s < segments; ++s) {
-        const uint8_t* zero = plan.zero + (plane * segments + s) * plan.dst.segments;
+    for (int64_t s = 0; s < plan.src.segments; ++s) {
+        const uint8_t* zero = plan.zero + (plane * plan.src.segments + s) * plan.dst.segments;
         bool all = true;
         for (int64_t t = first; t <= last; ++t) all = all && zero[group.targets[t]];
         if (all) continue;
-        if (count > 0 && (spans[count - 1].end == s * depth || count == kMaxSpans)) {
-            spans[count - 1].end = (s + 1) * depth;
+        const int64_t run = s / per_run, begin = s % per_run * depth;
+        if (count > 0 && spans[count - 1].run == run && spans[count - 1].end == begin) {
+            spans[count - 1].end += depth;
         } else {
-            spans[count++] = {s * depth, (s + 1) * depth};
+            spans[count++] = {run, begin, begin + depth};
         }
     }
     return count;
+}
+
+// Calls visit(t, n, place) for tiles t .. t + n - 1 of a block that follow each other on the last axis.
+template <class Visit>
+DGO_INLINE void for_each_line(const TileGroup& group, const Axes& step, int64_t first, int64_t count, Visit&& visit) {
+    const int64_t length = group.tiles[kFilterAxes - 1];
+    for (int64_t t = 0; t < count;) {
+        const int64_t n = smaller(count - t, length - (first + t) % length);
+        visit(t, n, place(first + t, group.tiles, group.base, step));
+        t += n;
+    }
 }
 
 void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const char* src,
                      const Room& room) {
     const SpreadFn transform = find<Transform::window>(window_code(plan.filter_shape).code);
     const int64_t stride = left_stride(plan);
-    const Spread spread{plan.block * stride, plan.src.channels, 0};
-    for (int64_t t = 0; t < count; ++t) {
-        const TilePlace p = place(first + t, group.tiles, group.base, plan.outputs);
-        for (int64_t s = 0; s < plan.src.segments; ++s) {
-            transform_window(plan.src, src, p, s, plan.points, plan.src.channels, room.zeros, room.wide, transform,
-                       room.left + t * stride + s * plan.src.channels, spread);
+    const Spread spread{plan.block * stride, plan.src.run, 0};
+    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
+        for (const int64_t end = t + n; t < end; ++t) {
+            room.rows[t] = room.left + t * stride;
+            for (int64_t run = 0; run < plan.src.runs; ++run) {
+                transform_window(plan.src, src, p, run, plan.points, 0, plan.src.run, room.zeros, room.wide, transform,
+                                 room.left + t * stride + run * plan.src.run, spread);
+            }
+            p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
         }
-    }
+    });
+}
+
+// The rows of the left factor as addresses of runs; only what is cut off or of a narrow type is copied.
+void find_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const char* src,
+                const Room& room) {
+    constexpr int last = kFilterAxes - 1;
+    const FilterImage& image = plan.src;
+    const int64_t stride = left_stride(plan);
+    const bool direct = image.cell == Cell::f32;
+    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        for (int64_t run = 0; run < image.runs; ++run) {
+            const Axes& begin = image.first[run * image.fold];
+            int64_t offset = p.image * image.batch_stride;
+            bool absent = false;
+            for (int a = 0; a < last; ++a) {
+                const int64_t position = image.step[a] * p.at[a] + begin[a];
+                absent = absent || position < 0 || position >= image.size[a];
+                offset += position * image.strides[a];
+            }
+            int64_t position = image.step[last] * p.at[last] + begin[last];
+            const char* data = src + offset * image.item;
+            for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
+                const float*& row = room.rows[i * image.runs + run];
+                const char* at = data + position * image.strides[last] * image.item;
+                const bool whole = position >= 0 && position + image.fold <= image.size[last];
+                if (absent || position <= -image.fold || position >= image.size[last]) {
+                    row = room.zeros;
+                } else if (whole && direct) {
+                    row = reinterpret_cast<const float*>(at);
+                } else {
+                    float* copy = room.left + i * stride + run * image.run;
+                    widen_run(image, at, 0, image.run, larger(0, -position) * image.channels,
+                              smaller(image.fold, image.size[last] - position) * image.channels, copy);
+                    row = copy;
+                }
+            }
+        }
+    });
 }
 
 int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
@@ -87,46 +158,114 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
               const float* packed, const Room& room) {
     const int64_t depth = plan.src.segments * plan.src.channels;
     const int64_t panels = (group_columns(plan, group) + kPanel - 1) / kPanel;
-    const int64_t stride = left_stride(plan);
-    Span spans[kMaxSpans];
+    const int64_t plane = plan.block * left_stride(plan), runs = row_runs(plan), run = row_run(plan);
     for (int p = 0; p < plan.planes; ++p) {
-        const float* a = room.left + p * plan.block * stride;
         for (int64_t n = 0; n < columns; n += kPanel) {
             float* c = room.result + p * result_stride(plan) + n;
-            const int64_t span_count = spans_of(plan, group, p, column + n, spans);
+            const int64_t span_count = spans_of(plan, group, p, column + n, room.spans);
             const float* panel = packed + (p * panels + (column + n) / kPanel) * depth * kPanel;
             for (int64_t t = 0; t < count; t += kTileRows) {
-                const float* rows[kTileRows];
-                for (int64_t i = 0; i < kTileRows; ++i) rows[i] = a + smaller(t + i, count - 1) * stride;
-                tile_product(rows, spans, span_count, panel, c + t * kFilterChunk, kFilterChunk, false);
+                const float* const* rows[kTileRows];
+                for (int64_t i = 0; i < kTileRows; ++i) rows[i] = room.rows + smaller(t + i, count - 1) * runs;
+                tile_product(rows, p * plane, room.spans, span_count, run, panel, c + t * kFilterChunk, kFilterChunk);
             }
         }
     }
 }
 
-// Channels [channel, channel + channels) of one target, from column `column` of the results.
-void write_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, int64_t target,
-                 int64_t channel, int64_t channels, int64_t column, const float* bias, char* dst, const Room& room) {
+FilterImage unfolded(FilterImage image) {
+    image.fold = 1;
+    image.run = image.channels;
+    image.runs = image.segments;
+    image.gapless = false;
+    return image;
+}
+
+// Columns of a chunk that belong to one run of the destination: its elements [begin, begin + count).
+struct Piece {
+    int64_t run, begin, count, column;
+    const float* bias;
+};
+
+void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
+                 int64_t count, const Piece& piece, char* dst, const Room& room) {
     const GatherFn transform = find<Transform::output>(plan.output_shape);
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
-    const bool direct = plan.dst.cell == Cell::f32;
-    dst += channel * plan.dst.item;
-    int64_t offset[kFilterPlanes];
+    const int64_t end = piece.begin + piece.count;
     float* to[kFilterPlanes];
-    for (int64_t t = 0; t < count; ++t) {
-        const TilePlace p = place(first + t, group.tiles, group.base, plan.outputs);
-        offsets(plan.dst, p, target, plan.outputs, offset);
-        for (int64_t i = 0; i < outputs; ++i) {
-            to[i] = offset[i] < 0 ? room.trash
-                    : direct      ? reinterpret_cast<float*>(dst + offset[i])
-                                  : room.wide + i * kFilterChunk;
+    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
+        for (const int64_t stop = t + n; t < stop; ++t) {
+            RunOffsets runs;
+            find_runs(image, p, piece.run, plan.outputs, runs);
+            p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
+            bool later = false;
+            for (int64_t i = 0; i < outputs; ++i) {
+                const int64_t k = i % plan.outputs[2];
+                const bool whole = piece.begin >= runs.low[k] && end <= runs.high[k];
+                if (runs.at[i] == kAbsent) {
+                    to[i] = room.trash;
+                } else if (whole && image.cell == Cell::f32) {
+                    to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
+                } else {
+                    to[i] = room.wide + i * kFilterChunk;
+                    later = true;
+                }
+            }
+            transform(room.result + t * kFilterChunk + piece.column, result_stride(plan), piece.count, piece.bias, to);
+            for (int64_t i = 0; later && i < outputs; ++i) {
+                if (to[i] != room.wide + i * kFilterChunk) continue;
+                const int64_t k = i % plan.outputs[2];
+                const int64_t from = larger(piece.begin, runs.low[k]), until = smaller(end, runs.high[k]);
+                narrow(image.cell, to[i] + from - piece.begin, until - from, dst + runs.at[i] + from * image.item);
+            }
         }
-        transform(room.result + t * kFilterChunk + column, result_stride(plan), channels, bias + channel, to);
-        if (direct) continue;
-        for (int64_t i = 0; i < outputs; ++i) {
-            if (offset[i] >= 0) narrow(plan.dst.cell, to[i], channels, dst + offset[i]);
+    });
+}
+
+// Whole runs that follow each other in memory from tile to tile: a line of them is written at once.
+void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const Piece& piece,
+                 char* dst, const Room& room) {
+    constexpr int last = kFilterAxes - 1;
+    const FilterImage& image = plan.dst;
+    const GatherFn transform = find<Transform::output>(plan.output_shape);
+    const int64_t lines = plan.outputs[0] * plan.outputs[1], per_line = plan.outputs[2];
+    const int64_t width = (image.run + kLanes - 1) / kLanes * kLanes;
+    // Whole vectors are stored in rising order: what they spill is overwritten.
+    const bool straight = width == image.run || lines * per_line == 1;
+    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        const int64_t stride = n * per_line * image.run + kLanes;
+        float* to[kFilterPlanes];
+        for (int64_t i = 0; i < n; ++i) {
+            for (int64_t l = 0; l < lines; ++l) {
+                for (int64_t k = 0; k < per_line; ++k) {
+                    to[l * per_line + k] = straight ? room.lines + l * stride + (i * per_line + k) * image.run
+                                                    : room.wide + (l * per_line + k) * kFilterChunk;
+                }
+            }
+            transform(room.result + (t + i) * kFilterChunk + piece.column, result_stride(plan), width, piece.bias, to);
+            for (int64_t l = 0; !straight && l < lines; ++l) {
+                float* line = room.lines + l * stride + i * per_line * image.run;
+                for (int64_t k = 0; k < per_line; ++k, line += image.run) {
+                    const float* from = to[l * per_line + k];
+                    for (int64_t c = 0; c < width; c += kLanes) {
+                        *reinterpret_cast<LanesAt*>(line + c) = *reinterpret_cast<const LanesAt*>(from + c);
+                    }
+                }
+            }
         }
-    }
+        const Axes& begin = image.first[piece.run * image.fold];
+        const int64_t start = image.step[last] * p.at[last] + begin[last];
+        const int64_t low = larger(0, -start), high = smaller(n * per_line * image.fold, image.size[last] - start);
+        for (int64_t l = 0; l < lines && low < high; ++l) {
+            const int64_t at0 = image.step[0] * (p.at[0] + l / plan.outputs[1]) + begin[0];
+            const int64_t at1 = image.step[1] * (p.at[1] + l % plan.outputs[1]) + begin[1];
+            if (at0 < 0 || at0 >= image.size[0] || at1 < 0 || at1 >= image.size[1]) continue;
+            const int64_t offset = p.image * image.batch_stride + at0 * image.strides[0] + at1 * image.strides[1] +
+                                   (start + low) * image.channels;
+            narrow(image.cell, room.lines + l * stride + low * image.channels, (high - low) * image.channels,
+                   dst + offset * image.item);
+        }
+    });
 }
 
 void run_task(const ProductPlan& plan, int64_t task, const char* src, const float* packed, const float* bias, char* dst,
@@ -141,16 +280,22 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const int64_t count = tiles * (block + 1) / group->blocks - first;
     const int64_t all = group_columns(plan, *group);
     const int64_t chunks = (all + kFilterChunk - 1) / kFilterChunk;
-    transform_block(plan, *group, first, count, src, room);
+    const FilterImage image = group->folded ? plan.dst : unfolded(plan.dst);
+    if (in_place(plan)) find_block(plan, *group, first, count, src, room);
+    else transform_block(plan, *group, first, count, src, room);
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
         const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
         multiply(plan, *group, column, end - column, count, packed + group->packed, room);
         for (int64_t c = column; c < end;) {
-            const int64_t index = c / plan.dst.channels, channel = c % plan.dst.channels;
-            const int64_t channels = smaller(plan.dst.channels - channel, end - c);
-            write_block(plan, *group, first, count, group->targets[index], channel, channels, c - column, bias, dst,
-                        room);
-            c += channels;
+            const int64_t target = group->targets[c / image.run * image.fold], begin = c % image.run;
+            const int64_t width = smaller(image.run - begin, end - c);
+            const Piece piece{target / image.fold, begin, width, c - column, bias + begin};
+            if (image.gapless && width == image.run && width < kLineRun) {
+                write_lines(plan, *group, first, count, piece, dst, room);
+            } else {
+                write_piece(plan, image, *group, first, count, piece, dst, room);
+            }
+            c += width;
         }
     }
 }
@@ -169,16 +314,20 @@ void run_products(const ProductPlan& plan, const char* src, const float* packed,
     {
         int64_t bytes = 0;
         const Room room = divide(plan, scratch + omp_get_thread_num() * plan.scratch_per_thread, &bytes);
-        const int64_t zeros = larger(plan.src.channels, kFilterChunk) + kLanes;
-        const int64_t outputs = plan.channel_groups * plan.dst.channels;
+        const int64_t zeros = larger(plan.src.run, kFilterChunk) + kLanes;
+        const int64_t outputs = plan.channel_groups * plan.dst.run + kLanes;
         __builtin_memset(room.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
         __builtin_memset(room.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
-        if (plan.has_bias) widen(plan.bias_cell, bias, outputs, room.bias);
+        for (int64_t i = 0; plan.has_bias && i < plan.channel_groups * plan.dst.fold; ++i) {
+            const int64_t channels = plan.dst.channels, g = i / plan.dst.fold;
+            const char* from = bias + g * channels * (plan.bias_cell == Cell::f32 ? 4 : 2);
+            widen(plan.bias_cell, from, channels, room.bias + i * channels);
+        }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < plan.tasks * plan.channel_groups; ++task) {
             const int64_t g = task / plan.tasks;
             run_task(plan, task % plan.tasks, src + g * plan.src.channels * plan.src.item, packed + g * plan.packed,
-                     room.bias + g * plan.dst.channels, dst + g * plan.dst.channels * plan.dst.item, room);
+                     room.bias + g * plan.dst.run, dst + g * plan.dst.channels * plan.dst.item, room);
         }
     }
 }

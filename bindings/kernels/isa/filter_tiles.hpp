@@ -50,47 +50,71 @@ DGO_INLINE TilePlace place(int64_t tile, const Axes& tiles, const Axes& base, co
     return p;
 }
 
-// Byte offsets of the counts[0] x counts[1] x counts[2] positions from `p` on, -1 where there is no element.
-DGO_INLINE void offsets(const FilterImage& image, const TilePlace& p, int64_t segment, const Axes& counts,
-                        int64_t* out) {
+constexpr int64_t kAbsent = INT64_MIN;
+
+// Byte offsets of the counts[0] x counts[1] x counts[2] runs from `p` on, kAbsent where there is none. Of those at
+// index k of the last axis only elements [low[k], high[k]) exist.
+struct RunOffsets {
+    int64_t at[kFilterPlanes];
+    int64_t low[4], high[4];
+};
+
+DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
+                          RunOffsets& out) {
+    constexpr int last = kFilterAxes - 1;
     int64_t at[kFilterAxes][4];
-    const Axes& first = image.first[segment];
+    const Axes& first = image.first[run * image.fold];
     for (int a = 0; a < kFilterAxes; ++a) {
         for (int64_t i = 0; i < counts[a]; ++i) {
             const int64_t position = image.step[a] * (p.at[a] + i) + first[a];
-            at[a][i] = position >= 0 && position < image.size[a] ? position * image.strides[a] : -1;
+            const int64_t width = a == last ? image.fold : 1;
+            const bool present = position > -width && position < image.size[a];
+            at[a][i] = present ? position * image.strides[a] : kAbsent;
+            if (a != last) continue;
+            out.low[i] = larger(0, -position) * image.channels;
+            out.high[i] = smaller(width, image.size[a] - position) * image.channels;
         }
     }
     const int64_t start = p.image * image.batch_stride;
+    int64_t* to = out.at;
     for (int64_t i = 0; i < counts[0]; ++i) {
         for (int64_t j = 0; j < counts[1]; ++j) {
             for (int64_t k = 0; k < counts[2]; ++k) {
-                const bool absent = (at[0][i] | at[1][j] | at[2][k]) < 0;
-                *out++ = absent ? -1 : (start + at[0][i] + at[1][j] + at[2][k]) * image.item;
+                const bool absent = at[0][i] == kAbsent || at[1][j] == kAbsent || at[2][k] == kAbsent;
+                *to++ = absent ? kAbsent : (start + at[0][i] + at[1][j] + at[2][k]) * image.item;
             }
         }
     }
 }
 
-// Transforms one window of `channels` channels from `data`, already moved to the first of them.
-DGO_INLINE void transform_window(const FilterImage& image, const char* data, const TilePlace& p, int64_t segment,
-                                 const Axes& counts, int64_t channels, const float* zeros, float* wide,
+// Elements [begin, end) of a run as f32 in `wide`, zeros where they are absent.
+DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t begin, int64_t end, int64_t low,
+                          int64_t high, float* wide) {
+    const int64_t from = larger(begin, low), to = larger(from, smaller(end, high));
+    if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(float));
+    widen(image.cell, run + from * image.item, to - from, wide + from - begin);
+}
+
+// Transforms elements [begin, begin + count) of one run of a window.
+DGO_INLINE void transform_window(const FilterImage& image, const char* data, const TilePlace& p, int64_t run,
+                                 const Axes& counts, int64_t begin, int64_t count, const float* zeros, float* wide,
                                  SpreadFn transform, float* to, const Spread& spread) {
-    int64_t offset[kFilterPlanes];
+    RunOffsets runs;
     const float* from[kFilterPlanes];
-    offsets(image, p, segment, counts, offset);
-    const int64_t count = counts[0] * counts[1] * counts[2];
-    for (int64_t i = 0; i < count; ++i) {
-        if (offset[i] < 0) {
+    find_runs(image, p, run, counts, runs);
+    const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2];
+    for (int64_t i = 0; i < all; ++i) {
+        const int64_t low = runs.low[i % counts[2]], high = runs.high[i % counts[2]];
+        if (runs.at[i] == kAbsent) {
             from[i] = zeros;
-        } else if (image.cell == Cell::f32) {
-            from[i] = reinterpret_cast<const float*>(data + offset[i]);
+        } else if (image.cell == Cell::f32 && begin >= low && end <= high) {
+            from[i] = reinterpret_cast<const float*>(data + runs.at[i]) + begin;
         } else {
-            widen(image.cell, data + offset[i], channels, wide + i * channels);
-            from[i] = wide + i * channels;
+            widen_run(image, data + runs.at[i], begin, end, low, high, wide + i * count);
+            from[i] = wide + i * count;
         }
     }
-    transform(from, channels, to, spread);
+    transform(from, count, to, spread);
 }
 
 }  // namespace dgo::DGO_ISA

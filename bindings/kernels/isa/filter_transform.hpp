@@ -82,18 +82,46 @@ struct Transform3 {
     }
 };
 
+// Of `count` < kLanes floats, without touching what follows them; zeros in the other lanes.
+DGO_INLINE Lanes load_part(const float* at, int64_t count) {
+#ifdef __AVX512F__
+    return bits<Lanes>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at));
+#else
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return bits<Lanes>(_mm256_maskload_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index)));
+#endif
+}
+
+DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(at, static_cast<__mmask16>((1u << count) - 1), bits<__m512>(v));
+#else
+    // Masked stores take tens of cycles on some processors.
+    const __m256 all = bits<__m256>(v);
+    __m128 part = _mm256_castps256_ps128(all);
+    if ((count & 4) != 0) {
+        store_bytes(at, part);
+        at += 4;
+        part = _mm256_extractf128_ps(all, 1);
+    }
+    if ((count & 2) != 0) {
+        store_bytes(at, _mm_cvtsi128_si64(_mm_castps_si128(part)));
+        at += 2;
+        part = _mm_movehl_ps(part, part);
+    }
+    if ((count & 1) != 0) *at = _mm_cvtss_f32(part);
+#endif
+}
+
 DGO_INLINE Lanes load_some(const float* at, int64_t count) {
-    if (count >= kLanes) return *reinterpret_cast<const LanesAt*>(at);
-    Lanes v{};
-    __builtin_memcpy(&v, at, static_cast<size_t>(count) * sizeof(float));
-    return v;
+    return count >= kLanes ? bits<Lanes>(*reinterpret_cast<const LanesAt*>(at)) : load_part(at, count);
 }
 
 DGO_INLINE void store_some(float* at, Lanes v, int64_t count) {
     if (count >= kLanes) {
         *reinterpret_cast<LanesAt*>(at) = v;
     } else {
-        __builtin_memcpy(at, &v, static_cast<size_t>(count) * sizeof(float));
+        store_part(at, v, count);
     }
 }
 

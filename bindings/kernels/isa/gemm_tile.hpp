@@ -13,9 +13,9 @@ constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
 constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
 
-// A range of the inner dimension.
+// A range of the inner dimension: elements [begin, end) of one of the runs that a row consists of.
 struct Span {
-    int64_t begin, end;
+    int64_t run, begin, end;
 };
 
 template <int Rows>
@@ -39,16 +39,17 @@ DGO_INLINE void put(const Lanes (&sum)[Rows][kTileVectors], float* c, int64_t ro
     }
 }
 
-// c[i][:] (+)= sum over the spans of rows[i][k] * panel[k][:].
-__attribute__((noinline)) inline void tile_product(const float* const* rows, const Span* spans, int64_t span_count,
-                                                   const float* panel, float* c, int64_t row_stride, bool add) {
+// c[i][:] = sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:].
+__attribute__((noinline)) inline void tile_product(const float* const* const* rows, int64_t offset, const Span* spans,
+                                                   int64_t span_count, int64_t depth, const float* panel, float* c,
+                                                   int64_t row_stride) {
     Lanes sum[kTileRows][kTileVectors];
     clear(sum);
-    const float* a[kTileRows];
-#pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) a[i] = rows[i];
     for (const Span* span = spans; span != spans + span_count; ++span) {
-        const float* b = panel + span->begin * kPanel;
+        const float* a[kTileRows];
+#pragma GCC unroll 16
+        for (int i = 0; i < kTileRows; ++i) a[i] = rows[i][span->run] + offset;
+        const float* b = panel + (span->run * depth + span->begin) * kPanel;
         const int64_t end = span->end;
         for (int64_t k = span->begin; k < end; ++k) {
             Lanes right[kTileVectors];
@@ -63,7 +64,7 @@ __attribute__((noinline)) inline void tile_product(const float* const* rows, con
             }
         }
     }
-    put(sum, c, row_stride, add);
+    put(sum, c, row_stride, false);
 }
 
 // c[i][:] (+)= sum over k of strip[k][i] * panel[k][:], the strip kStrip wide.
