@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "../fork_guard.hpp"
 #include "../guard.hpp"
 #include "factories.hpp"
 #include "isa.hpp"
@@ -26,6 +27,7 @@ char* address_of(const py::handle& operand) {
 }
 
 void run(const Kernel& kernel, const py::args& operands) {
+    fork_guard::enter();
     if (static_cast<int>(operands.size()) != kernel.arity) {
         fail(ErrorKind::invalid_argument, "kernel '" + kernel.name + "' takes " +
                                               std::to_string(kernel.arity) + " operands, got " +
@@ -75,6 +77,38 @@ void bind_depthwise(py::module_& m) {
                   "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
 }
 
+void bind_columns(py::module_& m) {
+    m.def(
+        "im2col",
+        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype,
+           const Dims& dst_strides, int col_dtype, const Dims& col_strides) {
+            return make_im2col({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                                col_dtype, col_strides, dst_dtype, dst_strides});
+        },
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
+        "run(dst, col): the positions of a transposed convolution's dst that every source position meets, "
+        "zero where "
+        "there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, spatial for "
+        "dst.");
+    m.def(
+        "overlap_add",
+        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
+           int dst_dtype, const Dims& dst_strides, bool has_bias, bool relu, std::optional<int> bias_dtype) {
+            constexpr int kF32 = 3;
+            return make_overlap_add({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                                     kF32, col_strides, dst_dtype, dst_strides},
+                                    has_bias, relu, bias_dtype.value_or(dst_dtype));
+        },
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false,
+        "relu"_a = false, "bias_dtype"_a = py::none(),
+        "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
+        "im2col.");
+}
+
 }  // namespace
 
 void bind_kernels(py::module_& parent) {
@@ -97,6 +131,7 @@ void bind_kernels(py::module_& parent) {
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");
     bind_depthwise(m);
+    bind_columns(m);
     bind_minimal_filter(m);
 }
 

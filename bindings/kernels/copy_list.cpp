@@ -1,62 +1,60 @@
 // Many small copies in one kernel: the folding of weights.
+#include "copy_list.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "../guard.hpp"
-#include "copy.hpp"
 #include "factories.hpp"
 #include "parallel.hpp"
 
 namespace dgo {
-namespace {
 
-struct CopyListKernel : Kernel {
-    struct Item {
-        CopyPlan plan;
-        int64_t src, dst;  // in bytes
-    };
-    std::vector<Item> items;
-    std::vector<int64_t> first_task;  // of each item, and the number of all tasks
-    int64_t zero_bytes = 0;
-    int64_t bytes = 0;
+CopyListKernel::CopyListKernel(const char* kernel_name, int64_t zero_bytes) : zero_bytes_(zero_bytes) {
+    arity = 2;
+    name = kernel_name;
+}
 
-    void run(char* const* operands) const override {
-        const char* src = operands[0];
-        char* dst = operands[1];
-        constexpr int64_t kChunk = 32 * 1024;
-        parallel_for((zero_bytes + kChunk - 1) / kChunk, zero_bytes, [&](int64_t begin, int64_t end) {
-            const int64_t from = begin * kChunk, to = std::min(end * kChunk, zero_bytes);
-            if (from < to) std::memset(dst + from, 0, static_cast<size_t>(to - from));
-        });
-        parallel_for(first_task.back(), bytes, [&](int64_t begin, int64_t end) {
-            auto next = std::upper_bound(first_task.begin(), first_task.end(), begin);
-            for (size_t i = static_cast<size_t>(next - first_task.begin()) - 1; i < items.size(); ++i) {
-                if (first_task[i] >= end) break;
-                items[i].plan.run_part(src + items[i].src, dst + items[i].dst,
-                                       std::max(begin, first_task[i]) - first_task[i],
-                                       std::min(end, first_task[i + 1]) - first_task[i]);
-            }
-        });
-    }
-};
+void CopyListKernel::add(CopyPlan plan, int64_t src, int64_t dst) {
+    bytes_ += plan.bytes();
+    first_task_.push_back(first_task_.back() + plan.tasks());
+    items_.push_back({std::move(plan), src, dst});
+}
 
-}  // namespace
+void CopyListKernel::run(char* const* operands) const {
+    static const char kZero[8] = {};
+    const char* src = operands[0];
+    char* dst = operands[1];
+    constexpr int64_t kChunk = 32 * 1024;
+    parallel_for((zero_bytes_ + kChunk - 1) / kChunk, zero_bytes_, [&](int64_t begin, int64_t end) {
+        const int64_t from = begin * kChunk, to = std::min(end * kChunk, zero_bytes_);
+        if (from < to) std::memset(dst + from, 0, static_cast<size_t>(to - from));
+    });
+    parallel_for(first_task_.back(), bytes_, [&](int64_t begin, int64_t end) {
+        auto next = std::upper_bound(first_task_.begin(), first_task_.end(), begin);
+        for (size_t i = static_cast<size_t>(next - first_task_.begin()) - 1; i < items_.size(); ++i) {
+            if (first_task_[i] >= end) break;
+            const Item& item = items_[i];
+            item.plan.run_part(item.src == kZeros ? kZero : src + item.src, dst + item.dst,
+                               std::max(begin, first_task_[i]) - first_task_[i],
+                               std::min(end, first_task_[i + 1]) - first_task_[i]);
+        }
+    });
+}
 
 std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int src_dtype, int dst_dtype,
                                        int64_t zero_elements) {
-    auto kernel = std::make_shared<CopyListKernel>();
-    kernel->arity = 2;
-    kernel->name = "copy_list";
-    kernel->zero_bytes = zero_elements * item_size(dst_dtype);
-    kernel->first_task = {0};
+    if (zero_elements < 0) {
+        fail(ErrorKind::invalid_argument, "copy_list: zero_elements is " + std::to_string(zero_elements));
+    }
+    auto kernel = std::make_shared<CopyListKernel>("copy_list", zero_elements * item_size(dst_dtype));
     for (const auto& [shape, src, src_strides, dst, dst_strides] : items) {
-        if (src < 0 || dst < 0 || zero_elements < 0) {
-            fail(ErrorKind::invalid_argument, "copy_list: negative offset or zero_elements");
+        if (src < 0 || dst < 0) {
+            fail(ErrorKind::invalid_argument,
+                 "copy_list: the negative offset " + std::to_string(std::min(src, dst)));
         }
-        CopyPlan plan(shape, src_dtype, src_strides, dst_dtype, dst_strides);
-        kernel->bytes += plan.bytes();
-        kernel->first_task.push_back(kernel->first_task.back() + plan.tasks());
-        kernel->items.push_back({std::move(plan), src * item_size(src_dtype), dst * item_size(dst_dtype)});
+        kernel->add(CopyPlan(shape, src_dtype, src_strides, dst_dtype, dst_strides),
+                    src * item_size(src_dtype), dst * item_size(dst_dtype));
     }
     return kernel;
 }

@@ -13,6 +13,19 @@ int64_t product(const Dims& dims) {
     return all;
 }
 
+void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least) {
+    if (list.size() != length) {
+        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) +
+                                              " entries, " + std::to_string(length) + " are needed");
+    }
+    for (const int64_t entry : list) {
+        if (entry < least) {
+            fail(ErrorKind::invalid_argument, what + ": " + name + " contains " + std::to_string(entry) +
+                                                  ", at least " + std::to_string(least) + " is needed");
+        }
+    }
+}
+
 void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
     const size_t rank = p.src_spatial.size();
     if (rank < 1 || rank > 3) {
@@ -20,16 +33,7 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
              what + ": src_spatial has " + std::to_string(rank) + " axes, 1 to 3 are possible");
     }
     const auto check = [&](const char* name, const Dims& list, size_t length, int64_t least) {
-        if (list.size() != length) {
-            fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) +
-                                                  " entries, " + std::to_string(length) + " are needed");
-        }
-        for (const int64_t entry : list) {
-            if (entry < least) {
-                fail(ErrorKind::invalid_argument, what + ": " + name + " contains " + std::to_string(entry) +
-                                                      ", at least " + std::to_string(least) + " is needed");
-            }
-        }
+        check_list(what, name, list, length, least);
     };
     check("src_spatial", p.src_spatial, rank, 0);
     check("dst_spatial", p.dst_spatial, rank, 0);

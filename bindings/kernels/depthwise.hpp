@@ -12,6 +12,9 @@
 
 namespace dgo {
 
+// Throws NativeError unless `list` has `length` entries of at least `least`.
+void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least);
+
 // Throws NativeError where the lists of the problem disagree in length, a stride is negative or an extent is.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
@@ -81,6 +84,7 @@ struct ChannelBlock {
     int64_t lanes;        // of a block in scratch memory: `real` rounded up to a vector
     static int64_t number(int64_t channels) { return (channels + kMost - 1) / kMost; }
     ChannelBlock(int64_t index, int64_t channels);
+    ChannelBlock(int64_t first, int64_t real, int64_t lanes) : first(first), real(real), lanes(lanes) {}
 };
 
 // Moves positions of a row between memory of any data type and f32 blocks [position][lane].

@@ -50,6 +50,8 @@ struct SpaceGradient {
 struct DepthwiseCode {
     int64_t min_channels;  // of the functions over channels
     void (*channels[3])(const ChannelsRun&);
+    // Without weights (null), the sources f32.
+    void (*sum_channels[3])(const ChannelsRun&);
     void (*channels_gradient[3])(const ChannelsGradient&);
     void (*space)(const SpaceRun&);
     void (*space_gradient)(const SpaceGradient&);

@@ -51,4 +51,22 @@ std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& pro
 // src, diff_dst, diff_weights
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);
 
+// The columns of a transposed convolution: col[n, source position, kernel position, c], with strides in the
+// order n, source axes, kernel axes, c. Strides of dst: n, c, spatial.
+struct ColumnsProblem {
+    int64_t n, c;
+    Dims src_spatial, dst_spatial, kernel, strides, pads_begin, dilations;
+    int col_dtype;
+    Dims col_strides;
+    int dst_dtype;
+    Dims dst_strides;
+};
+
+// dst, col: col = the positions of dst that every source position meets, zero where there is none
+std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem);
+
+// col, [bias,] dst: dst = bias + the sum of all columns that meet a position; col is f32
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, bool relu,
+                                         int bias_dtype);
+
 }  // namespace dgo

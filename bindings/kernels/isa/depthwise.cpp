@@ -13,9 +13,8 @@ using Floats = typename Vec<L>::f32;
 // -------------------------------------------------------------------------------------
 
 // Q outputs times V vectors of channels from channel c.
-template <class C, int L, int Q, int V>
+template <class S, class D, bool Weighted, int L, int Q, int V>
 DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
-    using T = typename C::T;
     Floats<L> sum[Q][V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
@@ -27,51 +26,55 @@ DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     }
     const int64_t offset = q * run.src_step + c;
     for (int64_t t = 0; t < run.taps; ++t) {
-        const T* src = reinterpret_cast<const T*>(run.src[t]) + offset;
-        const float* weights = run.weights[t] + c;
+        const auto* src = reinterpret_cast<const typename S::T*>(run.src[t]) + offset;
         Floats<L> w[V];
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) w[v] = load_bytes<Floats<L>>(weights + v * L);
+        for (int v = 0; v < V; ++v) {
+            if constexpr (Weighted) w[v] = load_bytes<Floats<L>>(run.weights[t] + c + v * L);
+        }
 #pragma GCC unroll 4
         for (int j = 0; j < Q; ++j) {
 #pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) sum[j][v] += load_float<C, L>(src + j * run.src_step + v * L) * w[v];
+            for (int v = 0; v < V; ++v) {
+                const Floats<L> x = load_float<S, L>(src + j * run.src_step + v * L);
+                sum[j][v] += Weighted ? x * w[v] : x;
+            }
         }
     }
-    T* dst = reinterpret_cast<T*>(run.dst) + q * run.dst_step + c;
+    auto* dst = reinterpret_cast<typename D::T*>(run.dst) + q * run.dst_step + c;
 #pragma GCC unroll 4
     for (int j = 0; j < Q; ++j) {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
             Floats<L> result = sum[j][v];
             if (run.relu) result = result < 0.0f ? Floats<L>{} : result;
-            store_float<C, L>(dst + j * run.dst_step + v * L, result);
+            store_float<D, L>(dst + j * run.dst_step + v * L, result);
         }
     }
 }
 
-template <class C, int L, int Q>
+template <class S, class D, bool Weighted, int L, int Q>
 DGO_INLINE void channels_outputs(const ChannelsRun& run, int64_t q) {
     int64_t c = 0;
-    for (; c + 2 * L <= run.channels; c += 2 * L) channels_tile<C, L, Q, 2>(run, q, c);
+    for (; c + 2 * L <= run.channels; c += 2 * L) channels_tile<S, D, Weighted, L, Q, 2>(run, q, c);
     if (c + L <= run.channels) {
-        channels_tile<C, L, Q, 1>(run, q, c);
+        channels_tile<S, D, Weighted, L, Q, 1>(run, q, c);
         c += L;
     }
-    if (c < run.channels) channels_tile<C, L, Q, 1>(run, q, run.channels - L);
+    if (c < run.channels) channels_tile<S, D, Weighted, L, Q, 1>(run, q, run.channels - L);
 }
 
-template <class C, int L>
+template <class S, class D, bool Weighted, int L>
 void channels_run(const ChannelsRun& run) {
     int64_t q = 0;
-    for (; q + 4 <= run.count; q += 4) channels_outputs<C, L, 4>(run, q);
-    for (; q < run.count; ++q) channels_outputs<C, L, 1>(run, q);
+    for (; q + 4 <= run.count; q += 4) channels_outputs<S, D, Weighted, L, 4>(run, q);
+    for (; q < run.count; ++q) channels_outputs<S, D, Weighted, L, 1>(run, q);
 }
 
-template <class C>
+template <class S, class D, bool Weighted>
 void channels(const ChannelsRun& run) {
-    if (kLanes == 8 || run.channels >= kLanes) return channels_run<C, kLanes>(run);
-    channels_run<C, 8>(run);
+    if (kLanes == 8 || run.channels >= kLanes) return channels_run<S, D, Weighted, kLanes>(run);
+    channels_run<S, D, Weighted, 8>(run);
 }
 
 // K taps times V vectors of channels; lanes below `skip` are left out of the sums.
@@ -229,7 +232,8 @@ void space_gradient(const SpaceGradient& run) {
 
 const DepthwiseCode kDepthwiseCode = {
     8,
-    {channels<F32>, channels<Bf16>, channels<F16>},
+    {channels<F32, F32, true>, channels<Bf16, Bf16, true>, channels<F16, F16, true>},
+    {channels<F32, F32, false>, channels<F32, Bf16, false>, channels<F32, F16, false>},
     {channels_gradient<F32>, channels_gradient<Bf16>, channels_gradient<F16>},
     space_run<kLanes>,
     space_gradient,

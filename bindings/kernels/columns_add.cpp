@@ -1,0 +1,233 @@
+// Overlap-add: every position of dst gathers the columns that meet it, so that no two threads write one
+// place.
+#include <algorithm>
+
+#include "columns.hpp"
+#include "depthwise.hpp"
+#include "parallel.hpp"
+#include "scratch.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr int kF32 = 3;
+constexpr int64_t kPieceBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
+constexpr int64_t kPieceOutputs = 2048;     // of a row, where a task handles one channel
+constexpr int64_t kLeastRun = 8;            // kernel positions worth a vector
+
+DepthwiseProblem layer(const ColumnsProblem& p) {
+    return {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides, p.pads_begin,
+            p.dilations, {},  {},  p.dst_strides, p.dst_dtype};
+}
+
+// Strides of the columns with two outer axes, those that do not exist 0.
+struct ColumnLayout {
+    int64_t batch, position[3] = {}, kernel[3] = {}, channel;
+
+    explicit ColumnLayout(const ColumnsProblem& p) : batch(p.col_strides[0]), channel(p.col_strides.back()) {
+        const size_t rank = p.kernel.size();
+        for (size_t axis = 0; axis < rank; ++axis) {
+            position[3 - rank + axis] = p.col_strides[1 + axis];
+            kernel[3 - rank + axis] = p.col_strides[1 + rank + axis];
+        }
+    }
+};
+
+// How the sums are vectorised.
+enum class Along {
+    channels,  // neighbours in the columns
+    taps,      // kernel positions are neighbours, and no others are: whole strides of outputs at once
+    space,     // outputs of a phase
+};
+
+struct OverlapAddKernel : Kernel {
+    ColumnsProblem p;
+    Cell cell;
+    const DepthwiseCode& code;
+    TapAxes axes;
+    RowLayout to;
+    ColumnLayout col;
+    bool has_bias, relu;
+    Along along;
+    std::vector<Piece> pieces;
+    RowMover store_phases, store_row;
+    BlockMover store_block;
+    CopyPlan bias_plan;
+    BlockFn gather;
+    int64_t work;
+
+    OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, bool with_relu, int bias_dtype)
+        : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(layer(p), true),
+          to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias), relu(with_relu),
+          store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
+          store_block(cell, to), bias_plan({p.c}, bias_dtype, {1}, kF32, {1}),
+          gather(vector_code().block(BlockKind::strided, Cell::f32, Cell::f32)) {
+        name = "overlap_add";
+        arity = has_bias ? 3 : 2;
+        if (col.channel == 1 && p.c >= code.min_channels) {
+            along = Along::channels;
+        } else if (col.kernel[2] == 1 && p.dilations.back() == 1 && p.strides.back() >= kLeastRun) {
+            along = Along::taps;
+        } else {
+            along = Along::space;
+        }
+        const int64_t channels = along == Along::channels ? p.c * 4 : kPieceBytes / kPieceOutputs;
+        pieces =
+            cut_into_pieces(axes.inner, std::max<int64_t>(kPieceBytes / (axes.inner.phases * channels), 4));
+        const int64_t columns = p.n * p.c * product(p.src_spatial) * product(p.kernel);
+        work = 4 * columns + p.n * p.c * product(p.dst_spatial) * item_size(p.dst_dtype);
+    }
+
+    // Blocks of nearly equal size, none below a vector.
+    int64_t blocks() const { return along == Along::channels ? ChannelBlock::number(p.c) : p.c; }
+
+    int64_t offset(int64_t n, int64_t c, const RowTap& row, int64_t source, int64_t k) const {
+        const int64_t k1 = axes.outer[1].kernel;
+        return n * col.batch + c * col.channel + row.source[0] * col.position[0] +
+               row.source[1] * col.position[1] + source * col.position[2] + row.tap / k1 * col.kernel[0] +
+               row.tap % k1 * col.kernel[1] + k * col.kernel[2];
+    }
+
+    void run(char* const* operands) const override {
+        const auto* columns = reinterpret_cast<const float*>(operands[0]);
+        char* dst = operands[arity - 1];
+        const int64_t taps = product(p.kernel);
+        float* ones = scratch<float>(Room::weights, static_cast<size_t>(taps));
+        std::fill(ones, ones + taps, 1.0f);
+        float* bias = nullptr;
+        if (has_bias) {
+            bias = scratch<float>(Room::bias, static_cast<size_t>(p.c));
+            bias_plan.run(operands[1], reinterpret_cast<char*>(bias));
+        }
+        const bool whole = along == Along::channels && to.channel == 1;
+        const int64_t slices = whole ? 1 : blocks();
+        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
+        parallel_for(p.n * to.rows() * number_of_pieces * slices, work, [&](int64_t begin, int64_t end) {
+            std::vector<RowTap> row_list;
+            for (int64_t task = begin; task < end; ++task) {
+                const Piece& piece = pieces[static_cast<size_t>(task / slices % number_of_pieces)];
+                const int64_t line = task / slices / number_of_pieces, slice = task % slices;
+                const int64_t n = line / to.rows(), row = line % to.rows();
+                axes.taps_of_row(row, row_list);
+                char* dst_row = dst + to.offset_of_row(n, 0, row) * item_size(p.dst_dtype);
+                if (whole) {
+                    add_channels(columns, bias, n, 0, p.c, piece, row_list, dst_row);
+                } else if (along == Along::channels) {
+                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, piece,
+                                 row_list, dst_row);
+                } else {
+                    dst_row += slice * to.channel * item_size(p.dst_dtype);
+                    const float start = bias ? bias[slice] : 0.0f;
+                    const auto add =
+                        along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
+                    (this->*add)(columns, ones, start, n, slice, piece, row_list, dst_row);
+                }
+            }
+        });
+    }
+
+    // Channels [first, last), straight into dst or by way of a block in f32.
+    void add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
+                      const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+        const TapAxis& inner = axes.inner;
+        const int64_t channels = last - first, first_output = piece.begin * inner.phases;
+        const int64_t end_output = std::min(piece.end * inner.phases, to.width());
+        const bool direct = to.channel == 1;
+        const char** sources = scratch<const char*>(Room::pointers, static_cast<size_t>(product(p.kernel)));
+        float* block = direct ? nullptr
+                              : scratch<float>(Room::result,
+                                               static_cast<size_t>((end_output - first_output) * channels));
+        for (const Segment& s : piece.segments) {
+            const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
+            int64_t count = 0;
+            for (const RowTap& row : row_list) {
+                for (int64_t t = s.first; t < s.last; ++t) {
+                    const Tap& tap = list[static_cast<size_t>(t)];
+                    sources[count++] = reinterpret_cast<const char*>(
+                        columns + offset(n, first, row, s.begin + tap.base, tap.k));
+                }
+            }
+            const int64_t output = s.begin * inner.phases + s.phase;
+            const int64_t step = direct ? to.inner : channels;
+            char* at = direct ? dst_row + (first + output * step) * item_size(p.dst_dtype)
+                              : reinterpret_cast<char*>(block + (output - first_output) * step);
+            code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources,
+                                                               nullptr, col.position[2], inner.phases * step,
+                                                               bias ? bias + first : nullptr, relu, at});
+        }
+        if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
+    }
+
+    // With u = output + pad, the outputs of one stride, u = b * stride + r, sum the runs of columns that the
+    // sources b - m hold at kernel position m * stride + r.
+    void add_taps(const float* columns, const float* ones, float start, int64_t n, int64_t c,
+                  const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+        const int64_t stride = p.strides.back(), kernel = p.kernel.back(), pad = p.pads_begin.back();
+        const int64_t first_output = piece.begin * stride;
+        const int64_t end_output = std::min(piece.end * stride, to.width());
+        const bool direct = cell == Cell::f32 && to.inner == 1;
+        float* result = direct ? reinterpret_cast<float*>(dst_row) + first_output
+                               : scratch<float>(Room::result, static_cast<size_t>(end_output - first_output));
+        const float** sources = scratch<const float*>(Room::pointers, static_cast<size_t>(product(p.kernel)));
+        for (int64_t b = floor_div(first_output + pad, stride); b * stride - pad < end_output; ++b) {
+            // Up to `rest` the kernel holds one more run than after it.
+            const int64_t rest = kernel % stride;
+            for (const auto& [from, until] : {std::pair{int64_t{0}, rest}, std::pair{rest, stride}}) {
+                const int64_t r = std::max(from, first_output - (b * stride - pad));
+                const int64_t end = std::min(until, end_output - (b * stride - pad));
+                if (r >= end) continue;
+                int64_t count = 0;
+                for (const RowTap& row : row_list) {
+                    for (int64_t m = 0; m * stride + r < kernel; ++m) {
+                        if (b - m < 0 || b - m >= axes.inner.sources) continue;
+                        sources[count++] = columns + offset(n, c, row, b - m, m * stride + r);
+                    }
+                }
+                code.space({end - r, count, sources, ones, start, relu,
+                            result + b * stride - pad + r - first_output});
+            }
+        }
+        if (!direct) store_row.store(result, 0, first_output, end_output, dst_row, to.width());
+    }
+
+    void add_space(const float* columns, const float* ones, float start, int64_t n, int64_t c,
+                   const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+        const TapAxis& inner = axes.inner;
+        const int64_t outputs = piece.end - piece.begin, taps = product(p.kernel);
+        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * inner.phases));
+        const float** sources = scratch<const float*>(Room::pointers, static_cast<size_t>(taps));
+        const bool direct = col.position[2] == 1;
+        float* copies = direct ? nullptr : scratch<float>(Room::rows, static_cast<size_t>(taps * outputs));
+        for (const Segment& s : piece.segments) {
+            const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
+            int64_t count = 0;
+            for (const RowTap& row : row_list) {
+                for (int64_t t = s.first; t < s.last; ++t) {
+                    const Tap& tap = list[static_cast<size_t>(t)];
+                    const float* source = columns + offset(n, c, row, s.begin + tap.base, tap.k);
+                    if (!direct) {
+                        float* copy = copies + count * outputs;
+                        gather(reinterpret_cast<const char*>(source), reinterpret_cast<char*>(copy),
+                               {1, s.end - s.begin, 0, col.position[2], 0, 1});
+                        source = copy;
+                    }
+                    sources[count++] = source;
+                }
+            }
+            code.space({s.end - s.begin, count, sources, ones, start, relu,
+                        result + s.phase * outputs + s.begin - piece.begin});
+        }
+        store_phases.store(result, outputs, piece.begin, piece.end, dst_row, to.width());
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, bool relu,
+                                         int bias_dtype) {
+    check_columns("overlap_add", problem);
+    float_cell(bias_dtype);
+    return std::make_shared<OverlapAddKernel>(problem, has_bias, relu, bias_dtype);
+}
+
+}  // namespace dgo
