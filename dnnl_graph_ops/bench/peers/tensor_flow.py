@@ -1,4 +1,7 @@
-"""TensorFlow, channels-last: tf.nn.conv_transpose in a tf.function, and the ops of its gradients."""
+"""TensorFlow, channels-last: tf.nn.conv_transpose in a tf.function, and the ops of its gradients.
+
+Its thread count comes from TF_NUM_INTRAOP_THREADS, which every competitor's process is given.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,6 @@ def versions() -> dict[str, str]:
 
 
 def prepare(task: Task) -> Prepared:
-    if not tf.config.list_logical_devices("CPU"):
-        raise UnsupportedError("TensorFlow sees no CPU")
-    tf.config.threading.set_intra_op_parallelism_threads(task.threads) if not _started() else None
     padding = _padding(task)
     operands = {
         name: tf.constant(_kernel(array) if name == "weights" else _last(array))
@@ -43,11 +43,6 @@ def prepare(task: Task) -> Prepared:
 
     execute()
     return Prepared(execute, result, f"tf.nn.conv_transpose, padding {padding}", state.clear)
-
-
-def _started() -> bool:
-    """Thread counts can be set only before the first op; a later task has the same count."""
-    return bool(tf.config.threading.get_intra_op_parallelism_threads())
 
 
 def _padding(task: Task) -> str:
