@@ -50,6 +50,7 @@ __all__ = [
     "engine",
     "engines",
     "from_dlpack",
+    "from_onnx",
     "get_num_threads",
     "info",
     "nn",
@@ -62,6 +63,14 @@ __all__ = [
 
 # Storeys above the core that most programs do not need: loaded at first use.
 _LATER = frozenset({"bench", "nn", "quantize"})
+
+
+def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
+    """An ONNX model (a path, bytes, or a ModelProto) as a graph; needs the extra `onnx`.
+
+    See `dnnl_graph_ops.interop.onnx.from_onnx` for what is mapped and what is raised.
+    """
+    return import_module(".interop.onnx", __name__).from_onnx(model_or_path, engine)  # type: ignore[no-any-return]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,221 @@
+"""Convolutions, matrix products and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ShapeError, UnsupportedError
+from ...graph import Value
+from .step import Step
+from .table import integer, ints, number, rule, text
+
+PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_WINDOW: dict[str, Any] = {
+    "auto_pad": text("NOTSET", *PADS),
+    "kernel_shape": ints(),
+    "strides": ints(),
+    "pads": ints(),
+    "dilations": ints(),
+}
+
+
+def _per_axis(step: Step, name: str, rank: int, default: int) -> list[int]:
+    values = step.attr(name) or [default] * rank
+    if len(values) != rank:
+        raise ShapeError(
+            f"{step.where}: {name}={values[:8]} has {len(values)} values for {rank} spatial axes"
+        )
+    return list(values)
+
+
+def _pads(step: Step, rank: int) -> tuple[list[int], list[int]]:
+    values = step.attr("pads") or [0] * 2 * rank
+    if len(values) != 2 * rank:
+        raise ShapeError(
+            f"{step.where}: pads={values[:8]} has {len(values)} values, {rank} spatial axes need {2 * rank}"
+        )
+    if min(values, default=0) < 0:
+        raise UnsupportedError(f"{step.where}: negative pads {values}")
+    return values[:rank], values[rank:]
+
+
+def _spatial_rank(step: Step, src: Value) -> int:
+    if not 3 <= src.ndim <= 5:
+        raise UnsupportedError(f"{step.where}: {src.ndim - 2} spatial axes, only 1 to 3")
+    return src.ndim - 2
+
+
+def _check_kernel(step: Step, weights: Value) -> None:
+    stated = step.attr("kernel_shape")
+    if stated and tuple(stated) != weights.shape[2:]:
+        raise ShapeError(
+            f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}"
+        )
+
+
+def _window(step: Step, rank: int) -> dict[str, Any]:
+    begin, end = _pads(step, rank)
+    # the library means the same by SAME_* here: out = ceil(in / stride)
+    mode = step.attr("auto_pad")
+    return {
+        "strides": _per_axis(step, "strides", rank, 1),
+        "pads_begin": begin,
+        "pads_end": end,
+        "auto_pad": "None" if mode == "NOTSET" else mode,
+        "data_format": "NCX",
+    }
+
+
+@rule("Conv", inputs=(2, 3), group=integer(1), **_WINDOW)
+def conv(step: Step) -> Value:
+    operands = [step.value(i) for i in range(3) if step.has(i)]
+    rank = _spatial_rank(step, operands[0])
+    _check_kernel(step, operands[1])
+    return step.op(
+        "Convolution",
+        *operands,
+        **_window(step, rank),
+        dilations=_per_axis(step, "dilations", rank, 1),
+        groups=step.attr("group"),
+        weights_format="OIX",
+    )
+
+
+@rule("ConvTranspose", inputs=(2, 3), group=integer(1), output_padding=ints(), output_shape=ints(), **_WINDOW)
+def conv_transpose(step: Step) -> Value:
+    operands = [step.value(i) for i in range(3) if step.has(i)]
+    src, weights = operands[:2]
+    rank = _spatial_rank(step, src)
+    _check_kernel(step, weights)
+    attrs = {
+        "strides": _per_axis(step, "strides", rank, 1),
+        "dilations": _per_axis(step, "dilations", rank, 1),
+        "output_padding": _per_axis(step, "output_padding", rank, 0),
+    }
+    attrs |= _transposed_pads(step, src, weights, **attrs)
+    return step.conv_transpose(
+        operands, {**attrs, "groups": step.attr("group"), "data_format": "NCX", "weights_format": "IOX"}
+    )
+
+
+def _transposed_pads(
+    step: Step,
+    src: Value,
+    weights: Value,
+    strides: list[int],
+    dilations: list[int],
+    output_padding: list[int],
+) -> dict[str, list[int]]:
+    """ONNX's meaning: SAME_* makes out = in * stride, output_shape says it; a lack becomes zeros."""
+    rank, mode, wanted = src.ndim - 2, step.attr("auto_pad"), step.attr("output_shape")
+    if wanted and len(wanted) == rank + 2:
+        # older files state all axes
+        wanted = wanted[2:]
+    if wanted and len(wanted) != rank:
+        raise ShapeError(
+            f"{step.where}: output_shape={wanted[:8]} has {len(wanted)} values for {rank} spatial axes"
+        )
+    if not wanted and mode in ("NOTSET", "VALID"):
+        begin, end = _pads(step, rank) if mode == "NOTSET" else ([0] * rank, [0] * rank)
+        return {"pads_begin": begin, "pads_end": end}
+    if None in weights.shape or (wanted and None in src.shape[2:]):
+        raise UnsupportedError(f"{step.where}: pads that depend on sizes that are not known")
+    begin, end, extra = [], [], []
+    for axis in range(rank):
+        stride, size = strides[axis], src.shape[axis + 2]
+        reach = (weights.shape[axis + 2] - 1) * dilations[axis] + 1  # type: ignore[operator]
+        if wanted:
+            total = stride * (size - 1) + output_padding[axis] + reach - wanted[axis]  # type: ignore[operator]
+        else:
+            total = output_padding[axis] + reach - stride
+        extra.append(output_padding[axis] + max(-total, 0))
+        total = max(total, 0)
+        begin.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
+        end.append(total - begin[-1])
+    return {"pads_begin": begin, "pads_end": end, "output_padding": extra}
+
+
+@rule("MatMul", inputs=2)
+def matmul(step: Step) -> Value:
+    return step.op("MatMul", step.value(0), step.value(1))
+
+
+@rule("Gemm", inputs=(2, 3), alpha=number(1.0), beta=number(1.0), transA=integer(0), transB=integer(0))
+def gemm(step: Step) -> Value:
+    a, b = step.value(0), step.value(1)
+    for value in (a, b):
+        if value.ndim != 2:
+            raise ShapeError(f"{step.where}: an operand of shape {value.shape}; both must be matrices")
+    alpha, beta = step.attr("alpha"), step.attr("beta")
+    flags = {"transpose_a": bool(step.attr("transA")), "transpose_b": bool(step.attr("transB"))}
+    bias = step.value(2) if step.has(2) else None
+    if bias is not None and alpha == beta == 1.0 and bias.ndim == 1 and bias.constant is not None:
+        return step.op("MatMul", a, b, bias, **flags)
+    result = step.op("MatMul", a, b, **flags)
+    if alpha != 1.0:
+        result = step.op("Multiply", result, step.full(alpha, result))
+    if bias is not None and beta != 1.0:
+        bias = step.op("Multiply", bias, step.full(beta, bias))
+    return result if bias is None else step.op("Add", result, bias)
+
+
+def _kernel(step: Step, src: Value) -> tuple[int, list[int]]:
+    rank, kernel = _spatial_rank(step, src), step.attr("kernel_shape")
+    if not kernel or len(kernel) != rank:
+        raise ShapeError(f"{step.where}: kernel_shape={kernel} for {rank} spatial axes")
+    return rank, kernel
+
+
+def _check_ceil(step: Step, src: Value, result: Value, attrs: dict[str, Any], kernel: Sequence[int]) -> Value:
+    """ONNX drops a last window that starts in the padding at the end, the library does not."""
+    for axis, size in enumerate(src.shape[2:]):
+        if not step.attr("ceil_mode") or size is None:
+            continue
+        start = (result.shape[axis + 2] - 1) * attrs["strides"][axis]  # type: ignore[operator]
+        if start >= size + attrs["pads_begin"][axis]:
+            raise UnsupportedError(
+                f"{step.where}: ceil_mode with a last window beyond the data on axis {axis + 2}"
+            )
+    return result
+
+
+@rule("MaxPool", ceil_mode=integer(0, 0, 1), storage_order=integer(0), **_WINDOW)
+def max_pool(step: Step) -> Value:
+    src = step.value(0)
+    rank, kernel = _kernel(step, src)
+    attrs = _window(step, rank)
+    result = step.op(
+        "MaxPool",
+        src,
+        **attrs,
+        kernel=kernel,
+        dilations=_per_axis(step, "dilations", rank, 1),
+        rounding_type="ceil" if step.attr("ceil_mode") else "floor",
+    )
+    return _check_ceil(step, src, result, attrs, kernel)
+
+
+@rule("AveragePool", ceil_mode=integer(0, 0, 1), count_include_pad=integer(0, 0, 1), **_WINDOW)
+def average_pool(step: Step) -> Value:
+    src = step.value(0)
+    rank, kernel = _kernel(step, src)
+    if any(item != 1 for item in _per_axis(step, "dilations", rank, 1)):
+        raise UnsupportedError(f"{step.where}: dilations={step.attr('dilations')} of an average")
+    attrs = _window(step, rank)
+    result = step.op(
+        "AvgPool",
+        src,
+        **attrs,
+        kernel=kernel,
+        exclude_pad=not step.attr("count_include_pad"),
+        rounding_type="ceil" if step.attr("ceil_mode") else "floor",
+    )
+    return _check_ceil(step, src, result, attrs, kernel)
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(step: Step) -> Value:
+    src = step.value(0)
+    kind = "ReduceMean" if step.node.op_type == "GlobalAveragePool" else "ReduceMax"
+    return step.op(kind, src, axes=list(range(2, src.ndim)), keep_dims=True)

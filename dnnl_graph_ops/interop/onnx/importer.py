@@ -1,0 +1,92 @@
+"""Build a graph from an ONNX model, node by node; all that cannot be expressed is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import Error, InvalidArgumentError, UnsupportedError
+from ...graph import Graph, Value
+from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
+from .fold import FOLDED, fold
+from .model import Model, OnnxNode, read
+from .step import Operand, Step
+from .table import RULES, check
+
+_SHOWN = 50
+
+
+def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
+    """An ONNX model of float or QDQ form as a graph: `from_onnx("m.onnx").compile()(x)`.
+
+    Args:
+        model_or_path: a path, the file's content as bytes, or an `onnx.ModelProto`.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph whose inputs are those without initializer, in their order, and whose `outputs` are those
+        of the model. A symbolic dim is known at the call only. Data stays channels-first.
+
+    Raises:
+        RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".
+        UnsupportedError: lists every node and attribute value that no op expresses.
+        InvalidArgumentError: no ONNX model, cycles, missing tensors, wrong types.
+        ShapeError: impossible shapes.
+
+    Source: the ONNX operator specifications, from opset 7 on.
+    """
+    model = read(model_or_path)
+    graph = Graph(engine, name=model.name.replace("\0", "?"))
+    problems = list(model.problems)
+    known: dict[str, Operand] = dict(model.arrays)
+    for item in model.inputs:
+        known[item.name] = graph.input(item.name, item.shape, item.dtype)
+    for node in model.nodes:
+        if all(name in known for name in node.inputs if name):
+            problems += _append(graph, node, known, model.opset)
+        elif node.op_type not in FOLDED:
+            # behind a node that cannot be expressed
+            problems += check(node)
+    if problems:
+        raise UnsupportedError(_refusal(problems))
+    graph.outputs = _outputs(graph, model, known)
+    return graph
+
+
+def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int) -> list[str]:
+    """Build one node; what is unsupported about it is returned, and its results stay unknown."""
+    try:
+        found = fold(node, known)
+        if found is None:
+            problems = check(node)
+            if problems:
+                return problems
+            step = Step(graph, node, known, opset)
+            made = RULES[node.op_type].build(step)
+            found = made if isinstance(made, tuple) else (made,)
+    except UnsupportedError as error:
+        return [str(error)]
+    except Error:
+        raise
+    except (TypeError, ValueError, OverflowError, IndexError) as error:
+        raise InvalidArgumentError(f"{node.where}: {error}") from None
+    known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
+    return []
+
+
+def _refusal(problems: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(problems))
+    lines = [f"from_onnx: {len(unique)} parts of the model cannot be expressed:"]
+    lines += [f"  {problem}" for problem in unique[:_SHOWN]]
+    if len(unique) > _SHOWN:
+        lines.append(f"  and {len(unique) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def _outputs(graph: Graph, model: Model, known: dict[str, Operand]) -> dict[str, Value]:
+    if not model.outputs:
+        raise InvalidArgumentError("from_onnx: the model declares no outputs")
+    return {
+        name: item if isinstance(item := known[name], Value) else graph.constant(item)
+        for name in model.outputs
+    }

@@ -1,0 +1,290 @@
+"""An ONNX model as checked data: bounded sizes, its initializers as arrays, nodes in topological order."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
+
+Array = np.ndarray[Any, Any]
+Dims = tuple[int | None, ...]
+
+# a protobuf message cannot be longer
+MAX_BYTES = 1 << 31
+# TensorProto.DataType: canonical name
+DTYPES = {
+    1: "f32", 2: "u8", 3: "s8", 6: "s32", 7: "s64", 9: "boolean", 10: "f16", 16: "bf16",
+    17: "f8_e4m3", 19: "f8_e5m2",
+}  # fmt: skip
+_BFLOAT16 = 16
+
+
+@dataclass(frozen=True)
+class Input:
+    """A graph input that no initializer fills."""
+
+    name: str
+    shape: Dims
+    dtype: str
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One node. An attribute value is an int, a float, a str, a list of these, or an array; else None."""
+
+    name: str
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        return f"ONNX node {self.name[:80]!r} ({self.op_type})"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is read of a model. `problems` lists what cannot be expressed here."""
+
+    name: str
+    opset: int
+    inputs: tuple[Input, ...]
+    arrays: Mapping[str, Array]
+    nodes: tuple[OnnxNode, ...]
+    outputs: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def onnx_package() -> Any:
+    """The package `onnx`.
+
+    Raises:
+        RuntimeUnavailableError: it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise RuntimeUnavailableError(
+            f'from_onnx needs the package onnx ({error}); install it: pip install "dnnl-graph-ops[onnx]"'
+        ) from error
+    return onnx
+
+
+def read(source: Any) -> Model:
+    """A model from a path, bytes, or a ModelProto.
+
+    Raises:
+        TypeError: anything else. FileNotFoundError: a path without a file.
+        InvalidArgumentError: no ONNX model, or one that contradicts itself; ShapeError: impossible shapes.
+    """
+    onnx = onnx_package()
+    proto, folder = _proto(onnx, source)
+    if not proto.HasField("graph"):
+        raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
+    if len(proto.functions):
+        proto = _inlined(proto)
+    graph = proto.graph
+    if len(graph.node) > MAX_OPS:
+        raise InvalidArgumentError(f"from_onnx: {len(graph.node)} nodes, more than {MAX_OPS}")
+    problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
+    arrays = _arrays(onnx, graph.initializer, folder, problems)
+    inputs = tuple(_inputs(graph.input, arrays, problems))
+    nodes = [_node(onnx, node, i, folder) for i, node in enumerate(graph.node)]
+    given = (*arrays, *(item.name for item in inputs), *(s.values.name for s in graph.sparse_initializer))
+    outputs = tuple(item.name for item in graph.output)
+    return Model(
+        graph.name or "onnx",
+        _opset(proto),
+        inputs,
+        arrays,
+        _ordered(nodes, given, outputs),
+        outputs,
+        tuple(problems),
+    )
+
+
+def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
+    if isinstance(source, onnx.ModelProto):
+        return source, None
+    if not isinstance(source, str | bytes | os.PathLike):
+        raise TypeError(f"from_onnx: needs a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
+    folder = None
+    if not isinstance(source, bytes):
+        path = Path(source)
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidArgumentError(f"from_onnx: {path} has more than {MAX_BYTES} bytes")
+        source, folder = path.read_bytes(), path.resolve().parent
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(source)
+    except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
+        raise InvalidArgumentError(f"from_onnx: this is not an ONNX model: {error}") from None
+    return proto, folder
+
+
+def _inlined(proto: Any) -> Any:
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(proto)
+    except Exception as error:
+        raise InvalidArgumentError(f"from_onnx: the model's functions cannot be inlined: {error}") from None
+
+
+def _opset(proto: Any) -> int:
+    for item in proto.opset_import:
+        if item.domain in ("", "ai.onnx"):
+            return int(item.version)
+    raise InvalidArgumentError(
+        "from_onnx: the model imports no version of the standard operators (opset_import)"
+    )
+
+
+def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
+    """Refuse shapes that only a broken or hostile model has."""
+    if len(shape) > MAX_NDIM:
+        raise ShapeError(f"{where}: {len(shape)} axes, but at most {MAX_NDIM} are possible")
+    if any(dim is not None and dim < 0 for dim in shape):
+        raise ShapeError(f"{where}: shape {tuple(shape)} has a negative size")
+    if math.prod(dim for dim in shape if dim) * itemsize > MAX_TENSOR_BYTES:
+        raise ShapeError(f"{where}: shape {tuple(shape)} is more than {MAX_TENSOR_BYTES} bytes")
+
+
+def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: list[str]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for tensor in tensors:
+        where = f"ONNX initializer {tensor.name[:80]!r}"
+        if tensor.name in arrays:
+            raise InvalidArgumentError(f"{where}: the name is used twice")
+        try:
+            arrays[tensor.name] = array_of(onnx, tensor, folder, where)
+        except UnsupportedError as error:
+            problems.append(str(error))
+            arrays[tensor.name] = np.zeros((0,), np.float32)
+    return arrays
+
+
+def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
+    """The elements of a TensorProto."""
+    check_size(tensor.dims, 1, where)
+    if tensor.data_type == onnx.TensorProto.STRING:
+        raise UnsupportedError(f"{where}: strings")
+    external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    if external and folder is None:
+        raise InvalidArgumentError(
+            f"{where}: its data is in another file; pass the model's path, not its content"
+        )
+    try:
+        array = np.asarray(onnx.numpy_helper.to_array(tensor, str(folder) if external else ""))
+    except Exception as error:
+        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
+    if array.shape != tuple(tensor.dims):
+        raise ShapeError(f"{where}: has {array.shape} elements, but dims {tuple(tensor.dims)}")
+    return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
+
+
+def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[str]) -> Iterator[Input]:
+    for info in infos:
+        if info.name in arrays:
+            continue
+        where = f"ONNX input {info.name[:80]!r}"
+        kind = info.type.WhichOneof("value")
+        if kind != "tensor_type":
+            problems.append(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
+            continue
+        tensor = info.type.tensor_type
+        if tensor.elem_type not in DTYPES:
+            problems.append(f"{where}: element type {tensor.elem_type} of TensorProto.DataType")
+            continue
+        if not tensor.HasField("shape"):
+            problems.append(f"{where}: has no shape, not even a number of axes")
+            continue
+        dims = tuple(
+            int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim
+        )
+        check_size(dims, 1, where)
+        yield Input(info.name, dims, DTYPES[tensor.elem_type])
+
+
+def _node(onnx: Any, node: Any, index: int, folder: Path | None) -> OnnxNode:
+    name = node.name or next((out for out in node.output if out), f"{node.op_type}_{index}")
+    where = f"ONNX node {name[:80]!r} ({node.op_type})"
+    attrs = {attr.name: _attribute(onnx, attr, folder, where) for attr in node.attribute}
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    return OnnxNode(name, node.op_type, domain, tuple(node.input), tuple(node.output), attrs)
+
+
+def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:
+    kinds = onnx.AttributeProto
+    if attr.type == kinds.TENSOR:
+        try:
+            return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
+        except UnsupportedError:
+            return None
+    readers = {
+        kinds.INT: lambda: int(attr.i),
+        kinds.FLOAT: lambda: float(attr.f),
+        kinds.STRING: lambda: attr.s.decode("utf-8", "replace"),
+        kinds.INTS: lambda: list(attr.ints),
+        kinds.FLOATS: lambda: list(attr.floats),
+        kinds.STRINGS: lambda: [item.decode("utf-8", "replace") for item in attr.strings],
+    }
+    return readers[attr.type]() if attr.type in readers else None
+
+
+def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[str]) -> tuple[OnnxNode, ...]:
+    """Topological order, by position where that is free.
+
+    Raises:
+        InvalidArgumentError: a name made twice, a tensor that nobody makes, a cycle.
+    """
+    maker: dict[str, int | None] = {}
+    for name in given:
+        if name in maker:
+            raise InvalidArgumentError(f"from_onnx: the input {name[:80]!r} is declared twice")
+        maker[name] = None
+    for i, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in maker:
+                raise InvalidArgumentError(f"{node.where}: the tensor {name[:80]!r} has been made before")
+            maker[name] = i
+    missing = [
+        f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.inputs if name and name not in maker
+    ]
+    missing += [f"the output {name[:80]!r} is declared" for name in outputs if name not in maker]
+    if missing:
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise InvalidArgumentError(f"from_onnx: nothing makes these tensors: {'; '.join(missing[:10])}{more}")
+    needs: list[set[int]] = [{m for name in n.inputs if (m := maker.get(name)) is not None} for n in nodes]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for i, sources in enumerate(needs):
+        for source in sources:
+            readers[source].append(i)
+    waiting = [len(sources) for sources in needs]
+    ready = [i for i, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(nodes[i])
+        for reader in readers[i]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, reader)
+    if len(order) < len(nodes):
+        stuck = next(i for i, count in enumerate(waiting) if count)
+        raise InvalidArgumentError(f"{nodes[stuck].where}: the graph has a cycle through or before this node")
+    return tuple(order)

@@ -1,0 +1,123 @@
+"""Reshape, Transpose, Concat and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import ShapeError, UnsupportedError
+from ...graph import Value
+from .model import MAX_NDIM
+from .step import Operand, Step
+from .table import ANY, integer, ints, rule
+
+
+@rule("Reshape", inputs=2, allowzero=integer(0, 0, 1))
+def reshape(step: Step) -> Value:
+    src, wanted = step.value(0), step.integers(1, "the shape")
+    dims: list[int | None] = []
+    for axis, dim in enumerate(wanted):
+        if dim == 0 and not step.attr("allowzero"):
+            if axis >= src.ndim:
+                raise ShapeError(
+                    f"{step.where}: shape {wanted} copies axis {axis} of a tensor of shape {src.shape}"
+                )
+            dims.append(src.shape[axis])
+        else:
+            dims.append(dim)
+    if -1 in dims and None not in dims and None not in src.shape:
+        rest = step.product([dim for dim in dims if dim != -1])
+        total = step.product(src.shape)
+        if not rest or total is None or total % rest:
+            raise ShapeError(f"{step.where}: shape {wanted} does not fit the elements of {src.shape}")
+        dims[dims.index(-1)] = total // rest
+    return step.reshape(src, dims)
+
+
+@rule("Flatten", axis=integer(1))
+def flatten(step: Step) -> Value:
+    src = step.value(0)
+    axis = step.attr("axis")
+    if not -src.ndim <= axis <= src.ndim:
+        raise ShapeError(f"{step.where}: axis {axis} is outside of a tensor with {src.ndim} axes")
+    axis = axis + src.ndim if axis < 0 else axis
+    return step.reshape(src, [step.product(src.shape[:axis]), step.product(src.shape[axis:])])
+
+
+def _axes(step: Step) -> list[int] | None:
+    return step.integers(1, "axes") if step.has(1) else step.attr("axes")
+
+
+@rule("Squeeze", inputs=(1, 2), axes=ints())
+def squeeze(step: Step) -> Value:
+    src, given = step.value(0), _axes(step)
+    if given is None:
+        if None in src.shape:
+            raise UnsupportedError(f"{step.where}: without axes, of a tensor with unknown dims {src.shape}")
+        axes = {axis for axis, dim in enumerate(src.shape) if dim == 1}
+    else:
+        axes = {step.axis(axis, src.ndim) for axis in given}
+    wrong = [axis for axis in axes if src.shape[axis] not in (1, None)]
+    if wrong:
+        raise ShapeError(f"{step.where}: axis {wrong[0]} of {src.shape} is not 1")
+    return step.reshape(src, [dim for axis, dim in enumerate(src.shape) if axis not in axes])
+
+
+@rule("Unsqueeze", inputs=(1, 2), axes=ints())
+def unsqueeze(step: Step) -> Value:
+    src, given = step.value(0), _axes(step) or []
+    rank = src.ndim + len(given)
+    if rank > MAX_NDIM:
+        raise ShapeError(f"{step.where}: {rank} axes")
+    axes = {step.axis(axis, rank) for axis in given}
+    if len(axes) < len(given):
+        raise ShapeError(f"{step.where}: axes {given} name one axis twice")
+    rest = iter(src.shape)
+    return step.reshape(src, [1 if axis in axes else next(rest) for axis in range(rank)])
+
+
+@rule("Transpose", perm=ints())
+def transpose(step: Step) -> Value:
+    src = step.value(0)
+    order = step.attr("perm")
+    return step.op("StaticTranspose", src, order=list(range(src.ndim))[::-1] if order is None else order)
+
+
+@rule("Concat", inputs=(1, ANY), axis=integer(None))
+def concat(step: Step) -> Operand:
+    axis = step.attr("axis")
+    if axis is None:
+        raise ShapeError(f"{step.where}: 'axis' is missing")
+    return (
+        step.operand(0)
+        if step.count == 1
+        else step.op("Concat", *map(step.value, range(step.count)), axis=axis)
+    )
+
+
+# (first op, reduction, last op)
+_REDUCE = {
+    "ReduceL1": (None, "ReduceL1", None),
+    "ReduceL2": (None, "ReduceL2", None),
+    "ReduceLogSum": (None, "ReduceSum", "Log"),
+    "ReduceMax": (None, "ReduceMax", None),
+    "ReduceMean": (None, "ReduceMean", None),
+    "ReduceMin": (None, "ReduceMin", None),
+    "ReduceProd": (None, "ReduceProd", None),
+    "ReduceSum": (None, "ReduceSum", None),
+    "ReduceSumSquare": ("Square", "ReduceSum", None),
+}
+
+
+@rule(*_REDUCE, inputs=(1, 2), axes=ints(), keepdims=integer(1, 0, 1), noop_with_empty_axes=integer(0, 0, 1))
+def reduce(step: Step) -> Value:
+    value, axes = step.value(0), _axes(step)
+    first, kind, last = _REDUCE[step.node.op_type]
+    if first:
+        value = step.op(first, value)
+    if axes or not step.attr("noop_with_empty_axes"):
+        value = step.op(kind, value, axes=_all_axes(step, axes, value), keep_dims=bool(step.attr("keepdims")))
+    return step.op(last, value) if last else value
+
+
+def _all_axes(step: Step, axes: Sequence[int] | None, value: Value) -> list[int]:
+    return [step.axis(axis, value.ndim) for axis in axes] if axes else list(range(value.ndim))

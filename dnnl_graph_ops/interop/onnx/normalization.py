@@ -1,0 +1,113 @@
+"""Batch, layer, instance and group normalization."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import ShapeError, UnsupportedError
+from ...graph import Value
+from .model import Array
+from .step import Operand, Step
+from .table import integer, number, rule
+
+
+def _statistics(step: Step, index: int) -> Operand:
+    """Scale, shift, mean, variance: the library takes no f16 here."""
+    operand = step.operand(index)
+    if isinstance(operand, Value) or operand.dtype != np.float16:
+        return step.value(index)
+    return operand.astype(np.float32)
+
+
+@rule(
+    "BatchNormalization",
+    inputs=5,
+    epsilon=number(1e-5),
+    momentum=number(0.9),
+    training_mode=integer(0, 0),
+    spatial=integer(1, 1),
+)
+def batch_normalization(step: Step) -> Value:
+    return step.op(
+        "BatchNormInference",
+        step.value(0),
+        *(_statistics(step, i) for i in range(1, 5)),
+        epsilon=float(step.attr("epsilon")),
+        data_format="NCX",
+    )
+
+
+def _whiten(step: Step, src: Value, epsilon: float) -> Value:
+    """Mean 0 and variance 1 over the last axis."""
+    return step.op("LayerNorm", src, keep_stats=False, use_affine=False, begin_norm_axis=-1, epsilon=epsilon)
+
+
+@rule("LayerNormalization", inputs=(2, 3), axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
+def layer_normalization(step: Step) -> Value:
+    src = step.value(0)
+    axis = step.axis(step.attr("axis"), src.ndim)
+    inner, epsilon = step.product(src.shape[axis:]), float(step.attr("epsilon"))
+    if inner is None:
+        raise UnsupportedError(f"{step.where}: over unknown sizes, {src.shape} from axis {axis} on")
+    flat = src if axis == src.ndim - 1 else step.reshape(src, (*src.shape[:axis], inner))
+    scale = _affine(step, 1, src.shape[axis:])
+    shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
+    result = step.op(
+        "LayerNorm",
+        flat,
+        scale,
+        shift,
+        keep_stats=False,
+        use_affine=True,
+        begin_norm_axis=-1,
+        epsilon=epsilon,
+    )
+    return result if flat is src else step.reshape(result, src.shape)
+
+
+def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Array:
+    array = step.array(index, "scale and shift")
+    wide = np.broadcast_to(array, shape) if array.ndim <= len(shape) else array  # type: ignore[arg-type]
+    if wide.shape != tuple(shape):
+        raise ShapeError(f"{step.where}: scale or shift of shape {array.shape} for {shape}")
+    flat = np.ascontiguousarray(wide).reshape(-1)
+    return flat.astype(np.float32) if flat.dtype == np.float16 else flat
+
+
+def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
+    """Normalize over channels of a group and space, then scale and shift each channel."""
+    src = step.value(0)
+    if src.ndim < 3 or src.shape[1] is None:
+        raise UnsupportedError(f"{step.where}: needs (N, C, spatial...) with known C, got {src.shape}")
+    channels = src.shape[1]
+    count = channels if groups is None else groups
+    if count < 1 or channels % count:
+        raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
+    inner = step.product(src.shape[2:])
+    share = channels // count
+    flat = step.reshape(src, (src.shape[0], count, None if inner is None else share * inner))
+    result = step.reshape(_whiten(step, flat, float(step.attr("epsilon"))), src.shape)
+    for index, kind in ((1, "Multiply"), (2, "Add")):
+        array = step.array(index, "scale and shift").reshape(-1)
+        wanted = count if per_group else channels
+        if array.size != wanted:
+            raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
+        each = np.repeat(array, share) if per_group else array
+        result = step.op(kind, result, each.reshape(1, channels, *(1,) * (src.ndim - 2)))
+    return result
+
+
+@rule("InstanceNormalization", inputs=3, epsilon=number(1e-5))
+def instance_normalization(step: Step) -> Value:
+    return _grouped(step, None, False)
+
+
+@rule(
+    "GroupNormalization", inputs=3, epsilon=number(1e-5), num_groups=integer(None), stash_type=integer(1, 1)
+)
+def group_normalization(step: Step) -> Value:
+    groups = step.attr("num_groups")
+    if groups is None:
+        raise ShapeError(f"{step.where}: 'num_groups' is missing")
+    # until opset 20 scale and shift were per group
+    return _grouped(step, groups, step.opset < 21)

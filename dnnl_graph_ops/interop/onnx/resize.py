@@ -1,0 +1,135 @@
+"""Resize and Upsample: only where the library's Interpolate reads the same points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError, UnsupportedError
+from ...graph import Value
+from .step import Step
+from .table import Attr, integer, number, rule, text
+
+
+def _place(mode: str, target: int, source: int, scale: float) -> np.ndarray[Any, Any]:
+    """Where ONNX reads along an axis, by its coordinate_transformation_mode."""
+    index = np.arange(target)
+    if mode == "align_corners":
+        return index * ((source - 1) / (target - 1)) if target > 1 else np.zeros(1)
+    if mode == "asymmetric":
+        return index / scale
+    if mode == "pytorch_half_pixel" and target == 1:
+        return np.zeros(1)
+    shift = 0.0
+    if mode == "half_pixel_symmetric":
+        shift = source / 2 * (1 - target / (scale * source))
+    return shift + (index + 0.5) / scale - 0.5
+
+
+_NEAREST = {
+    "round_prefer_floor": lambda place: np.ceil(place - 0.5),
+    "round_prefer_ceil": lambda place: np.floor(place + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def _same_points(mode: str, nearest: str | None, source: int, target: int, scale: float, align: bool) -> bool:
+    """Whether the library reads the same points along an axis."""
+    onnx = _place(mode, target, source, scale)
+    own = _place("align_corners" if align else "half_pixel", target, source, target / source)
+    if nearest is None:
+        return bool(np.allclose(*(np.clip(item, 0, source - 1) for item in (onnx, own)), atol=1e-6))
+    a, b = _NEAREST[nearest](onnx), _NEAREST["round_prefer_ceil"](own)
+    return bool(np.array_equal(np.clip(a, 0, source - 1), np.clip(b, 0, source - 1)))
+
+
+# no sense in comparing more points than this
+_MAX_SIZE = 1 << 24
+
+
+def _resized(
+    step: Step,
+    src: Value,
+    scales: Sequence[float] | None,
+    sizes: Sequence[int] | None,
+    mode: str,
+    nearest: str | None,
+) -> Value:
+    if not 3 <= src.ndim <= 5:
+        raise UnsupportedError(f"{step.where}: {src.ndim - 2} spatial axes, only 1 to 3")
+    given: Sequence[float] = scales if scales is not None else sizes if sizes is not None else ()
+    if len(given) != src.ndim or not all(math.isfinite(item) and item > 0 for item in given):
+        raise ShapeError(
+            f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}"
+        )
+    if scales is None:
+        if None in src.shape:
+            raise UnsupportedError(f"{step.where}: sizes of a tensor with unknown dims; export with scales")
+        scales = [n / d for n, d in zip(given, src.shape, strict=True)]  # type: ignore[operator]
+    if scales[0] != 1 or scales[1] != 1:
+        raise UnsupportedError(f"{step.where}: resizes the batch or the channels")
+    align = mode == "align_corners"
+    wanted: list[int | None] = []
+    for axis in range(2, src.ndim):
+        scale, size = float(scales[axis]), src.shape[axis]
+        if size is None and scale != int(scale):
+            raise UnsupportedError(f"{step.where}: scale {scale} of an unknown size; only whole numbers")
+        source = 5 if size is None else size
+        target = int(sizes[axis]) if sizes is not None else math.floor(source * scale)
+        if not 0 < max(source, target) <= _MAX_SIZE or target < 1:
+            raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
+        if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
+            how = f"{mode}, {nearest}" if nearest else mode
+            raise UnsupportedError(
+                f"{step.where}: {source} to {target} by {how} reads other points than Interpolate"
+            )
+        wanted.append(None if size is None else target)
+    exact: dict[str, Any] = {"scales": list(scales[2:])} if None in wanted else {"sizes": wanted}
+    return step.op(
+        "Interpolate",
+        src,
+        mode="linear" if nearest is None else "nearest",
+        coordinate_transformation_mode="align_corners" if align and nearest is None else "half_pixel",
+        data_format="NCX",
+        **exact,
+    )
+
+
+_MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+
+
+@rule(
+    "Resize",
+    inputs=(1, 4),
+    mode=text("nearest", "nearest", "linear"),
+    coordinate_transformation_mode=text("half_pixel", *_MODES),
+    nearest_mode=text("round_prefer_floor", *_NEAREST),
+    antialias=integer(0, 0),
+    exclude_outside=integer(0, 0, 1),
+    keep_aspect_ratio_policy=text("stretch", "stretch"),
+    cubic_coeff_a=number(-0.75),
+    extrapolation_value=number(0.0),
+)
+def resize(step: Step) -> Value:
+    # opset 10 had no roi and read asymmetrically
+    old = step.opset < 11
+    scales = step.optional(1 if old else 2, "scales")
+    sizes = None if old else step.optional(3, "sizes")
+    if scales is not None and not scales.size:
+        scales = None
+    nearest = None if step.attr("mode") == "linear" else "floor" if old else step.attr("nearest_mode")
+    mode = "asymmetric" if old else step.attr("coordinate_transformation_mode")
+    given = [None if item is None else item.reshape(-1).tolist() for item in (scales, sizes)]
+    return _resized(step, step.value(0), given[0], given[1], mode, nearest)
+
+
+@rule("Upsample", inputs=(1, 2), mode=text("nearest", "nearest", "linear"), scales=Attr(list))
+def upsample(step: Step) -> Value:
+    nearest = None if step.attr("mode") == "linear" else "floor"
+    given = step.optional(1, "scales")
+    scales = step.attr("scales") if given is None else given.reshape(-1).tolist()
+    return _resized(step, step.value(0), scales, None, "asymmetric", nearest)

@@ -1,0 +1,102 @@
+"""The table of mapped operators: op_type to its attributes and the function that builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidArgumentError
+from .model import OnnxNode
+
+if TYPE_CHECKING:
+    from .step import Result, Step
+
+
+@dataclass(frozen=True)
+class Attr:
+    """One attribute: its type, its default, and the values that can be expressed (none listed: all)."""
+
+    type: type | tuple[type, ...]
+    default: Any = None
+    allowed: tuple[Any, ...] = ()
+    items: type | None = None
+
+
+def ints(*default: int) -> Attr:
+    return Attr(list, list(default) or None, items=int)
+
+
+def integer(default: int | None, *allowed: int) -> Attr:
+    return Attr(int, default, allowed)
+
+
+def number(default: float | None) -> Attr:
+    return Attr((float, int), default)
+
+
+def text(default: str | None, *allowed: str) -> Attr:
+    return Attr(str, default, allowed)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an operator is built: the values of its outputs, fewer where optional ones have no counterpart."""
+
+    build: Callable[[Step], Result]
+    inputs: tuple[int, int]
+    attrs: dict[str, Attr] = field(default_factory=dict)
+    outputs: int = 1
+
+
+RULES: dict[str, Rule] = {}
+ANY = 1 << 30
+
+
+def rule(
+    *op_types: str, inputs: int | tuple[int, int] = 1, outputs: int = 1, **attrs: Attr
+) -> Callable[[Callable[[Step], Result]], Callable[[Step], Result]]:
+    """Enter a function into the table."""
+    counts = inputs if isinstance(inputs, tuple) else (inputs, inputs)
+
+    def enter(function: Callable[[Step], Result]) -> Callable[[Step], Result]:
+        for op_type in op_types:
+            RULES[op_type] = Rule(function, counts, attrs, outputs)
+        return function
+
+    return enter
+
+
+def check(node: OnnxNode) -> list[str]:
+    """What of a node cannot be expressed, whatever its inputs are.
+
+    Raises:
+        InvalidArgumentError: attributes of a wrong type, a wrong number of inputs.
+    """
+    if node.domain or node.op_type not in RULES:
+        return [f"{node.where}: no op for {node.domain + '.' if node.domain else ''}{node.op_type}"]
+    entry = RULES[node.op_type]
+    problems = []
+    for name, value in node.attrs.items():
+        attr = entry.attrs.get(name)
+        if attr is None:
+            problems.append(f"{node.where}: attribute {name!r}")
+        elif value is None:
+            problems.append(f"{node.where}: attribute {name!r} of its type")
+        elif not isinstance(value, attr.type):
+            raise InvalidArgumentError(f"{node.where}: attribute {name!r} is a {type(value).__name__}")
+        elif attr.items is not None and not all(isinstance(item, attr.items) for item in value):
+            raise InvalidArgumentError(f"{node.where}: attribute {name!r} must hold {attr.items.__name__}s")
+        elif attr.allowed and value not in attr.allowed:
+            choices = ", ".join(map(str, attr.allowed))
+            problems.append(f"{node.where}: {name}={value!r}, only {choices}")
+    least, most = entry.inputs
+    if not least <= len(node.inputs) <= most or not all(node.inputs[:least]):
+        raise InvalidArgumentError(
+            f"{node.where}: needs {least} inputs or more, at most {most}; has {len(node.inputs)}"
+        )
+    if any(node.outputs[entry.outputs :]):
+        problems.append(
+            f"{node.where}: its output {len(node.outputs)}, only {entry.outputs} has a counterpart"
+        )
+    return problems
