@@ -223,9 +223,7 @@ void run_plan(const ExecutorObject& plan, char* const* in, char* const* out) {
 
 void bind_executor(py::module_& m) {
     fork_guard::install();
-    m.def("check_fork", [] {
-        if (fork_guard::broken) fork_guard::raise();
-    });
+    m.def("check_fork", &fork_guard::check);
     m.def("idle_scratch_bytes", &idle_block_bytes);
     m.def("drop_idle_scratch", &drop_idle_blocks);
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),

@@ -13,9 +13,13 @@ inline std::atomic<bool> broken{false};  // ... before this process was forked o
 void install();
 [[noreturn]] void raise();
 
+inline void check() {
+    if (broken.load(std::memory_order_relaxed)) raise();
+}
+
 // Call before anything that may start or need worker threads.
 inline void enter() {
-    if (broken.load(std::memory_order_relaxed)) raise();
+    check();
     used.store(true, std::memory_order_relaxed);
 }
 }  // namespace fork_guard

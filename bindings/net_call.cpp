@@ -242,7 +242,7 @@ PyMethodDef methods[] = {
         "Serve calls that the plan's declared arrays fit; with explicit_out_strides only calls that give out=."},
     {"_set_capacity", &net_set_capacity, METH_O, "Keep so many plans, those used last."},
     {"_clear_plans", &net_clear_plans, METH_NOARGS, "Forget all plans."},
-    {"_plans", &net_plans, METH_NOARGS, "The plans, the one used last first."},
+    {"_native_plans", &net_plans, METH_NOARGS, "The plans, the one used last first."},
     {nullptr, nullptr, 0, nullptr},
 };
 

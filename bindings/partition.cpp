@@ -5,6 +5,7 @@
 
 #include <pybind11/stl.h>
 
+#include "fork_guard.hpp"
 #include "op.hpp"
 #include "tensor.hpp"
 
@@ -124,6 +125,7 @@ std::vector<LogicalTensor> Partition::output_ports() const {
 
 std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalTensor>& inputs,
     const std::vector<LogicalTensor>& outputs, std::shared_ptr<const Engine> engine) const {
+    fork_guard::check();
     if (engine->lib != lib)
         fail(ErrorKind::invalid_argument, "compile: the partition belongs to '" + lib->path() + "', the engine to '"
                 + engine->lib->path() + "'");
@@ -236,6 +238,7 @@ std::vector<const_dnnl_graph_tensor_t> handles(const char* side, const Tensors& 
 
 void execute_tensors(const CompiledPartition& cp, const Stream& stream, const Tensors& inputs, const Tensors& outputs,
     const std::shared_ptr<Tensor>& scratchpad) {
+    fork_guard::enter();
     if (stream.engine != cp.engine)
         fail(ErrorKind::invalid_argument,
             "execute: the stream is on another engine than the one the partition was compiled for");

@@ -120,7 +120,7 @@ def test_plan_is_chosen_by_shape_and_strides():
     )
     for x in (ones(2, 3), ones(3, 2), ones(3, 2).T, ones(2, 3)):
         assert (net(x) == 2).all()
-        assert net._plans()[0].run([x], [np.empty(x.shape, np.float32)]) is None
+        assert net._native_plans()[0].run([x], [np.empty(x.shape, np.float32)]) is None
     assert net.slow == []
 
 
@@ -142,7 +142,7 @@ def test_row_major_plan_may_be_kept_for_given_results_only():
     net = net_of(plan, explicit=True)
     assert net(ones(2)) == "slow"
     net._add_plan(plan, False)
-    assert net._plans() == (plan,)
+    assert net._native_plans() == (plan,)
     assert net(ones(2)).tolist() == [2, 2]
 
 
@@ -152,16 +152,16 @@ def test_capacity():
     net._set_capacity(2)
     for plan in plans:
         net._add_plan(plan)
-    assert net._plans() == (plans[4], plans[3])
+    assert net._native_plans() == (plans[4], plans[3])
     assert net(ones(4)).tolist() == [2] * 4
-    assert net._plans() == (plans[3], plans[4])
+    assert net._native_plans() == (plans[3], plans[4])
     net._set_capacity(1)
-    assert net._plans() == (plans[3],)
+    assert net._native_plans() == (plans[3],)
     net._clear_plans()
-    assert net._plans() == ()
+    assert net._native_plans() == ()
     net._set_capacity(0)
     net._add_plan(plans[0])
-    assert net._plans() == ()
+    assert net._native_plans() == ()
     with pytest.raises(ValueError, match="negative"):
         net._set_capacity(-1)
     with pytest.raises(TypeError):
@@ -272,7 +272,7 @@ def test_add_plan_refuses():
     for wrong in (None, 3, net):
         with pytest.raises((TypeError, RuntimeError)):
             net._add_plan(wrong)
-    assert net._plans() == ()
+    assert net._native_plans() == ()
 
 
 def test_constructor_refuses():
@@ -304,7 +304,7 @@ def test_without_init_everything_goes_to_python():
 def test_init_again_forgets_plans():
     net = net_of(double_plan((2,)))
     net.__init__(("a", "b"), 2)
-    assert net._plans() == ()
+    assert net._native_plans() == ()
     assert net(ones(2)) == "slow"
 
 
@@ -349,13 +349,13 @@ def test_cycles_are_collected():
 def test_references_are_balanced():
     net = net_of(relu_plan((2, 3), release_gil=True))
     x, y, bad = ones(2, 3), ones(2, 3), ones(3, 2)
-    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._plans()[0])]
+    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._native_plans()[0])]
     for _ in range(100):
         net(x, out=y)
         net(x)
         net(bad, out=y)
         net.slow.clear()
-    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._plans()[0])] == before
+    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._native_plans()[0])] == before
 
 
 def test_error_in_a_plan():
@@ -381,7 +381,7 @@ def test_plan_may_vanish_during_its_run():
 
     net = net_of(callback_plan(forget, [declare((2,))], [declare((2,))], release_gil=True))
     assert net(ones(2)).tolist() == [2, 2]
-    assert net._plans() == ()
+    assert net._native_plans() == ()
 
 
 def test_threads_call_and_change_one_net(seed):
