@@ -15,7 +15,7 @@ from ..lowering.program import Edge, HostStep, NativeOp, Operand, Program, View
 from ..lowering.tail import TailOp
 from . import tune
 from .grouping import POST_OPS, Group, literal_attributes, native_attributes, ordered
-from .host import equal_node, run_on_host, runs_natively
+from .host import equal_node, row_major, run_on_host, runs_natively
 from .host_ops import HOST, ONLY_EMPTY, step
 
 
@@ -211,16 +211,22 @@ def _full_rank(view: View, rank: int, data_format: str) -> View:
     return data_view(view, data_format)
 
 
+# kinds whose kernels misread axes that do not lie in their own order in memory
+_ROW_MAJOR_ONLY = frozenset({"LayerNorm", "LayerNormBackward"})
+
+
 def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
-    """Ops of the library as they are; bf16 and f16 become f32 inside where the library has no kernels for them."""
+    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels for them."""
     program = built.program
-    values = [value for node in item.nodes for value in (*node.inputs, *node.outputs)]
-    low = [value for value in dict.fromkeys(values) if env.compute_dtype(value.dtype) != value.dtype]
-    if not low:
-        ops = _native_ops(built, item.nodes, item, views, {}, env)
-        program.native(ops, item.nodes[0].kind, _fallback(item, ops))
-        return Decision("native", item.nodes[-1].outputs[0].dtype)
-    return _build_converted(built, item, views, env, low)
+    values = dict.fromkeys(value for node in item.nodes for value in (*node.inputs, *node.outputs))
+    staged = [value for value in values if env.compute_dtype(value.dtype) != value.dtype]
+    if any(node.kind in _ROW_MAJOR_ONLY for node in item.nodes):
+        staged += [v for v in values if v not in staged and v in views and not row_major(views[v])]
+    if staged:
+        return _build_staged(built, item, views, env, staged)
+    ops = _native_ops(built, item.nodes, item, views, {}, env)
+    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
+    return Decision("native", item.nodes[-1].outputs[0].dtype)
 
 
 def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
@@ -231,31 +237,32 @@ def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
     return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")
 
 
-def _build_converted(
-    built: Built, item: Group, views: dict[Value, View], env: Env, low: Sequence[Value]
+def _build_staged(
+    built: Built, item: Group, views: dict[Value, View], env: Env, staged: Sequence[Value]
 ) -> Decision:
+    """The group on row-major copies of some values, in the dtype to compute in."""
     program = built.program
     made = set(item.outputs)
     leaving = _leaving(item, built.shared)
     inner = dict(views)
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
-    compute = env.compute_dtype(low[0].dtype)
-    for value in low:
-        if value not in made:
-            inner[value] = program.converted(view_of(program, value, views), compute, f"{value.dtype} to {compute}")
-        elif value in leaving:
-            outer = view_of(program, value, views)
-            inner[value] = program.like(outer, compute)
+    for value in staged:
+        compute = env.compute_dtype(value.dtype)
+        if value in made and value not in leaving:
+            edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
+            continue
+        outer = view_of(program, value, views)
+        inner[value] = program.scratch(outer.shape, compute)
+        if value in made:
             back.append((inner[value], outer))
         else:
-            edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
+            program.copy(outer, inner[value], f"{value.dtype} to {compute}")
     for value in made:
-        if value not in low and value in leaving:
+        if value not in staged and value in leaving:
             inner[value] = view_of(program, value, views)
     ops = _native_ops(built, item.nodes, item, inner, edges, env)
     program.native(ops, item.nodes[0].kind, _fallback(item, ops))
     for source, target in back:
-        program.copy(source, target, f"{compute} to {target.dtype}")
-    return Decision("native", compute)
-
+        program.copy(source, target, f"{source.dtype} to {target.dtype}")
+    return Decision("native", env.compute_dtype(staged[0].dtype))

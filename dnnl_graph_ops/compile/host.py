@@ -102,9 +102,9 @@ def _transpose(program: Program, node: Node, source: View, target: View) -> None
 
 def _reshape(program: Program, node: Node, source: View, target: View) -> None:
     """Elements in row-major order: where neither side is row-major in memory, through scratch."""
-    if _row_major(source):
+    if row_major(source):
         source = View(source.buffer, target.shape, dense_strides(target.shape), source.offset)
-    elif _row_major(target):
+    elif row_major(target):
         target = View(target.buffer, source.shape, dense_strides(source.shape), target.offset)
     else:
         dense = program.scratch(source.shape, source.dtype)
@@ -113,7 +113,8 @@ def _reshape(program: Program, node: Node, source: View, target: View) -> None:
     program.copy(source, target, node.kind)
 
 
-def _row_major(view: View) -> bool:
+def row_major(view: View) -> bool:
+    """Whether the elements lie densely in the order of the axes."""
     pairs = zip(view.shape, view.strides, dense_strides(view.shape), strict=True)
     return all(size == 1 or stride == dense for size, stride, dense in pairs)
 

@@ -24,12 +24,12 @@ def fresh_id() -> int:
     return next(_ids)
 
 
-def logical_tensor(operand: Operand, identity: int) -> _core.LogicalTensor:
+def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> _core.LogicalTensor:
     """The library's description of a view (strided), or of an edge (layout left to the library)."""
     code = dtypes.CODES[operand.dtype]
     if isinstance(operand, Edge):
         return _core.LogicalTensor(identity, code, list(operand.shape), layout=_core.LayoutType.any)
-    kind = _core.TensorProperty.constant if operand.is_constant else _core.TensorProperty.variable
+    kind = _core.TensorProperty.constant if baked and operand.is_constant else _core.TensorProperty.variable
     return _core.LogicalTensor(identity, code, list(operand.shape), list(operand.strides), property=kind)
 
 
@@ -69,8 +69,9 @@ class Compiled:
 class _Builder:
     """The tensors of one native step by operand."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, baked: bool) -> None:
         self.engine = engine
+        self.baked = baked
         self.ids: dict[Operand, int] = {}
         self.operands: dict[int, Operand] = {}
 
@@ -79,7 +80,7 @@ class _Builder:
             identity = fresh_id()
             self.ids[operand] = identity
             self.operands[identity] = operand
-        return logical_tensor(operand, self.ids[operand])
+        return logical_tensor(operand, self.ids[operand], self.baked)
 
     def op(self, op: NativeOp) -> _core.Op:
         inputs = [self.tensor(o) for o in op.inputs]
@@ -103,7 +104,7 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
 
     Edges that then cross partitions get scratch buffers of `program`.
     """
-    builder = _Builder(engine)
+    builder = _Builder(engine, not _gives_constants(step))
     ops = [builder.op(op) for op in step.ops]
     kind = KINDS[engine.kind]
     if len(ops) == 1 and fpmath_mode == "strict":
@@ -119,6 +120,15 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)
     return [_compile(partition, builder, engine, step.label, by_id) for partition in partitions]
+
+
+def _gives_constants(step: NativeStep) -> bool:
+    """Whether a result depends on constants alone: the library would write it at the first run only."""
+    fixed: set[Operand] = set()
+    for op in step.ops:
+        if all(o in fixed or (isinstance(o, View) and o.is_constant) for o in op.inputs):
+            fixed.update(op.outputs)
+    return any(isinstance(operand, View) for operand in fixed)
 
 
 def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:
@@ -143,7 +153,7 @@ def _compile(
     inputs = _bound(partition.input_ports, builder)
     outputs = _bound(partition.output_ports, builder)
     compiled = partition.compile(
-        [logical_tensor(view, i) for i, view in inputs.items()],
+        [logical_tensor(view, i, builder.baked) for i, view in inputs.items()],
         [logical_tensor(view, i) for i, view in outputs.items()],
         engine.native,
     )

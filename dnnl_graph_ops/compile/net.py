@@ -25,6 +25,8 @@ ALGORITHMS = ("auto", "direct")
 ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 # Plans a net keeps, one per combination of shapes and strides
 CAPACITY = 64
+# Inputs or outputs of a net that is called without Python in between; kMaxArguments of the binding
+FAST_ARRAYS = 32
 
 _nets: weakref.WeakSet[Net] = weakref.WeakSet()
 
@@ -211,14 +213,19 @@ class Net(_core.NetBase):
             self._plans[key] = made
             while len(self._plans) > CAPACITY:
                 self._plans.popitem(last=False)
-            self._add_plan(made.plan.executor, outs is not None)
+            self._offer(made, outs is not None)
             if outs is None:
                 # the dense out= of a caller has the same layout
                 self._plans[
                     (tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])
                 ] = made
-                self._add_plan(made.plan.executor, True)
+                self._offer(made, True)
             return made
+
+    def _offer(self, made: Specialised, with_out: bool) -> None:
+        """Give a plan to the native fast path, which takes so many arrays at most."""
+        if max(len(self.inputs), len(self.outputs)) <= FAST_ARRAYS:
+            self._add_plan(made.plan.executor, with_out)
 
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None

@@ -1,0 +1,71 @@
+"""Random graphs against the NumPy evaluation of each op.
+
+Every fourth case runs by default, all of them with --all. One case again:
+pytest tests/graph/test_random_dags.py --seed=SEED --case=NUMBER
+"""
+
+import numpy as np
+from reference.data import strided, unwritten
+from reference.rounding import wide
+
+from .dags import MOST_OPS, draw
+
+CASES, EVERY = 320, 4
+EXACT = 2e-4  # of the largest value: up to 40 roundings, some of them magnified
+ROUNDED = 0.15  # where f32 may be computed in bf16
+
+
+def pytest_generate_tests(metafunc):
+    if "number" in metafunc.fixturenames:
+        config = metafunc.config
+        chosen, every = config.getoption("--case"), 1 if config.getoption("--all") else EVERY
+        metafunc.parametrize("number", range(0, CASES, every) if chosen is None else [chosen])
+
+
+def chosen_outputs(dag):
+    """Some of the last values, some from the middle, now and then an input as it is."""
+    made = [v for v in dag.data if v.node is not None]
+    last = made[-dag.integer(1, 3) :]
+    middle = [made[dag.integer(0, len(made) - 1)] for _ in range(dag.integer(0, 3))]
+    passed = [dag.graph.inputs[0]] if dag.rng.random() < 0.2 else []
+    passed += dag.graph.constants[:1] if dag.rng.random() < 0.2 else []
+    return {f"out{i}": v for i, v in enumerate([*last, *middle, *passed])}
+
+
+def laid_out(rng, array):
+    """The array, or its values in another order in memory."""
+    if rng.random() < 0.6 or array.ndim < 2:
+        return array
+    return strided(array, [int(a) for a in rng.permutation(array.ndim)], int(rng.integers(0, 3)))
+
+
+def test_random_dag(seed, number):
+    print(f"pytest tests/graph/test_random_dags.py --seed={seed} --case={number}")
+    fpmath = ("strict", "strict", "strict", "bf16", "any")[number % 5]
+    dag = draw(seed, number, fpmath_mode=fpmath)
+    rng, outputs = dag.rng, chosen_outputs(dag)
+    assert len(dag.graph.nodes) <= MOST_OPS
+    net = dag.graph.compile(
+        outputs, policy=("fusion", "fusion", "debug")[number % 3], tune=("heuristic", "off")[number % 2]
+    )
+    inputs = {name: laid_out(rng, dag.data[v]) for name, v in zip(net.input_names, net.inputs, strict=True)}
+    given = {
+        name: laid_out(rng, unwritten(value.shape, value.dtype))
+        for name, value in outputs.items()
+        if rng.random() < 0.3 and value.dtype == "f32"
+    }
+    for _ in range(2):
+        results = net.run(inputs, out=given)
+        for name, value in outputs.items():
+            exact = wide(dag.data[value])
+            assert name not in given or results[name] is given[name]
+            limit = (EXACT if fpmath == "strict" else ROUNDED) * max(np.abs(exact).max(initial=0), 1)
+            np.testing.assert_allclose(wide(results[name]), exact, rtol=0, atol=limit, err_msg=name)
+
+
+def test_partitions_come_in_a_fixed_order(seed):
+    first, second = (draw(seed, 7).graph for _ in range(2))
+    kinds = [
+        [p.kinds for p in g.compile(g.nodes[-1].outputs[0], tune="off").partitions] for g in (first, second)
+    ]
+    assert kinds[0] == kinds[1]
