@@ -114,6 +114,12 @@ def header(document: Document) -> list[str]:
         )
     state = "" if document.complete else " (interrupted: incomplete)"
     text.append(f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s{state}")
+    contended = sum("contended" in row.flags for row in document)
+    if contended:
+        text.append(
+            f"WARNING: {contended} of {len(document.rows)} rows are contended: others used the machine in most of "
+            "their rounds; measure them again when it is idle"
+        )
     return text
 
 
