@@ -643,6 +643,40 @@ class kernels:
         weights_dtype: int | None = None,
     ) -> Kernel: ...
     @staticmethod
+    def im2col(
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        dilations: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        col_dtype: int,
+        col_strides: _Dims,
+    ) -> Kernel:
+        """run(dst, col); col_strides: n, source axes, kernel axes, c."""
+    @staticmethod
+    def overlap_add(
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        dilations: _Dims,
+        col_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        has_bias: bool = False,
+        relu: bool = False,
+        bias_dtype: int | None = None,
+    ) -> Kernel:
+        """run(col, [bias,] dst); col is f32, its strides as in im2col."""
+    @staticmethod
     def minimal_filter_prepare(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims
     ) -> Kernel: ...
