@@ -103,10 +103,15 @@ def read(source: Any) -> Model:
     arrays = _arrays(onnx, graph.initializer, folder, problems)
     inputs = tuple(_inputs(graph.input, arrays, problems))
     nodes = [_node(onnx, node, i, folder) for i, node in enumerate(graph.node)]
-    given = (*arrays, *(item.name for item in inputs), *(s.values.name for s in graph.sparse_initializer))
-    outputs = tuple(item.name for item in graph.output)
+    declared = dict.fromkeys(_text(item.name) for item in graph.input)
+    given = (
+        *arrays,
+        *(name for name in declared if name not in arrays),
+        *(_text(item.values.name) for item in graph.sparse_initializer),
+    )
+    outputs = tuple(_text(item.name) for item in graph.output)
     return Model(
-        graph.name or "onnx",
+        _text(graph.name) or "onnx",
         _opset(proto),
         inputs,
         arrays,
@@ -144,6 +149,11 @@ def _inlined(proto: Any) -> Any:
         raise InvalidArgumentError(f"from_onnx: the model's functions cannot be inlined: {error}") from None
 
 
+def _text(name: str | bytes) -> str:
+    """A string that is not UTF-8 arrives as bytes."""
+    return name if isinstance(name, str) else name.decode("utf-8", "replace")
+
+
 def _opset(proto: Any) -> int:
     for item in proto.opset_import:
         if item.domain in ("", "ai.onnx"):
@@ -166,14 +176,15 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
 def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: list[str]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for tensor in tensors:
-        where = f"ONNX initializer {tensor.name[:80]!r}"
-        if tensor.name in arrays:
+        name = _text(tensor.name)
+        where = f"ONNX initializer {name[:80]!r}"
+        if name in arrays:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         try:
-            arrays[tensor.name] = array_of(onnx, tensor, folder, where)
+            arrays[name] = array_of(onnx, tensor, folder, where)
         except UnsupportedError as error:
             problems.append(str(error))
-            arrays[tensor.name] = np.zeros((0,), np.float32)
+            arrays[name] = np.zeros((0,), np.float32)
     return arrays
 
 
@@ -197,10 +208,15 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
 
 
 def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[str]) -> Iterator[Input]:
+    seen = set(arrays)
     for info in infos:
-        if info.name in arrays:
+        name = _text(info.name)
+        if name in arrays:
             continue
-        where = f"ONNX input {info.name[:80]!r}"
+        where = f"ONNX input {name[:80]!r}"
+        if name in seen:
+            raise InvalidArgumentError(f"{where}: the name is used twice")
+        seen.add(name)
         kind = info.type.WhichOneof("value")
         if kind != "tensor_type":
             problems.append(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
@@ -216,15 +232,16 @@ def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[st
             int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim
         )
         check_size(dims, 1, where)
-        yield Input(info.name, dims, DTYPES[tensor.elem_type])
+        yield Input(name, dims, DTYPES[tensor.elem_type])
 
 
 def _node(onnx: Any, node: Any, index: int, folder: Path | None) -> OnnxNode:
-    name = node.name or next((out for out in node.output if out), f"{node.op_type}_{index}")
-    where = f"ONNX node {name[:80]!r} ({node.op_type})"
-    attrs = {attr.name: _attribute(onnx, attr, folder, where) for attr in node.attribute}
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    return OnnxNode(name, node.op_type, domain, tuple(node.input), tuple(node.output), attrs)
+    kind, domain = _text(node.op_type), _text(node.domain)
+    inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
+    name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
+    where = f"ONNX node {name[:80]!r} ({kind})"
+    attrs = {_text(attr.name): _attribute(onnx, attr, folder, where) for attr in node.attribute}
+    return OnnxNode(name, kind, "" if domain == "ai.onnx" else domain, inputs, outputs, attrs)
 
 
 def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .model import MAX_NDIM
+from ...graph.json_format import MAX_NDIM
 from .step import Operand, Step
 from .table import ANY, integer, ints, rule
 

@@ -1,0 +1,402 @@
+"""from_onnx: ONNX's own node cases, exported models, single nodes against ONNX Runtime; what is refused."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+pytest.importorskip("torch", reason="exports the models")
+
+from onnx import TensorProto, helper  # noqa: E402
+
+import dnnl_graph_ops as dgo  # noqa: E402
+
+from .models import UNet, dcgan_generator, exported, model, parsed, reference, single  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+def noise(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def agree(proto, inputs, tolerance=1e-5):
+    """Compile, run, and compare all outputs with ONNX Runtime."""
+    net = dgo.from_onnx(proto).compile()
+    expected = reference(proto, inputs)
+    found = list(net.run(inputs).values())
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+    return net
+
+
+# -- ONNX's own cases of ConvTranspose ---
+
+
+def node_cases():
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = collect_testcases("ConvTranspose")
+    return [case for case in found if any(n.op_type == "ConvTranspose" for n in case.model.graph.node)]
+
+
+CASES = node_cases()
+
+
+def test_node_cases_were_found():
+    assert {"test_convtranspose_output_shape", "test_convtranspose_autopad_same"} <= {c.name for c in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_node_case(case):
+    net = dgo.from_onnx(case.model).compile()
+    for inputs, outputs in case.data_sets:
+        (expected,) = outputs
+        found = net(*inputs)
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.atol)
+
+
+# -- exported models ---
+
+
+@pytest.mark.parametrize(
+    "build, shape", [(UNet, (2, 3, 16, 24)), (dcgan_generator, (2, 20, 1, 1))], ids=["unet", "dcgan"]
+)
+def test_exported_by_pytorch(build, shape, tmp_path):
+    content, x = exported(build(), *shape)
+    (expected,) = reference(content, {parsed(content).graph.input[0].name: x})
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    for source in (str(path), path, content, parsed(content)):
+        graph = dgo.from_onnx(source)
+        assert len(graph.inputs) == 1 and len(graph.outputs) == 1
+    found = graph.compile()(x)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-5
+
+
+# -- single nodes ---
+
+CONV_TRANSPOSE = [
+    {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+    {"auto_pad": "SAME_UPPER", "strides": [3, 2], "dilations": [2, 1]},
+    {"auto_pad": "VALID", "strides": [2, 2]},
+    {"output_shape": [12, 17], "strides": [2, 3]},
+    {"output_shape": [12, 13], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    {"pads": [1, 0, 2, 1], "output_padding": [1, 0], "strides": [2, 2], "group": 2},
+    {"dilations": [2, 3], "group": 4, "pads": [0, 1, 1, 0]},
+]
+
+
+@pytest.mark.parametrize("attrs", CONV_TRANSPOSE, ids=lambda a: "-".join(a))
+def test_conv_transpose(attrs):
+    weights = noise(4, 3, 3, 4)
+    bias = noise(3 * attrs.get("group", 1))
+    agree(*single("ConvTranspose", noise(2, 4, 5, 6), weights, bias, known=(1, 2), **attrs), tolerance=1e-4)
+
+
+IMAGE = noise(2, 4, 9, 7)
+SMALL = np.abs(noise(2, 4, 5)) + 0.1
+ints = np.array
+NODES = {
+    "conv": ("Conv", [IMAGE, noise(6, 2, 3, 3), noise(6)], {"group": 2, "pads": [1, 0, 2, 1]}),
+    "conv_same_upper": ("Conv", [IMAGE, noise(3, 4, 4, 3)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "conv_same_lower": ("Conv", [IMAGE, noise(3, 4, 4, 3)], {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "conv_1d": ("Conv", [SMALL, noise(3, 4, 2)], {"dilations": [2]}),
+    "gemm": ("Gemm", [noise(3, 5), noise(4, 5), noise(4)], {"transB": 1}),
+    "gemm_scaled": (
+        "Gemm",
+        [noise(5, 3), noise(5, 4), noise(3, 1)],
+        {"transA": 1, "alpha": 0.5, "beta": 2.0},
+    ),
+    "matmul_batched": ("MatMul", [noise(2, 3, 4), noise(4, 5)], {}),
+    "max_pool": ("MaxPool", [IMAGE], {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+    "max_pool_dilated": (
+        "MaxPool",
+        [IMAGE],
+        {"kernel_shape": [2, 2], "dilations": [2, 3], "pads": [1, 0, 1, 0]},
+    ),
+    "avg_pool": ("AveragePool", [IMAGE], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "avg_pool_padding": (
+        "AveragePool",
+        [IMAGE],
+        {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2], "count_include_pad": 1},
+    ),
+    "global_avg": ("GlobalAveragePool", [IMAGE], {}),
+    "global_max": ("GlobalMaxPool", [IMAGE], {}),
+    "batch_norm": (
+        "BatchNormalization",
+        [IMAGE, noise(4), noise(4), noise(4), np.abs(noise(4))],
+        {"epsilon": 1e-3},
+    ),
+    "layer_norm": ("LayerNormalization", [IMAGE, noise(7), noise(7)], {}),
+    "layer_norm_axis": ("LayerNormalization", [IMAGE, noise(9, 7)], {"axis": 2}),
+    "instance_norm": ("InstanceNormalization", [IMAGE, noise(4), noise(4)], {}),
+    "leaky": ("LeakyRelu", [SMALL - 1], {"alpha": 0.3}),
+    "hard_sigmoid": ("HardSigmoid", [SMALL - 1], {}),
+    "elu": ("Elu", [SMALL - 1], {"alpha": 0.7}),
+    "selu": ("Selu", [SMALL - 1], {}),
+    "clip": ("Clip", [SMALL - 1, np.float32(-0.2), np.float32(0.3)], {}),
+    "clip_low": ("Clip", [SMALL - 1, np.float32(0.1)], {}),
+    "prelu_channel": ("PRelu", [IMAGE, noise(4, 1, 1)], {}),
+    "prelu_full": ("PRelu", [IMAGE, noise(9, 7)], {}),
+    "softmax": ("Softmax", [SMALL], {"axis": 1}),
+    "log_softmax": ("LogSoftmax", [SMALL], {}),
+    "add_scalar": ("Add", [SMALL, np.float32(2.5)], {}),
+    "sub_known_first": ("Sub", [SMALL, noise(4, 1)], {}),
+    "max": ("Max", [SMALL, noise(5), noise(4, 1)], {}),
+    "mean": ("Mean", [SMALL, noise(5), noise(4, 1)], {}),
+    "square": ("Pow", [SMALL, np.float32(2)], {}),
+    "power": ("Pow", [SMALL, np.float32(2.5)], {}),
+    "reshape": ("Reshape", [SMALL, ints([0, -1, 2, 2, 5])], {}),
+    "flatten": ("Flatten", [IMAGE], {"axis": 2}),
+    "squeeze": ("Squeeze", [noise(2, 1, 3), ints([1])], {}),
+    "unsqueeze": ("Unsqueeze", [SMALL, ints([0, -1])], {}),
+    "transpose": ("Transpose", [IMAGE], {"perm": [0, 2, 3, 1]}),
+    "concat": ("Concat", [SMALL, noise(2, 1, 5)], {"axis": -2}),
+    "reduce_mean": ("ReduceMean", [IMAGE, ints([-1, 1])], {"keepdims": 0}),
+    "reduce_l2": ("ReduceL2", [IMAGE], {}),
+    "reduce_squares": ("ReduceSumSquare", [IMAGE, ints([2])], {}),
+    "resize_nearest": (
+        "Resize",
+        [IMAGE, None, np.float32([1, 1, 2, 3])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "resize_linear": ("Resize", [IMAGE, None, None, ints([2, 4, 13, 10])], {"mode": "linear"}),
+    "resize_corners": (
+        "Resize",
+        [IMAGE, None, None, ints([2, 4, 17, 10])],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+}
+UNARY = ("Abs Exp HardSwish Log Mish Neg Reciprocal Relu Round Sigmoid Softplus Softsign Sqrt Tanh").split()
+NODES |= {name.lower(): (name, [SMALL], {}) for name in UNARY}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_node(name):
+    op_type, arrays, attrs = NODES[name]
+    first = 0 if name == "sub_known_first" else None
+    known = [i for i in range(len(arrays)) if (i == first if first is not None else i > 0)]
+    agree(*single(op_type, *arrays, known=known, **attrs), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["none", "tanh"])
+def test_gelu(mode):
+    agree(*single("Gelu", noise(3, 4), opset=20, approximate=mode))
+
+
+def test_softmax_before_opset_13_runs_over_the_rest():
+    agree(*single("Softmax", noise(2, 3, 4), opset=11, axis=1))
+
+
+def test_symbolic_dims_are_known_at_the_call():
+    weights = noise(4, 3, 3, 3)
+    proto, _ = single(
+        "ConvTranspose", noise(1, 4, 1, 1), weights, known=(1,), strides=[2, 2], auto_pad="SAME_UPPER"
+    )
+    for axis in (0, 2, 3):
+        proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"d{axis}"
+    graph = dgo.from_onnx(proto)
+    assert graph.inputs[0].shape == (None, 4, None, None)
+    net = graph.compile()
+    for shape in ((1, 4, 5, 6), (2, 4, 3, 3)):
+        x = noise(*shape)
+        np.testing.assert_allclose(net(x), reference(proto, {"x0": x})[0], atol=1e-4)
+
+
+def test_sizes_computed_from_shapes_are_folded():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "first"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (2, 3, 4)}, ["y"], {"first": ints([0]), "rest": ints([-1])})
+    net = agree(proto, {"x": noise(2, 3, 4)})
+    assert [node.kind for node in net.graph.nodes] == ["StaticReshape"]
+
+
+def test_outputs_keep_their_names_and_order():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Dropout", ["a"], ["b"]),
+        helper.make_node("Identity", ["x"], ["c"]),
+    ]
+    proto = model(nodes, {"x": (3,)}, ["b", "c", "a"])
+    net = agree(proto, {"x": noise(3)})
+    assert net.output_names == ("b", "c", "a")
+
+
+# -- QDQ ---
+
+
+def quantized_up():
+    """Input, weights per channel, bias and output of a ConvTranspose in QDQ form."""
+    pair = {"x": (np.float32(0.05), np.uint8(120)), "y": (np.float32(0.2), np.int8(3))}
+    constants = {f"{n}_{p}": v for n, values in pair.items() for p, v in zip(("s", "z"), values, strict=True)}
+    constants |= {
+        "w": RNG.integers(-127, 128, (3, 4, 3, 3)).astype(np.int8),
+        "w_s": np.linspace(0.005, 0.02, 4, dtype=np.float32),
+        "w_z": np.zeros(4, np.int8),
+        "b": RNG.integers(-900, 900, 4).astype(np.int32),
+        "b_s": np.linspace(0.005, 0.02, 4, dtype=np.float32) * 0.05,
+        "b_z": np.zeros(4, np.int32),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "x_s", "x_z"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "x_s", "x_z"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "w_s", "w_z"], ["wd"], axis=1),
+        helper.make_node("DequantizeLinear", ["b", "b_s", "b_z"], ["bd"], axis=0),
+        helper.make_node("ConvTranspose", ["xd", "wd", "bd"], ["up"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("QuantizeLinear", ["up", "y_s", "y_z"], ["yq"]),
+        helper.make_node("DequantizeLinear", ["yq", "y_s", "y_z"], ["y"]),
+    ]
+    return model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants)
+
+
+def test_qdq():
+    proto, x = quantized_up(), noise(1, 3, 5, 5)
+    graph = dgo.from_onnx(proto)
+    assert [n.kind for n in graph.nodes].count("Dequantize") == 3
+    (expected,) = reference(proto, {"x": x})
+    steps = np.round((graph.compile()(x) - expected) / np.float32(0.2))
+    # sums in another order may fall on the other side of a rounding
+    assert np.abs(steps).max() <= 1 and np.mean(steps != 0) < 0.02
+
+
+# -- refusals ---
+
+
+def test_everything_unsupported_is_listed_at_once():
+    nodes = [
+        helper.make_node("Sin", ["x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Resize", ["b", "", "scales"], ["c"], mode="cubic"),
+        helper.make_node("FancyOp", ["x"], ["d"], domain="com.example"),
+        helper.make_node("Softmax", ["x"], ["e"], mystery=3),
+        helper.make_node("Pow", ["x", "e"], ["f"]),
+        helper.make_node("Pow", ["x", "x"], ["g"]),
+    ]
+    proto = model(nodes, {"x": (1, 2, 3)}, ["c", "d", "g"], {"scales": np.float32([1, 1, 2])})
+    with pytest.raises(dgo.UnsupportedError) as caught:
+        dgo.from_onnx(proto)
+    message = str(caught.value)
+    for part in ("6 parts", "Sin", "cubic", "com.example.FancyOp", "mystery", "exponent", "'g' (Pow)"):
+        assert part in message or part == "6 parts", message
+    assert "Relu" not in message
+
+
+def hostile():
+    x = {"x": (2, 3)}
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    yield (
+        "cycle",
+        model([helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])], x, ["b"]),
+        dgo.InvalidArgumentError,
+    )
+    yield (
+        "missing tensor",
+        model([helper.make_node("Add", ["x", "q"], ["y"])], x, ["y"]),
+        dgo.InvalidArgumentError,
+    )
+    yield "missing input", model([helper.make_node("Add", ["x"], ["y"])], x, ["y"]), dgo.InvalidArgumentError
+    yield "missing output", model([relu], x, ["z"]), dgo.InvalidArgumentError
+    yield "made twice", model([relu, relu], x, ["y"]), dgo.InvalidArgumentError
+    yield "no outputs", model([relu], x, []), dgo.InvalidArgumentError
+    yield "huge input", model([relu], {"x": (1 << 40, 1 << 40)}, ["y"]), dgo.ShapeError
+    yield "negative input", model([relu], {"x": (-3, 2)}, ["y"]), dgo.ShapeError
+    yield "14 axes", model([relu], {"x": (1,) * 14}, ["y"]), dgo.ShapeError
+    grown = model([helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)})
+    grown.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    yield "huge initializer", grown, dgo.InvalidArgumentError
+    negative = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)}
+    )
+    negative.graph.initializer[0].dims[:] = [2, -1]
+    yield "negative initializer", negative, dgo.ShapeError
+    filled = helper.make_node("ConstantOfShape", ["n"], ["c"])
+    add = helper.make_node("Add", ["x", "c"], ["y"])
+    yield "huge constant", model([filled, add], x, ["y"], {"n": ints([1 << 40])}), dgo.ShapeError
+    resize = helper.make_node("Resize", ["x", "", "", "n"], ["y"])
+    yield (
+        "huge resize",
+        model([resize], {"x": (1, 1, 2, 2)}, ["y"], {"n": ints([1, 1, 1 << 40, 2])}),
+        dgo.ShapeError,
+    )
+    wrong = helper.make_node("Relu", ["x"], ["y"])
+    pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape="two")
+    yield "wrong attribute type", model([pool], {"x": (1, 1, 4, 4)}, ["y"]), dgo.InvalidArgumentError
+    zero = helper.make_node("Conv", ["x", "w"], ["y"], strides=[0, 1])
+    yield (
+        "stride 0",
+        model([zero], {"x": (1, 1, 4, 4)}, ["y"], {"w": np.ones((1, 1, 2, 2), np.float32)}),
+        dgo.Error,
+    )
+    far = helper.make_node("Softmax", ["x"], ["y"], axis=1 << 62)
+    yield "axis", model([far], x, ["y"]), dgo.ShapeError
+    yield "strings", model([wrong], x, ["y"], value_types=TensorProto.STRING), dgo.UnsupportedError
+    padded = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[1 << 50, 2])
+    ones = np.ones((1, 1, 2, 2), np.float32)
+    yield "huge output_shape", model([padded], {"x": (1, 1, 4, 4)}, ["y"], {"w": ones}), dgo.ShapeError
+
+
+@pytest.mark.parametrize("proto, error", [pytest.param(p, e, id=n) for n, p, e in hostile()])
+@pytest.mark.timeout(60)
+def test_hostile(proto, error):
+    with pytest.raises(error):
+        dgo.from_onnx(proto)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"not a model", b"\x3a\x05abcde"])
+def test_no_model(content):
+    with pytest.raises(dgo.InvalidArgumentError):
+        dgo.from_onnx(content)
+
+
+def test_cut_and_damaged_files(seed):
+    rng = np.random.default_rng(seed)
+    content = quantized_up().SerializeToString()
+    for _ in range(150):
+        damaged = bytearray(content[: int(rng.integers(1, len(content)))] if rng.random() < 0.3 else content)
+        for _ in range(int(rng.integers(1, 6))):
+            damaged[int(rng.integers(len(damaged)))] = int(rng.integers(256))
+        try:
+            dgo.from_onnx(bytes(damaged))
+        except dgo.Error:
+            pass
+        except Exception as error:
+            raise AssertionError(f"--seed={seed}: {type(error).__name__} for {damaged.hex()}") from error
+
+
+def test_long_chains_are_read_in_linear_time():
+    nodes = [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"]) for i in range(3000)]
+    graph = dgo.from_onnx(model(nodes[::-1], {"t0": (2,)}, ["t3000"]))
+    assert len(graph.nodes) == 3000
+
+
+def test_wrong_python_types():
+    with pytest.raises(TypeError, match="ModelProto"):
+        dgo.from_onnx(3)
+    with pytest.raises(FileNotFoundError):
+        dgo.from_onnx("no such file.onnx")
+
+
+def test_without_the_package():
+    code = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "import dnnl_graph_ops as dgo\n"
+        "try: dgo.from_onnx('model.onnx')\n"
+        "except dgo.RuntimeUnavailableError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert 'pip install "dnnl-graph-ops[onnx]"' in done.stdout, done.stderr
