@@ -9,11 +9,10 @@ from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS, literal_op, make_problem
 from ..lowering.forms.deconvolution import repeats_fused_ops
-from ..lowering.lower import Decision, lower
+from ..lowering.lower import Chooser, Decision, lower
 from ..lowering.problem import data_view
 from ..lowering.program import Edge, HostStep, NativeOp, Operand, Program, View
 from ..lowering.tail import TailOp
-from . import tune
 from .grouping import POST_OPS, Group, literal_attributes, native_attributes, ordered
 from .host import equal_node, row_major, run_on_host, runs_natively
 from .host_ops import HOST, ONLY_EMPTY, step
@@ -67,6 +66,8 @@ def _split(item: Group, env: Env) -> list[Group]:
     if not env.exact_int8 and _multiplies_int8(item):
         return _in_float(item)
     head, *rest = item.nodes
+    if head.kind not in DIRECTIONS and any(_odd_broadcast(node) for node in rest):
+        return single
     if head.kind not in DIRECTIONS:
         family = [node for node in rest if node.kind in DIRECTIONS]
         return [item] if all(literal_attributes(node) is not None for node in family) else single
@@ -74,6 +75,19 @@ def _split(item: Group, env: Env) -> list[Group]:
     if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
         return [item]
     return single
+
+
+def _odd_broadcast(node: Node) -> bool:
+    """Whether an operand is spread otherwise than as a scalar or along channels: 3.2 misreads it behind MatMul."""
+    shape = node.outputs[0].shape
+    if node.kind not in POST_OPS or len(node.inputs) < 2 or node.kind == "BiasAdd":
+        return False
+    for value in node.inputs:
+        padded = (1,) * (len(shape) - len(value.shape)) + value.shape
+        spread = [axis for axis, size in enumerate(padded) if size != 1]
+        if padded != shape and spread not in ([], [1], [len(shape) - 1]):
+            return True
+    return False
 
 
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
@@ -122,6 +136,15 @@ def _empty(value: Value) -> bool:
     return 0 in value.shape
 
 
+def _chooser(env: Env) -> Chooser | None:
+    """What ranks the formulations by measurement, if that was asked for."""
+    if env.tune != "measure":
+        return None
+    from . import tune
+
+    return tune.choose
+
+
 def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
     program, (head, *rest) = built.program, item.nodes
     inputs = [view_of(program, value, views) for value in head.inputs]
@@ -135,7 +158,7 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env)
             _literal(built, literal, item, views, env)
             return Decision("literal", output.dtype)
     built.macs += problem.macs
-    return lower(program, problem, env, tune.choose if env.tune == "measure" else None)
+    return lower(program, problem, env, _chooser(env))
 
 
 def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View], env: Env) -> None:

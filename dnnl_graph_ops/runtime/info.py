@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +21,8 @@ _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
 def version() -> str:
     """The version of this package."""
+    from importlib import metadata
+
     try:
         return metadata.version("dnnl-graph-ops")
     except metadata.PackageNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from ..errors import RuntimeUnavailableError
@@ -22,6 +21,8 @@ _DRIVER = "libintelocl.so"
 @cache
 def find() -> Path | None:
     """The SYCL libdnnl that the extra `sycl` installed, or None."""
+    from importlib import metadata  # slow to load, and most processes never look
+
     try:
         distribution = metadata.distribution("onednn")
     except metadata.PackageNotFoundError:

@@ -6,7 +6,6 @@ import ctypes
 import os
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +62,8 @@ def verbose(level: int = 1) -> Iterator[Log]:
         raise TypeError(f"verbose: 'level' must be an int, got {type(level).__name__}")
     if level not in (1, 2):
         raise InvalidArgumentError(f"verbose: 'level' must be 1 or 2, got {level}")
+    import tempfile
+
     log = Log()
     libraries = [runtime.library for runtime in runtimes()]
     with _LOCK, tempfile.TemporaryFile() as file:
