@@ -119,7 +119,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
         if entry.label in race.lost:
             entry.status, entry.reason = "failed", race.lost[entry.label]
         if entry.status == "ok":
-            _fill_entry(entry, row, race, peaks)
+            _fill_entry(entry, row, race)
     for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
         interval = statistics.median_interval(values)
         low, high = (
@@ -127,6 +127,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
             for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
         )
         row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
+    set_shares(row, peaks)
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
         row.flags.append("contended")
@@ -142,7 +143,7 @@ def _bounds(values: list[float]) -> tuple[float, float]:
     return (min(values), max(values)) if values else (0.0, 0.0)
 
 
-def _fill_entry(entry: Entry, row: Row, race: rounds.Race, peaks: dict[str, Any]) -> None:
+def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     entry.rounds = race.times(entry.label)
     entry.native_rounds = race.times(entry.label, "native")
     if not entry.rounds:
@@ -154,17 +155,23 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race, peaks: dict[str, Any]
     if entry.native_rounds:
         entry.native = float(np.median(entry.native_rounds))
     entry.gflops = 2 * row.gmacs / entry.median
-    # a type that the library cannot multiply itself is computed in f32
-    peak = peaks.get("gflops", {}).get(row.dtype) or peaks.get("gflops", {}).get("f32")
-    if peak:
-        entry.peak_share = entry.gflops / peak
-    if peaks.get("gbytes"):
-        entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
     modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
     if sum(modes) > len(modes) / 2:
         entry.flags.append("several modes")
     if entry.label in race.restless:
         entry.flags.append("spins while idle")
+
+
+def set_shares(row: Row, peaks: dict[str, Any]) -> None:
+    """Fills in the shares of the machine's peaks."""
+    rates = peaks.get("gflops", {})
+    # a type that the library cannot multiply itself is computed in f32
+    peak = rates.get(row.dtype) or rates.get("f32")
+    for entry in row.entries:
+        if entry.gflops and peak:
+            entry.peak_share = entry.gflops / peak
+        if entry.median and peaks.get("gbytes"):
+            entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
 
 
 def guarded(case: Case, function: Callable[[], Row]) -> Row:

@@ -122,6 +122,7 @@ def test_table_is_aligned_and_complete():
     document = synthetic.document(3)
     document.rows[1].flags.append("contended")
     text = table.text(document)
+    assert "1 of 3 rows are contended" in text
     for said in (
         "A CPU",
         "2 threads",

@@ -117,8 +117,8 @@ def header(document: Document) -> list[str]:
     contended = sum("contended" in row.flags for row in document)
     if contended:
         text.append(
-            f"WARNING: {contended} of {len(document.rows)} rows are contended: others used the machine in most of "
-            "their rounds; measure them again when it is idle"
+            f"WARNING: {contended} of {len(document.rows)} rows are contended: others used the machine in "
+            "most of their rounds; measure them again when it is idle"
         )
     return text
 
