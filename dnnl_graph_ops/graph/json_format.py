@@ -1,4 +1,4 @@
-"""benchdnn's graph format as data: text to checked records. Every fault is an InvalidArgumentError with its place."""
+"""benchdnn's graph format as data: text to checked records; faults are InvalidArgumentErrors with their place."""
 
 from __future__ import annotations
 

@@ -91,6 +91,8 @@ def _append(graph: Graph, op: Op, values: dict[int, Value]) -> Node:
         outputs = _node(graph, op, inputs, attrs)
     except TypeError as error:
         raise InvalidArgumentError(f"{op.where}: {error}") from None
+    if len(outputs) != len(op.outputs):
+        raise InvalidArgumentError(f"{op.where}: gives {len(outputs)} tensors, the file has {len(op.outputs)}")
     for value, tensor in zip(outputs, op.outputs, strict=True):
         if value.dtype != tensor.dtype:
             raise InvalidArgumentError(
@@ -134,7 +136,7 @@ def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> S
         where=op.where,
         default_name=_name(op),
         dtype=declared[0].dtype if declared else None,
-        outputs=len(declared) if declared else None,
+        outputs=len(declared) if schema.OPS[op.kind].outputs else None,
         lenient=True,
     )
 
