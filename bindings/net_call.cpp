@@ -131,9 +131,11 @@ PyObject* net_new(PyTypeObject* type, PyObject*, PyObject*) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
-    // before 3.12 a class made in Python does not inherit the flag, only the slots it stands for
+#if PY_VERSION_HEX < 0x030C0000
+    // a class made in Python does not inherit the flag yet, only the slots it stands for
     if (type->tp_call == &PyVectorcall_Call && type->tp_vectorcall_offset == offsetof(Net, vectorcall))
         type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+#endif
     return self;
 }
 
