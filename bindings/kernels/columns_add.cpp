@@ -35,7 +35,7 @@ struct ColumnLayout {
 
 // How the sums are vectorised.
 enum class Along {
-    channels,  // neighbours in the columns
+    channels,  // neighbours in the columns, or transposed into blocks of neighbours first
     taps,      // kernel positions are neighbours, and no others are: whole strides of outputs at once
     space,     // outputs of a phase
 };
@@ -49,11 +49,12 @@ struct OverlapAddKernel : Kernel {
     ColumnLayout col;
     bool has_bias, relu;
     Along along;
+    bool whole;  // all channels in one task, nothing transposed
     std::vector<Piece> pieces;
     RowMover store_phases, store_row;
     BlockMover store_block;
     CopyPlan bias_plan;
-    BlockFn gather;
+    BlockFn gather, gather_by_tap, gather_by_position;
     int64_t work;
 
     OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, bool with_relu, int bias_dtype)
@@ -61,21 +62,32 @@ struct OverlapAddKernel : Kernel {
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias), relu(with_relu),
           store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
           store_block(cell, to), bias_plan({p.c}, bias_dtype, {1}, kF32, {1}),
-          gather(vector_code().block(BlockKind::strided, Cell::f32, Cell::f32)) {
+          gather(vector_code().block(BlockKind::strided, Cell::f32, Cell::f32)),
+          gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
         name = "overlap_add";
         arity = has_bias ? 3 : 2;
-        if (col.channel == 1 && p.c >= code.min_channels) {
-            along = Along::channels;
-        } else if (col.kernel[2] == 1 && p.dilations.back() == 1 && p.strides.back() >= kLeastRun) {
-            along = Along::taps;
-        } else {
-            along = Along::space;
-        }
-        const int64_t channels = along == Along::channels ? p.c * 4 : kPieceBytes / kPieceOutputs;
+        along = choose();
+        whole = along == Along::channels && col.channel == 1 && to.channel == 1;
+        const int64_t channels = whole                      ? p.c * 4
+                                 : along == Along::channels ? ChannelBlock::kMost * 4
+                                                            : kPieceBytes / kPieceOutputs;
         pieces =
             cut_into_pieces(axes.inner, std::max<int64_t>(kPieceBytes / (axes.inner.phases * channels), 4));
         const int64_t columns = p.n * p.c * product(p.src_spatial) * product(p.kernel);
         work = 4 * columns + p.n * p.c * product(p.dst_spatial) * item_size(p.dst_dtype);
+    }
+
+    static BlockFn gather_block(int64_t stride) {
+        return vector_code().block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
+                                   Cell::f32);
+    }
+
+    Along choose() const {
+        if (col.channel == 1 && p.c >= code.min_channels) return Along::channels;
+        if (col.kernel[2] == 1 && p.dilations.back() == 1 && p.strides.back() >= kLeastRun)
+            return Along::taps;
+        if (col.position[2] == 1 && to.inner == 1) return Along::space;
+        return p.c >= code.min_channels ? Along::channels : Along::space;
     }
 
     // Blocks of nearly equal size, none below a vector.
@@ -99,7 +111,6 @@ struct OverlapAddKernel : Kernel {
             bias = scratch<float>(Room::bias, static_cast<size_t>(p.c));
             bias_plan.run(operands[1], reinterpret_cast<char*>(bias));
         }
-        const bool whole = along == Along::channels && to.channel == 1;
         const int64_t slices = whole ? 1 : blocks();
         const auto number_of_pieces = static_cast<int64_t>(pieces.size());
         parallel_for(p.n * to.rows() * number_of_pieces * slices, work, [&](int64_t begin, int64_t end) {
@@ -126,6 +137,24 @@ struct OverlapAddKernel : Kernel {
         });
     }
 
+    // to[position][tap][channel], by tiles along whichever axis is contiguous in the columns.
+    void gather_columns(const float* from, int64_t positions, int64_t channels, float* to_block) const {
+        const int64_t kernel = axes.inner.kernel;
+        const char* src = reinterpret_cast<const char*>(from);
+        char* dst = reinterpret_cast<char*>(to_block);
+        if (col.position[2] == 1) {
+            for (int64_t k = 0; k < kernel; ++k) {
+                gather_by_position(src + 4 * k * col.kernel[2], dst + 4 * k * channels,
+                                   {positions, channels, 1, col.channel, kernel * channels, 1});
+            }
+        } else {
+            for (int64_t i = 0; i < positions; ++i) {
+                gather_by_tap(src + 4 * i * col.position[2], dst + 4 * i * kernel * channels,
+                              {kernel, channels, col.kernel[2], col.channel, channels, 1});
+            }
+        }
+    }
+
     // Channels [first, last), straight into dst or by way of a block in f32.
     void add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
                       const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
@@ -137,14 +166,32 @@ struct OverlapAddKernel : Kernel {
         float* block = direct ? nullptr
                               : scratch<float>(Room::result,
                                                static_cast<size_t>((end_output - first_output) * channels));
+        // Address of (row, source, k) = rows[row] + source * source_step + k * tap_step.
+        std::vector<const float*> rows;
+        int64_t source_step = col.position[2], tap_step = col.kernel[2];
+        if (col.channel == 1) {
+            for (const RowTap& row : row_list) rows.push_back(columns + offset(n, first, row, 0, 0));
+        } else {
+            const int64_t positions = piece.last_group - piece.first_group;
+            tap_step = channels;
+            source_step = inner.kernel * channels;
+            float* copy =
+                scratch<float>(Room::rows, row_list.size() * static_cast<size_t>(positions * source_step));
+            for (const RowTap& row : row_list) {
+                gather_columns(columns + offset(n, first, row, piece.first_group, 0), positions, channels,
+                               copy);
+                rows.push_back(copy - piece.first_group * source_step);
+                copy += positions * source_step;
+            }
+        }
         for (const Segment& s : piece.segments) {
             const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
             int64_t count = 0;
-            for (const RowTap& row : row_list) {
+            for (const float* row : rows) {
                 for (int64_t t = s.first; t < s.last; ++t) {
                     const Tap& tap = list[static_cast<size_t>(t)];
-                    sources[count++] = reinterpret_cast<const char*>(
-                        columns + offset(n, first, row, s.begin + tap.base, tap.k));
+                    const float* source = row + (s.begin + tap.base) * source_step + tap.k * tap_step;
+                    sources[count++] = reinterpret_cast<const char*>(source);
                 }
             }
             const int64_t output = s.begin * inner.phases + s.phase;
@@ -152,7 +199,7 @@ struct OverlapAddKernel : Kernel {
             char* at = direct ? dst_row + (first + output * step) * item_size(p.dst_dtype)
                               : reinterpret_cast<char*>(block + (output - first_output) * step);
             code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources,
-                                                               nullptr, col.position[2], inner.phases * step,
+                                                               nullptr, source_step, inner.phases * step,
                                                                bias ? bias + first : nullptr, relu, at});
         }
         if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
