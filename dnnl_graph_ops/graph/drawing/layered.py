@@ -1,0 +1,177 @@
+"""Where boxes go: rows by the longest way from an input, few crossings, straight edges where possible.
+
+The steps are those of Sugiyama, Tagawa and Toda (IEEE Trans. SMC 11, 1981).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Edge = tuple[int, int]
+
+_GAP_X, _GAP_Y = 26.0, 34.0
+# an edge that passes a row takes this much of it
+_LANE = 14.0
+_SWEEPS = 12
+# above this, edges over several rows are drawn straight through
+_MAX_LANES = 20_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Centres of the boxes, corners of each edge, and the size of the whole."""
+
+    centres: tuple[tuple[float, float], ...]
+    routes: tuple[tuple[tuple[float, float], ...], ...]
+    width: float
+    height: float
+
+
+def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Sequence[int] = ()) -> Layout:
+    """Lay out an acyclic graph from top to bottom; `sizes` are (width, height), `last` may go to the end."""
+    count = len(sizes)
+    rows = _rows(count, edges, last)
+    widths = [width for width, _ in sizes]
+    chains: list[list[int]] = []
+    lanes = sum(rows[b] - rows[a] - 1 for a, b in edges)
+    for a, b in edges:
+        chain = [a]
+        if lanes <= _MAX_LANES:
+            for row in range(rows[a] + 1, rows[b]):
+                chain.append(len(rows))
+                rows.append(row)
+                widths.append(_LANE)
+        chains.append([*chain, b])
+    above, below = ([[] for _ in rows] for _ in range(2))  # type: ignore[var-annotated]
+    for chain in chains:
+        for a, b in pairwise(chain):
+            above[b].append(a)
+            below[a].append(b)
+    order = _ordered(rows, above, below)
+    x = _columns(order, widths, above, below)
+    tops, height = [], 0.0
+    heights = [max((sizes[i][1] for i in row if i < count), default=0.0) for row in order]
+    for row_height in heights:
+        tops.append(height)
+        height += row_height + _GAP_Y
+    y = [tops[rows[i]] + heights[rows[i]] / 2 for i in range(len(rows))]
+    left = min((x[i] - widths[i] / 2 for i in range(len(rows))), default=0.0)
+    right = max((x[i] + widths[i] / 2 for i in range(len(rows))), default=0.0)
+    x = [value - left for value in x]
+    routes = []
+    for chain in chains:
+        a, b = chain[0], chain[-1]
+        start, end = (x[a], y[a] + sizes[a][1] / 2), (x[b], y[b] - sizes[b][1] / 2)
+        # a lane runs upright through the whole row, so that no edge cuts a box
+        middle = [(x[i], y[i] + side * heights[rows[i]] / 2) for i in chain[1:-1] for side in (-1, 1)]
+        routes.append((start, *middle, end))
+    return Layout(
+        tuple((x[i], y[i]) for i in range(count)), tuple(routes), right - left, max(height - _GAP_Y, 0.0)
+    )
+
+
+def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
+    """The longest way from a source; sources move down to right above their first reader."""
+    below: list[list[int]] = [[] for _ in range(count)]
+    degree = [0] * count
+    for a, b in edges:
+        below[a].append(b)
+        degree[b] += 1
+    sources = [i for i in range(count) if not degree[i]]
+    rows, ready, done = [0] * count, list(sources), 0
+    while ready:
+        a = ready.pop()
+        done += 1
+        for b in below[a]:
+            rows[b] = max(rows[b], rows[a] + 1)
+            degree[b] -= 1
+            if not degree[b]:
+                ready.append(b)
+    for i in sources:
+        rows[i] = min((rows[b] for b in below[i]), default=1) - 1
+    lowest = max(rows, default=0)
+    for i in last:
+        if not below[i] and rows[i] < lowest and lowest - rows[i] <= 2:
+            rows[i] = lowest
+    return rows
+
+
+def _ordered(
+    rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Each row sorted by the mean position of its neighbours, downwards and upwards in turn."""
+    order: list[list[int]] = [[] for _ in range(max(rows, default=-1) + 1)]
+    for i, row in enumerate(rows):
+        order[row].append(i)
+    position = {i: float(p) for row in order for p, i in enumerate(row)}
+    best, fewest = [list(row) for row in order], _crossings(order, position, below)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in order if down else reversed(order):
+            near = above if down else below
+            centre = {
+                i: sum(position[j] for j in near[i]) / len(near[i]) if near[i] else position[i] for i in row
+            }
+            row.sort(key=centre.__getitem__)
+            position.update((i, float(p)) for p, i in enumerate(row))
+        found = _crossings(order, position, below)
+        if found < fewest:
+            best, fewest = [list(row) for row in order], found
+    return best
+
+
+def _crossings(
+    order: Sequence[Sequence[int]], position: dict[int, float], below: Sequence[Sequence[int]]
+) -> int:
+    """Crossing pairs between neighbouring rows, by counting inversions."""
+    total = 0
+    for row in order:
+        ends = [end for i in row for end in sorted(position[j] for j in below[i])]
+        if len(ends) > 400:
+            return 0
+        total += sum(a > b for k, a in enumerate(ends) for b in ends[k + 1 :])
+    return total
+
+
+def _columns(
+    order: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    above: Sequence[Sequence[int]],
+    below: Sequence[Sequence[int]],
+) -> list[float]:
+    """Every box as near to the middle of its neighbours as its row allows."""
+    x = [0.0] * len(widths)
+    for row in order:
+        at = 0.0
+        for i in row:
+            x[i] = at + widths[i] / 2
+            at += widths[i] + _GAP_X
+        for i in row:
+            x[i] -= at / 2
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in order if down else reversed(order):
+            near = above if down else below
+            wanted = [sum(x[j] for j in near[i]) / len(near[i]) if near[i] else x[i] for i in row]
+            for i, value in zip(row, _spread(wanted, [widths[i] for i in row]), strict=True):
+                x[i] = value
+    return x
+
+
+def _spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
+    """The nearest places (least squares) that keep the order and the gaps: pool adjacent violators."""
+    offsets, at = [], 0.0
+    for i, width in enumerate(widths):
+        at += (widths[i - 1] + width) / 2 + _GAP_X if i else 0.0
+        offsets.append(at)
+    pools: list[tuple[float, int]] = []
+    for value, offset in zip(wanted, offsets, strict=True):
+        total, count = value - offset, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / count:
+            more, size = pools.pop()
+            total, count = total + more, count + size
+        pools.append((total, count))
+    flat = [total / count for total, count in pools for _ in range(count)]
+    return [value + offset for value, offset in zip(flat, offsets, strict=True)]

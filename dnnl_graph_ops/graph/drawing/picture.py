@@ -1,0 +1,113 @@
+"""What a picture shows: boxes for ops, inputs and outputs, edges, and the partition of each op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..graph import Graph, Node, Value
+
+_LONGEST = 28
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box. `part` counts the partitions from 1; 0 stands for none."""
+
+    title: str
+    lines: tuple[str, ...]
+    hint: str
+    role: str = "op"
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Boxes, edges between their positions, and what each partition is."""
+
+    name: str
+    boxes: tuple[Box, ...]
+    edges: tuple[tuple[int, int], ...]
+    legend: tuple[str, ...] = ()
+
+
+def of_graph(graph: Graph) -> Picture:
+    """A graph as it was built; without declared outputs these are the values that no op reads."""
+    read = {value for node in graph.nodes for value in node.inputs}
+    outputs = graph.outputs or {v.name: v for n in graph.nodes for v in n.outputs if v not in read}
+    return _picture(graph.name, graph.nodes, graph.inputs, outputs, {}, ())
+
+
+def of_net(net: Any) -> Picture:
+    """The ops of a net, those that run together numbered alike."""
+    latest = net.latest()
+    if latest is None:
+        groups = [(part.ops, "") for part in net.partitions]
+    else:
+        groups = [
+            (tuple(node.name for node in group.nodes), decision.formulation)
+            for group, decision in latest.built.decisions
+        ]
+    parts = {name: i for i, (names, _) in enumerate(groups, 1) for name in names}
+    nodes = [node for node in net.graph.nodes if node.name in parts]
+    by_name = {node.name: node for node in nodes}
+    legend = tuple(
+        f"{i}: {' + '.join(by_name[name].kind for name in names if name in by_name)}"
+        + (f" ({how})" if how else "")
+        for i, (names, how) in enumerate(groups, 1)
+    )
+    return _picture(net.graph.name, nodes, net.inputs, net.outputs, parts, legend)
+
+
+def _picture(
+    name: str,
+    nodes: Sequence[Node],
+    inputs: Iterable[Value],
+    outputs: Mapping[str, Value],
+    parts: Mapping[str, int],
+    legend: tuple[str, ...],
+) -> Picture:
+    boxes: list[Box] = []
+    edges: list[tuple[int, int]] = []
+    source: dict[Value, int] = {}
+    for value in inputs:
+        source[value] = len(boxes)
+        boxes.append(Box(short(value.name), (_tensor(value),), value.name, "input"))
+    for node in nodes:
+        position = len(boxes)
+        source.update(dict.fromkeys(node.outputs, position))
+        shapes = [_tensor(value) for value in node.outputs]
+        boxes.append(Box(node.kind, (short(node.name), *shapes), _hint(node), "op", parts.get(node.name, 0)))
+    # two operands from one box are one line
+    found: dict[tuple[int, int], None] = {}
+    for node in nodes:
+        for value in node.inputs:
+            if value in source and node.outputs:
+                found[source[value], source[node.outputs[0]]] = None
+    for label, value in outputs.items():
+        if value in source:
+            found[source[value], len(boxes)] = None
+        boxes.append(Box(short(label), (_tensor(value),), label, "output"))
+    edges.extend(found)
+    return Picture(name, tuple(boxes), tuple(edges), legend)
+
+
+def short(text: str) -> str:
+    """A name that fits into a box: its beginning and its end."""
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    if len(clean) <= _LONGEST:
+        return clean
+    return f"{clean[: _LONGEST // 2 - 1]}…{clean[-_LONGEST // 2 :]}"
+
+
+def _tensor(value: Value) -> str:
+    return f"{'x'.join('?' if dim is None else str(dim) for dim in value.shape) or 'scalar'} {value.dtype}"
+
+
+def _hint(node: Node) -> str:
+    """Attributes and constants, for who points at the box."""
+    lines = [f"{node.kind} {node.name}"]
+    lines += [f"{name} = {str(value)[:80]}" for name, value in node.attrs.items() if value is not None]
+    lines += [f"constant {v.name}: {_tensor(v)}" for v in node.inputs if v.constant is not None]
+    return "\n".join(lines)
