@@ -63,7 +63,7 @@ def _split(item: Group, env: Env) -> list[Group]:
         return single
     if any(_empty(value) for node in item.nodes for value in (*node.inputs, *node.outputs)):
         return single
-    if not env.exact_int8 and _multiplies_int8(item):
+    if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
         return _in_float(item)
     head, *rest = item.nodes
     if head.kind not in DIRECTIONS and any(_odd_broadcast(node) for node in rest):
@@ -97,6 +97,16 @@ _MULTIPLYING = frozenset({*DIRECTIONS, "Convolution", "MatMul"})
 def _multiplies_int8(item: Group) -> bool:
     kinds = {node.kind for node in item.nodes}
     return bool(kinds & _QUANTIZING and kinds & _MULTIPLYING)
+
+
+def _centred_weights(item: Group) -> bool:
+    """Whether quantized weights have no zero point: the library takes none."""
+    products = [node for node in item.nodes if node.kind in _MULTIPLYING]
+    return not any(
+        any(node.inputs[1].node.attrs.get("zps") or ())
+        for node in products
+        if node.inputs[1].node is not None and node.inputs[1].node in item.nodes
+    )
 
 
 def _in_float(item: Group) -> list[Group]:

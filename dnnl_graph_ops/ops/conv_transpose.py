@@ -59,6 +59,25 @@ def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
     return rules.integers(value, name, where)
 
 
+def check_scales(weights: Value, weights_format: str, where: str) -> None:
+    """Scales per channel of quantized weights lie on their output channels.
+
+    Raises:
+        InvalidArgumentError: they lie on another axis, which the library would accept and compute wrongly.
+    """
+    node = weights.node
+    if node is None or node.kind != "Dequantize" or node.attrs["qtype"] != "per_channel":
+        return
+    letters = weights_format.upper()
+    channels = letters.index("O") if letters.endswith("X") else weights.ndim + letters.index("O") - 3
+    axis = node.attrs["axis"] % weights.ndim
+    if axis != channels:
+        raise InvalidArgumentError(
+            f"{where}: 'weights' come from dequantize {node.name!r} with scales on axis {axis}, but the output channels of "
+            f"{letters} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
+        )
+
+
 def conv_transpose(
     src: Value | Any,
     weights: Value | Any,
@@ -341,6 +360,8 @@ def _append(
     values = [as_value(graph, operand, where, slot) for slot, operand in given]
     slots = [slot for slot, _ in given]
     checked, meta = resolve(kind, [value.meta for value in values], slots, attrs, extra or {}, where)
+    if kind == "ConvTranspose":
+        check_scales(values[1], checked["weights_format"], where)
     return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[
         0
     ]

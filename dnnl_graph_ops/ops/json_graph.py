@@ -13,7 +13,7 @@ from ..graph.json_format import Attr, Dims, Document, Op, Tensor, ordered, read
 from ..schema.attributes import op_schema
 from ..shapes import Meta
 from .build import apply
-from .conv_transpose import resolve
+from .conv_transpose import check_scales, resolve
 
 _F32_MAX = 3.4028234663852886e38
 _FAMILY = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
@@ -162,6 +162,8 @@ def _family(
     extra = {name: tuple(attrs.pop(name)) for name in ("weights_shape",) if name in attrs}
     metas = [value.meta for value in inputs]
     checked, meta = resolve(op.kind, metas, slots[: len(metas)], attrs, extra, op.where)
+    if op.kind == "ConvTranspose":
+        check_scales(inputs[1], checked["weights_format"], op.where)
     return graph.add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
 
 
