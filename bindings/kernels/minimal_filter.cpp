@@ -9,6 +9,7 @@
 #include "filter_axis.hpp"
 #include "isa.hpp"
 #include "minimal_filter_code.hpp"
+#include "scratch.hpp"
 
 namespace dgo {
 
@@ -26,6 +27,8 @@ constexpr int64_t kGradientBytes = 1024 * 1024;  // the same for both factors of
 constexpr double kTransformCost = 16;            // of one value, in multiplications
 constexpr double kRunCost = 400;                 // of one run of results, in multiplications
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
+constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
+constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 
@@ -268,10 +271,13 @@ public:
         plan_.tap_strides = weights.tap_strides;
         std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, plan_.shape);
         plan_.planes = static_cast<int>(arrangement_.layout.planes);
+        plan_.kernel = problem.kernel;
+        plan_.threads = problem.groups * plan_.packed < kParallelFloats ? 1 : omp_get_max_threads();
     }
 
     void run(char* const* operands) const override {
-        code().prepare(plan_, operands[0], reinterpret_cast<float*>(operands[1]));
+        float* room = scratch<float>(Room::weights, static_cast<size_t>(code().prepare_room(plan_) * plan_.threads));
+        code().prepare(plan_, operands[0], room, reinterpret_cast<float*>(operands[1]));
     }
 
 private:
@@ -305,6 +311,7 @@ public:
         plan_.in_stride = weights.in_stride;
         plan_.out_stride = weights.out_stride;
         plan_.tap_strides = weights.tap_strides;
+        plan_.kernel = problem.kernel;
         plan_.threads = threads_for(problem, threads);
         lay_out_shares();
         plan_.scratch_per_thread = code().gradient_scratch(plan_);
@@ -349,9 +356,16 @@ private:
                 plan_.column_parts = by_column;
             }
         }
+        // Few tiles: the sums are as large as the weights and better not stored.
+        plan_.in_items = tiles() <= kFewTiles && plan_.src.channels >= 4 * code().rows * (threads > 1 ? 2 * threads : 1);
+        if (plan_.in_items) {
+            plan_.row_parts = threads;
+            plan_.column_parts = plan_.tile_parts = 1;
+        }
         const int64_t row_bytes = plan_.planes * 4 * (plan_.src.channels / plan_.row_parts + columns / plan_.column_parts);
         plan_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
         plan_.block = std::clamp<int64_t>(ceil_div(tiles(), plan_.tile_parts), 1, plan_.block);
+        if (plan_.in_items) plan_.block = std::max<int64_t>(1, tiles());
     }
 
     FilterLayout layout_;

@@ -72,6 +72,8 @@ struct PreparePlan {
     Axes tap_strides;
     ShapeCode shape[kFilterAxes];
     int planes;
+    Axes kernel;
+    int threads;
 };
 
 // Backward weights: per plane, U^T V summed over the tiles.
@@ -84,9 +86,11 @@ struct GradientPlan {
     const uint8_t* zero;                          // [plane][segment of diff]; null: never
     int64_t block;                                // tiles per step
     int64_t row_parts, column_parts, tile_parts;  // of in channels, of (segment, out channel), of tiles
+    bool in_items;                                // all tiles in one step, and what it sums is finished at once
     int64_t scratch_per_thread, sums;             // bytes; sums: offset of the accumulators
     int threads;
     TapTable taps;
+    Axes kernel;
     Cell weights_cell;
     int64_t weights_item, group_stride, in_stride, out_stride;
     Axes tap_strides;
@@ -99,9 +103,10 @@ struct MinimalFilterCode {
     int64_t (*products_scratch)(const ProductPlan& plan);  // bytes per thread
     int64_t (*gradient_scratch)(const GradientPlan& plan);
     int64_t (*gradient_sums)(const GradientPlan& plan);  // bytes of all accumulators
+    int64_t (*prepare_room)(const PreparePlan& plan);  // floats per thread
     void (*products)(const ProductPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
                      char* dst);
-    void (*prepare)(const PreparePlan& plan, const char* weights, float* packed);
+    void (*prepare)(const PreparePlan& plan, const char* weights, float* room, float* packed);
     void (*gradient)(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights);
 };
 

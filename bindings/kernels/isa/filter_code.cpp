@@ -5,7 +5,7 @@ namespace dgo::DGO_ISA {
 extern const MinimalFilterCode kMinimalFilterCode;
 const MinimalFilterCode kMinimalFilterCode = {
     kPanel,       kTileRows,   kFilterChunk,     products_scratch, gradient_scratch,
-    gradient_sums, run_products, run_prepare, run_gradient,
+    gradient_sums, prepare_room, run_products, run_prepare, run_gradient,
 };
 
 }  // namespace dgo::DGO_ISA

@@ -53,7 +53,8 @@ int64_t gradient_scratch(const GradientPlan& plan);
 int64_t gradient_sums(const GradientPlan& plan);
 void run_products(const ProductPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
                   char* dst);
-void run_prepare(const PreparePlan& plan, const char* weights, float* packed);
+int64_t prepare_room(const PreparePlan& plan);
+void run_prepare(const PreparePlan& plan, const char* weights, float* room, float* packed);
 void run_gradient(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights);
 
 }  // namespace dgo::DGO_ISA

@@ -3,12 +3,14 @@
 
 #include "filter_code.hpp"
 #include "filter_tiles.hpp"
+#include "filter_transpose.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
-// In channels finished together: a cache line of weights whose in channels are contiguous.
-constexpr int64_t kRowBlock = 16;
+// In channels finished together: whole cache lines of weights whose in channels are contiguous, whole register tiles.
+constexpr int64_t kRowBlock = 48;
+constexpr int64_t kTapFloats = 65536;  // of a task that puts taps together, where there is a choice
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 int64_t widest_part(int64_t count, int64_t parts) { return (count + parts - 1) / parts; }
@@ -35,8 +37,37 @@ struct Share {
 };
 
 struct Room {
-    float *zeros, *wide, *line, *left, *right;
+    float *zeros, *wide, *line, *left, *right, *values, *taps, *flat, *sums;
 };
+
+int64_t tap_count(const GradientPlan& plan) { return plan.kernel[0] * plan.kernel[1] * plan.kernel[2]; }
+
+// How the taps lie in memory decides in which order they are put together.
+enum class Order { rows, columns, taps, none };
+
+Order order_of(const GradientPlan& plan) {
+    if (plan.out_stride == 1) return Order::columns;
+    if (plan.in_stride == 1) return Order::rows;
+    const int64_t dense[] = {plan.kernel[1] * plan.kernel[2], plan.kernel[2], 1};
+    for (int a = 0; a < kFilterAxes; ++a) {
+        if (plan.kernel[a] > 1 && plan.tap_strides[a] != dense[a]) return Order::none;
+    }
+    return Order::taps;
+}
+
+// An item of the last step: a block of in channels and all taps of some out channels, or of all of them where panels
+// straddle the taps.
+bool aligned(const GradientPlan& plan) { return plan.diff.channels % kPanel == 0; }
+int64_t item_columns(const GradientPlan& plan) { return aligned(plan) ? kPanel : plan.diff.channels; }
+int64_t item_panels(const GradientPlan& plan) { return aligned(plan) ? plan.diff.segments : sizes_of(plan).panels; }
+int64_t item_panel(const GradientPlan& plan, int64_t column, int64_t i) {
+    return aligned(plan) ? (i * plan.diff.channels + column) / kPanel : i;
+}
+int64_t item_rows(const GradientPlan& plan) {
+    if (order_of(plan) != Order::taps) return kRowBlock;
+    const int64_t rows = kTapFloats / (tap_count(plan) * item_columns(plan)) / kTileRows * kTileRows;
+    return larger(kTileRows, smaller(rows, kRowBlock));
+}
 
 Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     const Sizes s = sizes_of(plan);
@@ -55,6 +86,12 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     room.line = take(plan.planes * (panels * kPanel + kLanes));
     room.left = take(plan.planes * widest_part(s.strips, plan.row_parts) * plan.block * kStrip);
     room.right = take(plan.planes * panels * plan.block * kPanel);
+    const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
+    const int64_t rows = item_rows(plan), together = tap_count(plan) * item_columns(plan);
+    room.values = take((length * rows + kMaxLength) * kPanel);
+    room.taps = take(order_of(plan) == Order::taps ? rows * together : 0);
+    room.flat = take(plan.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
+    room.sums = take(plan.in_items ? plan.planes * item_panels(plan) * rows * kPanel : 0);
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
 }
@@ -141,38 +178,96 @@ void add_parts(const GradientPlan& plan, int64_t panel, float* sums) {
     }
 }
 
+// Where sums are: plane, panel, in channel from `row` on.
+struct Sums {
+    float* at;
+    int64_t plane, panel, row;
+};
+
 template <class C>
 void write_taps(const float* values, int64_t count, int64_t stride, char* to) {
     auto* at = reinterpret_cast<typename C::T*>(to);
     for (int64_t c = 0; c < count; ++c) C::put(at + c * stride, values[c]);
 }
 
-// The sums of one in channel and one panel -> taps -> diff_weights.
-void finish(const GradientPlan& plan, int64_t row, int64_t panel, float* sums, const float* zeros, char* weights) {
+// weights[i * stride + j] = from[i + j * from_stride]
+void write_transposed(const GradientPlan& plan, const float* from, int64_t from_stride, int64_t rows, int64_t columns,
+                      int64_t stride, char* weights, const Room& room) {
+    const auto* bits_of = reinterpret_cast<const F32::T*>(from);
+    if (plan.weights_cell == Cell::f32) {
+        transpose_to<F32>(bits_of, from_stride, rows, columns, reinterpret_cast<float*>(weights), stride);
+        return;
+    }
+    transpose_to<F32>(bits_of, from_stride, rows, columns, room.flat, columns);
+    for (int64_t i = 0; i < rows; ++i) {
+        narrow(plan.weights_cell, room.flat + i * columns, columns, weights + i * stride * plan.weights_item);
+    }
+}
+
+// One tap of `rows` in channels from `row` on and `count` out channels from `channel` on. `column`: of the item.
+void write_tap(const GradientPlan& plan, const float* values, int64_t tap, int64_t row, int64_t rows, int64_t channel,
+               int64_t column, int64_t count, char* weights, const Room& room) {
+    const Order order = order_of(plan);
+    char* out = weights + (row * plan.in_stride + channel * plan.out_stride + tap) * plan.weights_item;
+    if (order == Order::rows) {
+        write_transposed(plan, values, kPanel, count, rows, plan.out_stride, out, room);
+        return;
+    }
+    const int64_t columns = item_columns(plan), together = tap_count(plan) * columns;
+    for (int64_t r = 0; r < rows; ++r, values += kPanel, out += plan.in_stride * plan.weights_item) {
+        if (order == Order::taps) {
+            float* to = room.taps + r * together + tap * columns + column;
+            for (int64_t c = 0; c < count; ++c) to[c] = values[c];
+        } else if (order == Order::columns) {
+            narrow(plan.weights_cell, values, count, out);
+        } else if (plan.weights_cell == Cell::bf16) {
+            write_taps<Bf16>(values, count, plan.out_stride, out);
+        } else if (plan.weights_cell == Cell::f16) {
+            write_taps<F16>(values, count, plan.out_stride, out);
+        } else {
+            write_taps<F32>(values, count, plan.out_stride, out);
+        }
+    }
+}
+
+// The sums of in channels [row, row_end) and the item's panels -> taps -> diff_weights. `own`: the sums are only the
+// item's.
+void finish(const GradientPlan& plan, int64_t row, int64_t row_end, int64_t first, const Sums& sums, bool own,
+            char* weights, const Room& room) {
     const Sizes s = sizes_of(plan);
     const GatherFn transform = find<Transform::output>(plan.tap_shape);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
-    float* from = sums + (panel * s.rows + row) * kPanel;
-    if (plan.tile_parts > 1) add_parts(plan, panel, from);
-    float values[kMaxLength][kPanel];
+    const int64_t rows = row_end - row, channels = plan.diff.channels;
     float* to[kMaxLength];
-    for (int i = 0; i < kMaxLength; ++i) to[i] = values[i];
-    transform(from, s.plane, kPanel, zeros, to);
-    const int64_t begin = panel * kPanel, end = smaller(begin + kPanel, s.columns);
-    for (int64_t column = begin; column < end;) {
-        const int64_t channel = column % plan.diff.channels;
-        const int64_t channels = smaller(plan.diff.channels - channel, end - column);
-        int64_t offset[kMaxLength];
-        tap_offsets(plan.taps, plan.tap_strides, column / plan.diff.channels, 0, offset);
-        for (int64_t j = 0; j < length; ++j) {
-            if (offset[j] < 0) continue;
-            const float* at = values[j] + column - begin;
-            char* out = weights + (row * plan.in_stride + channel * plan.out_stride + offset[j]) * plan.weights_item;
-            if (plan.weights_cell == Cell::bf16) write_taps<Bf16>(at, channels, plan.out_stride, out);
-            else if (plan.weights_cell == Cell::f16) write_taps<F16>(at, channels, plan.out_stride, out);
-            else write_taps<F32>(at, channels, plan.out_stride, out);
+    int64_t offset[kMaxLength];
+    for (int64_t i = 0; i < item_panels(plan); ++i) {
+        const int64_t panel = item_panel(plan, first, i);
+        float* from = sums.at + (own ? i : panel) * sums.panel + (row - sums.row) * kPanel;
+        for (int64_t r = 0; r < rows; ++r, from += kPanel) {
+            if (!own && plan.tile_parts > 1) add_parts(plan, panel, from);
+            for (int64_t j = 0; j < kMaxLength; ++j) {
+                to[j] = room.values + (j < length ? j * rows + r : length * rows) * kPanel;
+            }
+            transform(from, sums.plane, kPanel, room.zeros, to);
         }
-        column += channels;
+        const int64_t begin = panel * kPanel, end = smaller(begin + kPanel, s.columns);
+        for (int64_t column = begin; column < end;) {
+            const int64_t channel = column % channels, count = smaller(channels - channel, end - column);
+            tap_offsets(plan.taps, plan.tap_strides, column / channels, 0, offset);
+            for (int64_t j = 0; j < length; ++j) {
+                if (offset[j] < 0) continue;
+                write_tap(plan, room.values + j * rows * kPanel + column - begin, offset[j], row, rows, channel,
+                          channel - first, count, weights, room);
+            }
+            column += count;
+        }
+    }
+    if (order_of(plan) != Order::taps) return;
+    const int64_t taps = tap_count(plan), columns = item_columns(plan);
+    for (int64_t r = 0; r < rows; ++r) {
+        write_transposed(plan, room.taps + r * taps * columns, columns, smaller(columns, channels - first), taps,
+                         plan.out_stride,
+                         weights + ((row + r) * plan.in_stride + first * plan.out_stride) * plan.weights_item, room);
     }
 }
 
@@ -204,6 +299,36 @@ void sum_share(const GradientPlan& plan, const Share& share, const char* src, co
     }
 }
 
+// Few tiles: the sums of an item are complete after one step, so that they need not go through memory.
+void sum_and_finish(const GradientPlan& plan, const Share& share, const char* src, const char* diff, char* weights,
+                    const Room& room) {
+    if (share.row == share.row_end) return;
+    const int64_t tiles = share.tile_end - share.tile, panels = item_panels(plan), block = item_rows(plan);
+    const int64_t strips = widest_part(share.row_end - share.row, kStrip), all = share.panel_end - share.panel;
+    transform_block(plan, share, share.tile, tiles, src, diff, room);
+    Sums sums{room.sums, panels * block * kPanel, block * kPanel, 0};
+    for (int64_t column = 0; column < plan.diff.channels; column += item_columns(plan)) {
+        for (int64_t row = share.row; row < share.row_end; row += block) {
+            const int64_t end = smaller(row + block, share.row_end);
+            sums.row = row;
+            for (int p = 0; p < plan.planes; ++p) {
+                for (int64_t i = 0; i < panels; ++i) {
+                    const int64_t panel = item_panel(plan, column, i);
+                    if (unused(plan, p, panel)) continue;
+                    const float* b = room.right + (p * all + panel) * plan.block * kPanel;
+                    float* c = sums.at + p * sums.plane + i * sums.panel;
+                    for (int64_t r = row; r < end; r += kTileRows, c += kTileRows * kPanel) {
+                        const int64_t inside = r - share.row;
+                        const float* a = room.left + (p * strips + inside / kStrip) * plan.block * kStrip;
+                        tile_product_transposed(a + inside % kStrip, tiles, b, c, kPanel, false);
+                    }
+                }
+            }
+            finish(plan, row, end, column, sums, true, weights, room);
+        }
+    }
+}
+
 }  // namespace
 
 int64_t gradient_scratch(const GradientPlan& plan) {
@@ -213,12 +338,15 @@ int64_t gradient_scratch(const GradientPlan& plan) {
 }
 
 int64_t gradient_sums(const GradientPlan& plan) {
+    if (plan.in_items) return 0;
     return plan.tile_parts * plan.planes * sizes_of(plan).plane * static_cast<int64_t>(sizeof(float));
 }
 
 void run_gradient(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights) {
     const Sizes s = sizes_of(plan);
-    const int64_t blocks = widest_part(plan.src.channels, kRowBlock);
+    const int64_t rows = item_rows(plan), columns = item_columns(plan);
+    const int64_t blocks = widest_part(plan.src.channels, rows), wide = widest_part(plan.diff.channels, columns);
+    const Sums sums{reinterpret_cast<float*>(scratch + plan.sums), s.plane, s.rows * kPanel, 0};
     const int64_t shares = plan.row_parts * plan.column_parts * plan.tile_parts;
     const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;
 #pragma omp parallel num_threads(plan.threads)
@@ -231,13 +359,16 @@ void run_gradient(const GradientPlan& plan, const char* src, const char* diff, c
             const char* y = diff + g * plan.diff.channels * plan.diff.item;
             char* w = weights + g * plan.group_stride * plan.weights_item;
 #pragma omp for schedule(dynamic, 1)
-            for (int64_t rank = 0; rank < shares; ++rank) sum_share(plan, share_of(plan, rank, scratch), x, y, room);
+            for (int64_t rank = 0; rank < shares; ++rank) {
+                const Share share = share_of(plan, rank, scratch);
+                if (plan.in_items) sum_and_finish(plan, share, x, y, w, room);
+                else sum_share(plan, share, x, y, room);
+            }
+            if (plan.in_items) continue;
 #pragma omp for schedule(static)
-            for (int64_t item = 0; item < blocks * s.panels; ++item) {
-                const int64_t row = item / s.panels * kRowBlock;
-                for (int64_t r = row; r < smaller(row + kRowBlock, plan.src.channels); ++r) {
-                    finish(plan, r, item % s.panels, reinterpret_cast<float*>(scratch + plan.sums), room.zeros, w);
-                }
+            for (int64_t item = 0; item < blocks * wide; ++item) {
+                const int64_t row = item / wide * rows;
+                finish(plan, row, smaller(row + rows, plan.src.channels), item % wide * columns, sums, false, w, room);
             }
         }
     }
