@@ -205,6 +205,65 @@ def test_exact_on_small_integers(seed, block):
             np.testing.assert_array_equal(got, expected)
 
 
+# Paths of their own: one position, few positions and many channels, runs of few channels, many taps.
+SPECIAL = [
+    Case(9, (20, 48), (1, 1), (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(3, (20, 5), (1, 3), (6, 7), (3, 3), (2, 2), (-1, 0), (1, 2), (2, 1), 1, "XOI"),
+    Case(1, (200, 96), (2, 2), (4, 4), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (200, 40), (2, 2), (4, 4), (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, "XOI"),
+    Case(2, (130, 33), (5,), (23,), (12,), (4,), (2,), (2,), (1,), 1, "IOX"),
+    Case(1, (32, 32), (3,), (1024,), (512,), (256,), (0,), (1,), (1,), 1, "IOX"),
+    Case(1, (24, 21), (3,), (1024,), (512,), (256,), (0,), (1,), (1,), 1, "XOI"),
+    Case(2, (64, 3), (20, 20), (40, 40), (4, 4), (2, 2), (1, 1), (3, 3), (1, 1), 1, "IOX"),
+    Case(2, (48, 1), (20, 20), (58, 58), (9, 9), (3, 3), (4, 4), (2, 2), (1, 1), 1, "XOI"),
+    Case(2, (64, 20), (20, 20), (40, 40), (2, 2), (2, 2), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+]
+
+
+@pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
+def test_special_paths_are_exact(seed, case):
+    operands = random_operands(np.random.default_rng(seed), case, integers)
+    for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("weights_format", ["IOX", "XOI"])
+@pytest.mark.parametrize("source", [(2, 2), (9, 9)])
+def test_narrow_gradients_of_weights(seed, source, weights_format):
+    rng = np.random.default_rng(seed)
+    output = tuple(2 * n for n in source)
+    case = Case(2, (50, 33), source, output, (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, weights_format)
+    src, weights, bias, diff_dst = random_operands(rng, case, integers)
+    got = blank(weights.shape, "bf16")
+    kernel = kernels.minimal_filter_backward_weights(
+        case.problem(), code("f32"), positions(src), code("f32"), positions(diff_dst), code("bf16"),
+        in_out_taps(got, weights_format),
+    )  # fmt: skip
+    kernel.run(src, diff_dst, scratch(kernel), got)
+    exact = truth(case, src, weights, bias, diff_dst)[2]
+    np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
+def test_every_thread_takes_part(seed):
+    """Each thread readies its own part of the scratch before the tiles are shared out."""
+    rng = np.random.default_rng(seed)
+    case = Case(2, (64, 64), (16, 16), (32, 32), (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, "IOX")
+    src, weights, _, diff_dst = random_operands(rng, case, integers)
+    problem = case.problem()
+    packed = blank([problem.packed_size("forward")])
+    kernels.minimal_filter_prepare(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(
+        weights, packed
+    )
+    dst = blank(diff_dst.shape)
+    kernel = kernels.minimal_filter_forward(
+        problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2
+    )
+    room = scratch(kernel)
+    kernel.run(src, packed, room, dst)
+    for half in np.split(room, 2):
+        assert (half != 0xFF).any()
+
+
 TWO_TAPS = [
     ((256,), (40,), (4,), (2,)),
     ((64,), (12, 12), (4, 4), (2, 2)),
