@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional
+from . import _core, functional
 from .compile import net
 
 
@@ -12,6 +12,7 @@ def cache_info() -> dict[str, int]:
 
 
 def clear_caches() -> None:
-    """Drop every plan; each is built anew when it is next needed."""
+    """Drop every plan, and the scratch memory that waits for the next call; plans are built anew when needed."""
     functional.cache.clear()
     net.clear_plans()
+    _core.drop_idle_scratch()
