@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from . import explain_command
 from .errors import Error
 from .runtime import info
 
@@ -51,8 +52,25 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield label + str(value)
 
 
+def _status_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--missing", action="store_true", help="only the ops that cannot be run")
+
+
+def _status(options: argparse.Namespace) -> int:
+    from .compile.status import markdown
+
+    print("\n".join(markdown(options.missing)))
+    return 0
+
+
 COMMANDS = {
+    "explain": Command(
+        "partitions, implementations and times of a graph file",
+        explain_command.arguments,
+        explain_command.run,
+    ),
     "info": Command("versions, libraries, engines, CPU and threads (the default)", _info_arguments, _info),
+    "status": Command("how each op runs, by version of the library", _status_arguments, _status),
 }
 
 
@@ -66,11 +84,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; an error of the package becomes one line and status 1."""
+    """Run a subcommand; an error of the package or of a file becomes one line and status 1."""
     options = parser().parse_args(arguments)
     try:
         return COMMANDS[options.command or "info"].run(options)
-    except Error as error:
+    except (Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -28,6 +28,8 @@ def why_not(node: Node, env: Env) -> str | None:
     """Why the loaded library cannot run this node as it is, or None."""
     if node.kind in DIRECTIONS:
         return None
+    if node.kind == "Wildcard":
+        return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
     values = (*node.inputs, *node.outputs)
     ins, outs = (
         [Meta(value.shape, env.compute_dtype(value.dtype)) for value in some]

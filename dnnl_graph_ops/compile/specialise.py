@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.program import Buffer, Place, View
-from ..shapes import infer
+from ..shapes import Meta, infer
 from .arrays import dense_strides
 from .build import Built, build
 from .grouping import Group, group
@@ -49,21 +49,27 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
         twin = Node(node.id, node.kind, node.name, inputs, node.attrs)
-        metas = infer(
-            node.kind,
-            [v.meta for v in inputs],
-            node.attrs,
-            f"{node.kind} {node.name!r}",
-            dtype=node.outputs[0].dtype,
-            outputs=len(node.outputs),
-        )
+        metas = _metas(node, inputs)
         outputs = []
-        for value, meta in zip(node.outputs, metas, strict=False):
+        for value, meta in zip(node.outputs, metas, strict=True):
             made = copy(value, meta.shape)
             made.node = twin
             outputs.append(made)
         twin.outputs = tuple(outputs)
     return found
+
+
+def _metas(node: Node, inputs: Sequence[Value]) -> list[Meta]:
+    if node.kind == "Wildcard":
+        return [value.meta for value in node.outputs]
+    return infer(
+        node.kind,
+        [value.meta for value in inputs],
+        node.attrs,
+        f"{node.kind} {node.name!r}",
+        dtype=node.outputs[0].dtype,
+        outputs=len(node.outputs),
+    )
 
 
 def group_nodes(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:

@@ -8,6 +8,7 @@ from .conv_transpose import (
     conv_transpose_backward_weights,
 )
 from .generic import BUILDERS as _BUILDERS
+from .wildcard import wildcard
 
 globals().update(_BUILDERS)
 
@@ -16,5 +17,6 @@ __all__ = [
     "conv_transpose_backprop_filters",
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
+    "wildcard",
     *_BUILDERS,
 ]

@@ -123,5 +123,7 @@ def make(kind: str) -> Builder:
 
 
 BUILDERS: dict[str, Builder] = {
-    name: make(kind) for name, kind in schema.BUILDERS.items() if not name.startswith("conv_transpose")
+    name: make(kind)
+    for name, kind in schema.BUILDERS.items()
+    if not name.startswith("conv_transpose") and kind != "Wildcard"
 }
