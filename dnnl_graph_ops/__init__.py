@@ -13,6 +13,7 @@ except ImportError as _error:
 
 from . import ops
 from .caches import cache_info, clear_caches
+from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .functional import (
     conv_transpose,
@@ -36,6 +37,7 @@ __all__ = [
     "Runtime",
     "RuntimeUnavailableError",
     "ShapeError",
+    "Support",
     "UnsupportedError",
     "Value",
     "cache_info",
@@ -57,6 +59,7 @@ __all__ = [
     "ops",
     "runtimes",
     "set_num_threads",
+    "supported",
     "to_dlpack",
     "verbose",
 ]

@@ -1,0 +1,160 @@
+"""Whether an op runs here with a dtype, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import dtypes, schema
+from ..errors import InvalidArgumentError
+from ..lowering.family import DIRECTIONS
+from ..runtime import cpu
+from ..runtime import engine as open_engine
+from ..runtime.engines import Engine, default_engine
+from .host import EQUAL, OWN
+from .host_ops import HOST, ONLY_EMPTY
+
+_ALIASES = {"conv_transpose_backprop_filters": "ConvTransposeBackwardWeights"}
+_PACKED = ("s4", "u4")
+
+
+@dataclass(frozen=True)
+class Support:
+    """The answer of `supported`; true if the op runs.
+
+    `how` is "natively", "in f32" (converted at the edges), "on the host" (own code or NumPy), or "" if it
+    does not run; `reason` says why.
+    """
+
+    op: str
+    dtype: str
+    engine: str
+    how: str
+    reason: str
+
+    def __bool__(self) -> bool:
+        return bool(self.how)
+
+    def __str__(self) -> str:
+        verdict = f"runs {self.how}" if self.how else "does not run"
+        return f"{self.op} of {self.dtype} {verdict} on {self.engine}: {self.reason}"
+
+
+def supported(
+    op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engine | str | None = None
+) -> Support:
+    """Whether an op runs with a dtype on an engine, by the tables of the library's version and the CPU.
+
+    Args:
+        op: a builder's name or the builder ("max_pool", `dgo.ops.max_pool`), or a kind ("MaxPool").
+        dtype: of the op's first input, or of its result where only that takes it (Quantize).
+        engine: from `dgo.engine`, or its kind; None: the default CPU engine.
+
+    Returns:
+        A `Support`: true or false, with `.how` and `.reason`. Attributes and shapes may still rule a use out.
+
+    Raises:
+        InvalidArgumentError: an unknown op or dtype. RuntimeUnavailableError: no such engine.
+        TypeError: wrong Python types.
+    """
+    kind = _kind(op)
+    name = dtypes.canonical(dtype)
+    target = _engine(engine)
+    runtime = target.runtime
+    label = f"{target.kind} ({runtime.name}, oneDNN {runtime.version})"
+
+    def answer(how: str, reason: str) -> Support:
+        return Support(kind, name, label, how, reason)
+
+    try:
+        inputs, outputs = _dtypes(kind, name)
+    except InvalidArgumentError as error:
+        return answer("", str(error))
+    native = all(cpu.computes_natively(item, target) for item in (*inputs, *outputs))
+    converted = [[_computed(item, target) for item in items] for items in (inputs, outputs)]
+    if kind == "TypeCast" and converted[0] == converted[1]:
+        return answer(
+            "on the host", f"{_text(name if name != 'f32' else outputs[0], target)}; an own kernel does it"
+        )
+    why = _why_not(kind, converted[0], converted[1], target)
+    if why is None and native:
+        return answer("natively", "the library has kernels for it")
+    if why is None:
+        return answer("in f32", f"{_text(name, target)}; converted at the edges")
+    if target.kind != "cpu":
+        return answer("", why)
+    if kind in OWN:
+        return answer("on the host", f"{why}; an own kernel does it")
+    if kind in EQUAL:
+        return answer("on the host", f"{why}; an equal op or NumPy does it")
+    if kind in HOST and kind not in ONLY_EMPTY:
+        return answer("on the host", f"{why}; NumPy does it")
+    return answer("", why)
+
+
+def _kind(op: Any) -> str:
+    name = op if isinstance(op, str) else getattr(op, "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(f"supported: 'op' must be a name or a builder of dgo.ops, got {type(op).__name__}")
+    kind = _ALIASES.get(name) or schema.BUILDERS.get(name, name)
+    if kind not in schema.OPS:
+        raise InvalidArgumentError(
+            f"supported: no op {name!r}; dgo.ops has one function for each, such as max_pool"
+        )
+    return kind
+
+
+def _engine(engine: Any) -> Engine:
+    if engine is None:
+        return default_engine()
+    if isinstance(engine, str):
+        return open_engine(engine)
+    if not isinstance(engine, Engine):
+        raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+    return engine
+
+
+def _text(dtype: str, engine: Engine) -> str:
+    return f"the library has no {dtype} kernels for {cpu.isa(engine)}"
+
+
+def _computed(dtype: str, engine: Engine) -> str:
+    return dtype if cpu.computes_natively(dtype, engine) else "f32"
+
+
+def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
+    """The dtypes of the required inputs and outputs if the first one is `dtype`."""
+    spec = schema.OPS[kind]
+    required = [slot for slot in spec.inputs if slot.required or slot.variadic]
+    results = [slot for slot in spec.outputs if slot.required]
+    if required and required[0].dtypes and dtype not in required[0].dtypes:
+        if not results or results[0].group == required[0].group or dtype not in results[0].dtypes:
+            raise InvalidArgumentError(f"{kind} takes {', '.join(required[0].dtypes)}, not {dtype}")
+        made = {results[0].group: dtype}
+    elif required:
+        made = {required[0].group: dtype}
+    else:
+        made = {results[0].group: dtype} if results else {}
+
+    def fill(slots: Sequence[schema.Slot]) -> list[str]:
+        found = []
+        for slot in slots:
+            choices = slot.dtypes or (dtype,)
+            usual = dtype if dtype in choices else "f32" if "f32" in choices else choices[0]
+            if kind == "TypeCast" and slot.group not in made:
+                usual = next(item for item in choices if item != dtype)
+            found.append(made.setdefault(slot.group, usual))
+        return found
+
+    return fill(required), fill(results)
+
+
+def _why_not(kind: str, inputs: Sequence[str], outputs: Sequence[str], engine: Engine) -> str | None:
+    if kind in DIRECTIONS:
+        return None
+    packed = [item for item in (*inputs, *outputs) if item in _PACKED]
+    if packed:
+        return f"{kind} of {packed[0]}: the library packs 4-bit integers in pairs, NumPy does not"
+    version = engine.runtime.version_info
+    return schema.availability(kind, inputs, version, outputs=outputs, engine=engine.kind)

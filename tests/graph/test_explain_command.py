@@ -1,0 +1,125 @@
+"""`python -m dnnl_graph_ops explain`, and `dgo.supported` against what a net really does."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import schema
+from dnnl_graph_ops.__main__ import main
+
+
+@pytest.fixture
+def file(tmp_path):
+    graph = dgo.Graph()
+    weights = graph.input("w", (2, 2, 4, 8))
+    up = dgo.ops.conv_transpose(graph.input("x", (1, 4, 4, 8)), weights, strides=2, name="up")
+    dgo.ops.relu(up, name="last")
+    path = tmp_path / "graph.json"
+    path.write_text(graph.to_json())
+    return path
+
+
+def test_explain(file, capsys):
+    assert main(["explain", str(file), "--svg", str(file.with_suffix(".svg")), "--profile"]) == 0
+    printed = capsys.readouterr().out
+    assert "ConvTranspose + ReLU" in printed and " us  " in printed and "%" in printed
+    assert ET.parse(file.with_suffix(".svg")).getroot().tag.endswith("svg")
+
+
+def test_explain_as_a_process(file):
+    done = subprocess.run(
+        [sys.executable, "-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off"],
+        capture_output=True,
+        text=True,
+        cwd=file.parent,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tune=off" in done.stdout
+
+
+def test_explain_of_onnx(tmp_path, capsys):
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    shape = [onnx.helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy"]
+    node = onnx.helper.make_node("Tanh", ["x"], ["y"])
+    made = onnx.helper.make_model(onnx.helper.make_graph([node], "g", shape[:1], shape[1:]))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert main(["explain", str(path)]) == 0
+    assert "Tanh" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", json.dumps({"graph": []})])
+def test_what_is_no_graph_is_one_line(tmp_path, capsys, content):
+    path = tmp_path / "graph.json"
+    if content is not None:
+        path.write_text(content)
+    assert main(["explain", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+
+
+# builder, arguments of a use
+USES = {
+    "relu": {},
+    "softmax": {"axis": 1},
+    "static_reshape": {"shape": [6, 4], "special_zero": False},
+    "static_transpose": {"order": [1, 0, 2]},
+    "pow": {"beta": 1.5},
+    "layer_norm": {"use_affine": False, "keep_stats": False},
+    "reciprocal": {},
+}
+FORMULATIONS = {"native": {"natively", "in f32"}, "own kernel": {"on the host"}, "NumPy": {"on the host"}}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("name", USES)
+def test_supported_agrees_with_the_net(name, dtype):
+    graph = dgo.Graph()
+    made = getattr(dgo.ops, name)(graph.input("x", (2, 3, 4), dtype), **USES[name])
+    (part,) = graph.compile(made[0] if isinstance(made, tuple) else made).explain().partitions
+    answer = dgo.supported(name, dtype=dtype)
+    assert answer and answer.reason
+    if part.formulation == "native" and schema.availability(
+        answer.op, [part.compute_dtype], dgo.engine("cpu").runtime.version_info
+    ):
+        # an equal op stands in
+        assert answer.how == "on the host"
+    else:
+        assert answer.how in FORMULATIONS[part.formulation]
+    if answer.how != "on the host":
+        assert (answer.how == "in f32") == (part.compute_dtype != dtype)
+
+
+@pytest.mark.parametrize("kind", schema.OPS)
+def test_supported_answers_for_every_kind(kind):
+    for dtype in ("f32", "s8", "boolean"):
+        answer = dgo.supported(kind, dtype=dtype)
+        assert bool(answer) == bool(answer.how)
+        assert answer.reason and kind in str(answer)
+    assert dgo.supported(schema.OPS[kind].builder, dtype="f32").op == kind
+
+
+def test_reasons():
+    no = dgo.supported(dgo.ops.relu, dtype="s8")
+    assert not no and "f32" in no.reason and "s8" in no.reason
+    assert dgo.supported("quantize", dtype="s8") and dgo.supported("dequantize", dtype=np.uint8)
+    assert not dgo.supported("concat", dtype="boolean")
+    assert (
+        dgo.supported("relu", engine="cpu").engine == dgo.supported("relu", engine=dgo.engine("cpu")).engine
+    )
+
+
+def test_wrong_questions():
+    with pytest.raises(dgo.InvalidArgumentError, match="no op 'rleu'"):
+        dgo.supported("rleu")
+    with pytest.raises(dgo.InvalidArgumentError):
+        dgo.supported("relu", dtype="f33")
+    for wrong in ({"op": 3}, {"op": "relu", "engine": 3}):
+        with pytest.raises(TypeError):
+            dgo.supported(**wrong)
