@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# small sizes, and the pictures that must appear with their (rows, columns)
+# small sizes, and the files that must appear; pictures with their (rows, columns)
 ARGUMENTS = {
     "01_upsample_photo.py": (
         ["--size", "60"],
         {"upsampled_x2.png": (120, 120), "upsampled_x3.png": (180, 180)},
     ),
     "02_train_autoencoder.py": (["--epochs", "3"], {"reconstructed_digits.png": (576, 1152)}),
+    "06_explain_graph.py": ([], {"decoder.json": None, "decoder.svg": None}),
 }
 
 
@@ -34,14 +35,16 @@ def run(name, *arguments, folder):
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[0-9]*.py")))
 def test_example(name, tmp_path):
-    arguments, pictures = ARGUMENTS.get(name, ([], {}))
+    arguments, files = ARGUMENTS.get(name, ([], {}))
+    pictures = {file: size for file, size in files.items() if size}
     if pictures:
         pytest.importorskip("sklearn", reason="needs the extra 'examples'")
         pytest.importorskip("PIL", reason="needs the extra 'examples'")
     done = run(name, *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
-    assert {path.name for path in tmp_path.iterdir()} == set(pictures)
+    assert {path.name for path in tmp_path.iterdir()} == set(files)
+    assert all(path.stat().st_size for path in tmp_path.iterdir())
     for picture, size in pictures.items():
         from PIL import Image
 
