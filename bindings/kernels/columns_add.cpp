@@ -69,7 +69,7 @@ struct OverlapAddKernel : Kernel {
         along = choose();
         whole = along == Along::channels && col.channel == 1 && to.channel == 1;
         const int64_t channels = whole                      ? p.c * 4
-                                 : along == Along::channels ? ChannelBlock::kMost * 4
+                                 : along == Along::channels ? ChannelBlock::kLeast * 4
                                                             : kPieceBytes / kPieceOutputs;
         pieces =
             cut_into_pieces(axes.inner, std::max<int64_t>(kPieceBytes / (axes.inner.phases * channels), 4));
@@ -91,7 +91,9 @@ struct OverlapAddKernel : Kernel {
     }
 
     // Blocks of nearly equal size, none below a vector.
-    int64_t blocks() const { return along == Along::channels ? ChannelBlock::number(p.c) : p.c; }
+    int64_t blocks() const {
+        return along == Along::channels ? ChannelBlock::number(p.c, ChannelBlock::kLeast) : p.c;
+    }
 
     int64_t offset(int64_t n, int64_t c, const RowTap& row, int64_t source, int64_t k) const {
         const int64_t k1 = axes.outer[1].kernel;

@@ -115,7 +115,8 @@ Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels) {
 }
 
 PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path)
-    : channels(ChannelBlock::number(p.c) * ChannelBlock::kMost), floats(product(p.kernel) * channels) {
+    : block(ChannelBlock::size_for(std::max(p.src_spatial.back(), p.dst_spatial.back()))),
+      channels(ChannelBlock::number(p.c, block) * block), floats(product(p.kernel) * channels) {
     shape = {p.c};
     strides = {path == Path::space ? product(p.kernel) : 1};
     int64_t step = path == Path::space ? 1 : channels;
@@ -126,8 +127,10 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path)
     }
 }
 
-ChannelBlock::ChannelBlock(int64_t index, int64_t channels)
-    : first(index * kMost), real(std::min(kMost, channels - first)), lanes(real <= 8 ? 8 : 16) {}
+ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size) {
+    const int64_t real = std::min(size, channels - index * size);
+    return {index * size, real, (real + 7) / 8 * 8};
+}
 
 BlockMover::BlockMover(Cell cell, const RowLayout& layout)
     : size_(cell == Cell::f32 ? 4 : 2), channel_(layout.channel), inner_(layout.inner),

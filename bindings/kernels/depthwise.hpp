@@ -73,18 +73,20 @@ Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels);
 // The weights as the paths read them, f32: kernel by channels, padded to whole blocks, or channels by kernel.
 struct PackedWeights {
     Dims shape, strides;       // channels first, as in the problem
-    int64_t channels, floats;  // channels of a kernel position with padding; of all
+    int64_t block;             // channels of a full block
+    int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
     PackedWeights(const DepthwiseProblem& problem, Path path);
 };
 
 // A block of channels of the path `blocks`.
 struct ChannelBlock {
-    static constexpr int64_t kMost = 16;
-    int64_t first, real;  // channels of the layer
-    int64_t lanes;        // of a block in scratch memory: `real` rounded up to a vector
-    static int64_t number(int64_t channels) { return (channels + kMost - 1) / kMost; }
-    ChannelBlock(int64_t index, int64_t channels);
-    ChannelBlock(int64_t first, int64_t real, int64_t lanes) : first(first), real(real), lanes(lanes) {}
+    static constexpr int64_t kLeast = 16;  // of a full block
+    int64_t first, real;                   // channels of the layer
+    int64_t lanes;                         // of a block in scratch memory: `real` rounded up to a vector
+    // Channels of a full block for rows of this width: short rows are not worth a task for few channels.
+    static int64_t size_for(int64_t width) { return width <= 32 ? 64 : width <= 64 ? 32 : kLeast; }
+    static int64_t number(int64_t channels, int64_t size) { return (channels + size - 1) / size; }
+    static ChannelBlock at(int64_t index, int64_t channels, int64_t size);
 };
 
 // Moves positions of a row between memory of any data type and f32 blocks [position][lane].

@@ -68,7 +68,7 @@ struct GatherKernel : Kernel {
         }
         const int64_t rows = p.n * to.rows() * static_cast<int64_t>(pieces.size());
         const int64_t tasks = path == Path::channels ? rows
-                              : path == Path::blocks ? rows * ChannelBlock::number(p.c)
+                              : path == Path::blocks ? rows * ChannelBlock::number(p.c, packed.block)
                                                      : rows * p.c;
         parallel_for(tasks, work, [&](int64_t begin, int64_t end) {
             if (path == Path::channels) return run_channels(src, weights, bias, dst, begin, end);
@@ -144,17 +144,17 @@ struct GatherKernel : Kernel {
             positions = std::max(positions, end_source(piece) - first_source(piece));
             outputs = std::max(outputs, (piece.end - piece.begin) * inner.phases);
         }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * ChannelBlock::kMost);
-        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * ChannelBlock::kMost));
+        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * packed.block);
+        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * packed.block));
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
-        const int64_t blocks = ChannelBlock::number(p.c),
+        const int64_t blocks = ChannelBlock::number(p.c, packed.block),
                       number_of_pieces = static_cast<int64_t>(pieces.size());
         for (int64_t task = begin; task < end; ++task) {
             const int64_t row = task % to.rows(), image = task / to.rows();
             const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
             const int64_t n = image / number_of_pieces / blocks;
-            const ChannelBlock block(image / number_of_pieces % blocks, p.c);
+            const ChannelBlock block = ChannelBlock::at(image / number_of_pieces % blocks, p.c, packed.block);
             const int64_t first = first_source(piece), first_output = piece.begin * inner.phases;
             axes.taps_of_row(row, row_list);
             rows.clear();

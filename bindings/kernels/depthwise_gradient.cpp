@@ -52,7 +52,7 @@ struct GradientKernel : Kernel {
     void run(char* const* operands) const override {
         float* sums = scratch<float>(Room::partial_sums, static_cast<size_t>(parts * sums_per_part));
         const int64_t slices = path == Path::channels ? 1
-                               : path == Path::blocks ? ChannelBlock::number(p.c)
+                               : path == Path::blocks ? ChannelBlock::number(p.c, packed.block)
                                                       : p.c;
         parallel_for(parts * slices, work, [&](int64_t begin, int64_t end) {
             for (int64_t task = begin; task < end; ++task) {
@@ -61,7 +61,7 @@ struct GradientKernel : Kernel {
                 if (path == Path::channels) {
                     sum_channels(operands[0], operands[1], part, to);
                 } else if (path == Path::blocks) {
-                    sum_block(operands[0], operands[1], part, ChannelBlock(slice, p.c), to);
+                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to);
                 } else {
                     sum_space(operands[0], operands[1], part, slice, to + slice * taps);
                 }
@@ -127,7 +127,7 @@ struct GradientKernel : Kernel {
                    float* sums) const {
         for (int64_t tap = 0; tap < taps; ++tap) {
             float* row = sums + tap * packed.channels + block.first;
-            std::fill(row, row + ChannelBlock::kMost, 0.0f);
+            std::fill(row, row + packed.block, 0.0f);
         }
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
@@ -140,8 +140,8 @@ struct GradientKernel : Kernel {
             positions = std::max(positions, end_source(piece) - first_source(piece));
             outputs = std::max(outputs, piece.end - piece.begin);
         }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * ChannelBlock::kMost);
-        float* src_copy = scratch<float>(Room::result, static_cast<size_t>(outputs * ChannelBlock::kMost));
+        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * packed.block);
+        float* src_copy = scratch<float>(Room::result, static_cast<size_t>(outputs * packed.block));
         std::vector<RowTap> row_list;
         const auto number_of_pieces = static_cast<int64_t>(pieces.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
