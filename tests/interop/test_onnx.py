@@ -288,6 +288,14 @@ def test_qdq():
 # -- refusals ---
 
 
+def test_batch_norm_behind_conv_transpose_is_one_partition():
+    content, x = exported(dcgan_generator(), 2, 20, 1, 1)
+    net = dgo.from_onnx(content).compile(tune="off")
+    assert [len(part.kinds) for part in net.partitions] == [4, 4, 4, 2]
+    (expected,) = reference(content, {net.input_names[0]: x})
+    assert np.abs(net(x) - expected).max() <= 1e-5
+
+
 def test_everything_unsupported_is_listed_at_once():
     nodes = [
         helper.make_node("Sin", ["x"], ["a"]),
@@ -356,6 +364,22 @@ def hostile():
     far = helper.make_node("Softmax", ["x"], ["y"], axis=1 << 62)
     yield "axis", model([far], x, ["y"]), dgo.ShapeError
     yield "strings", model([wrong], x, ["y"], value_types=TensorProto.STRING), dgo.UnsupportedError
+    doubled = [helper.make_node("Concat", [f"c{i}", f"c{i}"], [f"c{i + 1}"], axis=0) for i in range(60)]
+    doubled.append(helper.make_node("Add", ["x", "c60"], ["y"]))
+    yield "doubling", model(doubled, x, ["y"], {"c0": np.ones(1 << 10, np.float32)}), dgo.ShapeError
+    outer = [
+        helper.make_node("Unsqueeze", ["c0", "a"], ["c1"]),
+        helper.make_node("Mul", ["c0", "c1"], ["c2"]),
+    ]
+    outer.append(helper.make_node("Gather", ["c2", "x"], ["y"]))
+    axis = {"c0": np.ones(1 << 14, np.float32), "a": ints([1])}
+    yield "outer product", model(outer, x, ["y"], axis), dgo.UnsupportedError
+    numbers = {"a": np.float32(0), "b": np.float32(9), "z": np.float32(0)}
+    steps = helper.make_node("Range", ["a", "b", "z"], ["q"])
+    yield "step 0", model([steps, relu], x, ["q"], numbers), dgo.InvalidArgumentError
+    norm = helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=0)
+    large = {"x": (1 << 18, 1 << 19)}
+    yield "huge norm", model([norm], large, ["y"], {"s": np.ones(1, np.float32)}), dgo.UnsupportedError
     padded = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[1 << 50, 2])
     ones = np.ones((1, 1, 2, 2), np.float32)
     yield "huge output_shape", model([padded], {"x": (1, 1, 4, 4)}, ["y"], {"w": ones}), dgo.ShapeError

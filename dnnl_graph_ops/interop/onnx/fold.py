@@ -14,8 +14,9 @@ from ...graph import Value
 from .model import Array, OnnxNode
 from .step import Operand
 
-# results are small: what makes larger ones is refused
-_MAX_ELEMENTS = 1 << 26
+# results are small, and few: a hostile model could double an array in every node
+_MAX_ELEMENTS = 1 << 24
+_BUDGET = 1 << 28
 
 NUMPY: dict[int, Any] = {
     1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
@@ -26,8 +27,21 @@ NUMPY: dict[int, Any] = {
 Fold = Callable[[OnnxNode, Sequence[Array]], Array]
 
 
-def fold(node: OnnxNode, known: Mapping[str, Operand]) -> tuple[Array, ...] | None:
-    """The results of a node that are known now, else None.
+class Budget:
+    """How many elements may still be computed for one model."""
+
+    def __init__(self) -> None:
+        self.left = _BUDGET
+
+    def take(self, elements: int, largest: int) -> bool:
+        """Whether a result of that many elements may be computed from operands of which one has `largest`."""
+        fits = elements <= max(_MAX_ELEMENTS, largest) and elements <= self.left
+        self.left -= elements if fits else 0
+        return fits
+
+
+def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[Array, ...] | None:
+    """The results of a node that are known now, else None; also None where they are large.
 
     Raises:
         UnsupportedError: Shape of a tensor with unknown dims, a Constant of strings.
@@ -42,8 +56,20 @@ def fold(node: OnnxNode, known: Mapping[str, Operand]) -> tuple[Array, ...] | No
     if node.op_type not in FOLDED or not operands or any(isinstance(item, Value) for item in operands):
         return None
     arrays: list[Any] = operands
+    if not budget.take(_elements(node, arrays), max(a.size for a in arrays if a is not None)):
+        return None
     with np.errstate(all="ignore"):
         return (np.asarray(FOLDED[node.op_type](node, arrays)),)
+
+
+def _elements(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    """A bound of the elements of a result; NumPy's own views cost nothing, but are counted."""
+    given = [array for array in inputs if array is not None]
+    if node.op_type in _BROADCASTING:
+        return math.prod(np.broadcast_shapes(*(array.shape for array in given)))
+    if node.op_type == "Gather" and len(given) == 2:
+        return given[1].size * given[0].size // max(given[0].shape[node.attrs.get("axis", 0)], 1)
+    return sum(array.size for array in given)
 
 
 def _constant(node: OnnxNode) -> Array:
@@ -175,3 +201,6 @@ FOLDED: dict[str, Fold] = {
     "Unsqueeze": lambda node, inputs: np.expand_dims(inputs[0], _axes(node, inputs) or ()),
     "Where": _plain(np.where),
 }
+_BROADCASTING = frozenset(
+    {"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mod", "Mul", "Sub", "Where"}
+)

@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
-from .fold import FOLDED, fold
+from .fold import FOLDED, Budget, fold
 from .model import Model, OnnxNode, read
 from .step import Operand, Step
 from .table import RULES, check
@@ -39,11 +39,12 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
     graph = Graph(engine, name=model.name.replace("\0", "?"))
     problems = list(model.problems)
     known: dict[str, Operand] = dict(model.arrays)
+    budget = Budget()
     for item in model.inputs:
         known[item.name] = graph.input(item.name, item.shape, item.dtype)
     for node in model.nodes:
         if all(name in known for name in node.inputs if name):
-            problems += _append(graph, node, known, model.opset)
+            problems += _append(graph, node, known, model.opset, budget)
         elif node.op_type not in FOLDED:
             # behind a node that cannot be expressed
             problems += check(node)
@@ -53,10 +54,10 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
     return graph
 
 
-def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int) -> list[str]:
+def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int, budget: Budget) -> list[str]:
     """Build one node; what is unsupported about it is returned, and its results stay unknown."""
     try:
-        found = fold(node, known)
+        found: tuple[Operand, ...] | None = fold(node, known, budget)
         if found is None:
             problems = check(node)
             if problems:
@@ -68,8 +69,8 @@ def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int)
         return [str(error)]
     except Error:
         raise
-    except (TypeError, ValueError, OverflowError, IndexError) as error:
-        raise InvalidArgumentError(f"{node.where}: {error}") from None
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}") from None
     known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
     return []
 

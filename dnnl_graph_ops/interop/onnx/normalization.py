@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from .model import Array
 from .step import Operand, Step
 from .table import integer, number, rule
+
+# scale and shift are written out, one element for each position
+_MAX_AFFINE = 1 << 24
 
 
 def _statistics(step: Step, index: int) -> Operand:
@@ -28,13 +32,30 @@ def _statistics(step: Step, index: int) -> Operand:
     spatial=integer(1, 1),
 )
 def batch_normalization(step: Step) -> Value:
+    src = step.value(0)
+    known = [step.operand(i) for i in range(1, 5)]
+    arrays = [item for item in known if not isinstance(item, Value)]
+    if src.node is not None and src.node.kind == "ConvTranspose" and len(arrays) == 4:
+        return _as_post_ops(step, src, *arrays)
     return step.op(
         "BatchNormInference",
-        step.value(0),
+        src,
         *(_statistics(step, i) for i in range(1, 5)),
         epsilon=float(step.attr("epsilon")),
         data_format="NCX",
     )
+
+
+def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
+    """One multiplication and one addition, which the library fuses behind a ConvTranspose."""
+    scale = gamma.astype(np.float64) / np.sqrt(variance.astype(np.float64) + step.attr("epsilon"))
+    shift = beta.astype(np.float64) - mean.astype(np.float64) * scale
+    if scale.shape != (src.shape[1],):
+        raise ShapeError(f"{step.where}: statistics of shape {scale.shape} for {src.shape[1]} channels")
+    result, dtype = src, dtypes.numpy_dtype(src.dtype)
+    for kind, each in (("Multiply", scale), ("Add", shift)):
+        result = step.op(kind, result, each.astype(dtype).reshape(1, -1, *(1,) * (src.ndim - 2)))
+    return result
 
 
 def _whiten(step: Step, src: Value, epsilon: float) -> Value:
@@ -47,8 +68,10 @@ def layer_normalization(step: Step) -> Value:
     src = step.value(0)
     axis = step.axis(step.attr("axis"), src.ndim)
     inner, epsilon = step.product(src.shape[axis:]), float(step.attr("epsilon"))
-    if inner is None:
-        raise UnsupportedError(f"{step.where}: over unknown sizes, {src.shape} from axis {axis} on")
+    if inner is None or inner > _MAX_AFFINE:
+        raise UnsupportedError(
+            f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on"
+        )
     flat = src if axis == src.ndim - 1 else step.reshape(src, (*src.shape[:axis], inner))
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
@@ -77,8 +100,10 @@ def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Array:
 def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     """Normalize over channels of a group and space, then scale and shift each channel."""
     src = step.value(0)
-    if src.ndim < 3 or src.shape[1] is None:
-        raise UnsupportedError(f"{step.where}: needs (N, C, spatial...) with known C, got {src.shape}")
+    if src.ndim < 3 or src.shape[1] is None or src.shape[1] > _MAX_AFFINE:
+        raise UnsupportedError(
+            f"{step.where}: needs (N, C, spatial...) with known, moderate C, got {src.shape}"
+        )
     channels = src.shape[1]
     count = channels if groups is None else groups
     if count < 1 or channels % count:
