@@ -9,6 +9,7 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leave the choice: half a first cache level
+constexpr int64_t kCachedWeights = 1 << 18;
 
 // `count` consecutive columns of a panel: channels of one target.
 struct Piece {
@@ -31,8 +32,10 @@ Axes dense_taps(const PreparePlan& plan, int64_t step) {
 // Rows of a task.
 int64_t row_block(const PreparePlan& plan) { return tap_count(plan) > 256 ? 8 : 16; }
 
-// The taps of one pair of channels lie together: they are read together, too.
+// The taps of one pair of channels lie together: they are read together, too, unless the weights stay in the cache from
+// one tap to the next.
 bool taps_together(const PreparePlan& plan) {
+    if (tap_count(plan) < 8 || tap_count(plan) * plan.n * plan.k < kCachedWeights) return false;
     const Axes dense = dense_taps(plan, 1);
     for (int a = 0; a < kFilterAxes; ++a) {
         if (plan.kernel[a] > 1 && plan.tap_strides[a] != dense[a]) return false;
