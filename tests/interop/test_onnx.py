@@ -413,6 +413,25 @@ def test_cut_and_damaged_files(seed):
             raise AssertionError(f"--seed={seed}: {type(error).__name__} for {damaged.hex()}") from error
 
 
+def test_data_in_another_file(tmp_path):
+    x, weights = noise(2, 3), noise(3, 40)
+    proto, inputs = single("MatMul", x, weights, known=(1,))
+    (expected,) = reference(proto, inputs)
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    np.testing.assert_allclose(dgo.from_onnx(path).compile()(x), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(dgo.InvalidArgumentError, match="another file"):
+        dgo.from_onnx(path.read_bytes())
+    outside = tmp_path.parent / "outside.bin"
+    outside.write_bytes(weights.tobytes())
+    stored = onnx.load(path, load_external_data=False)
+    for location in ("../outside.bin", str(outside), "absent.bin"):
+        stored.graph.initializer[0].external_data[0].value = location
+        path.write_bytes(stored.SerializeToString())
+        with pytest.raises(dgo.InvalidArgumentError):
+            dgo.from_onnx(path)
+
+
 def test_long_chains_are_read_in_linear_time():
     nodes = [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"]) for i in range(3000)]
     graph = dgo.from_onnx(model(nodes[::-1], {"t0": (2,)}, ["t3000"]))

@@ -103,8 +103,8 @@ def _ordered(
 ) -> list[list[int]]:
     """Each row sorted by the mean position of its neighbours, downwards and upwards in turn."""
     order: list[list[int]] = [[] for _ in range(max(rows, default=-1) + 1)]
-    for i, row in enumerate(rows):
-        order[row].append(i)
+    for i, level in enumerate(rows):
+        order[level].append(i)
     position = {i: float(p) for row in order for p, i in enumerate(row)}
     best, fewest = [list(row) for row in order], _crossings(order, position, below)
     for sweep in range(_SWEEPS):

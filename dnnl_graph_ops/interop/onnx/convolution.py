@@ -148,7 +148,10 @@ def gemm(step: Step) -> Value:
         if value.ndim != 2:
             raise ShapeError(f"{step.where}: an operand of shape {value.shape}; both must be matrices")
     alpha, beta = step.attr("alpha"), step.attr("beta")
-    flags = {"transpose_a": bool(step.attr("transA")), "transpose_b": bool(step.attr("transB"))}
+    flags: dict[str, Any] = {
+        "transpose_a": bool(step.attr("transA")),
+        "transpose_b": bool(step.attr("transB")),
+    }
     bias = step.value(2) if step.has(2) else None
     if bias is not None and alpha == beta == 1.0 and bias.ndim == 1 and bias.constant is not None:
         return step.op("MatMul", a, b, bias, **flags)

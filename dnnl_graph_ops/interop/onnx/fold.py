@@ -68,7 +68,7 @@ def _elements(node: OnnxNode, inputs: Sequence[Array]) -> int:
     if node.op_type in _BROADCASTING:
         return math.prod(np.broadcast_shapes(*(array.shape for array in given)))
     if node.op_type == "Gather" and len(given) == 2:
-        return given[1].size * given[0].size // max(given[0].shape[node.attrs.get("axis", 0)], 1)
+        return int(given[1].size * given[0].size // max(given[0].shape[node.attrs.get("axis", 0)], 1))
     return sum(array.size for array in given)
 
 
@@ -93,7 +93,7 @@ def _shape(node: OnnxNode, operand: Operand | None) -> Array:
     if None in wanted:
         raise UnsupportedError(f"{node.where}: the sizes {shape} are not all known; fix them when exporting")
     sizes = np.asarray(wanted, np.int64)
-    return np.asarray(math.prod(wanted), np.int64) if node.op_type == "Size" else sizes  # type: ignore[arg-type]
+    return np.asarray(math.prod(wanted), np.int64) if node.op_type == "Size" else sizes
 
 
 def _bounded(node: OnnxNode, shape: Sequence[int]) -> tuple[int, ...]:
@@ -149,10 +149,10 @@ def _slice(node: OnnxNode, inputs: Sequence[Array]) -> Array:
 def _divide(_: OnnxNode, inputs: Sequence[Array]) -> Array:
     a, b = inputs
     if a.dtype.kind not in "iu":
-        return a / b
+        return np.asarray(a / b)
     if not np.all(b):
         raise ShapeError("division of sizes by zero")
-    return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype)
+    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), a.dtype)
 
 
 def _cast(node: OnnxNode, inputs: Sequence[Array]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -251,7 +251,7 @@ def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
         except UnsupportedError:
             return None
-    readers = {
+    readers: dict[int, Callable[[], Any]] = {
         kinds.INT: lambda: int(attr.i),
         kinds.FLOAT: lambda: float(attr.f),
         kinds.STRING: lambda: attr.s.decode("utf-8", "replace"),

@@ -13,7 +13,7 @@ from .model import DTYPES, Array
 from .step import Operand, Step
 from .table import integer, rule
 
-_ATTRS = {
+_ATTRS: dict[str, Any] = {
     "axis": integer(1),
     "block_size": integer(0, 0),
     "saturate": integer(1),

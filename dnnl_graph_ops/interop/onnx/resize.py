@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def _place(mode: str, target: int, source: int, scale: float) -> np.ndarray[Any,
     return shift + (index + 0.5) / scale - 0.5
 
 
-_NEAREST = {
+_NEAREST: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda place: np.ceil(place - 0.5),
     "round_prefer_ceil": lambda place: np.floor(place + 0.5),
     "floor": np.floor,
@@ -42,7 +42,7 @@ def _same_points(mode: str, nearest: str | None, source: int, target: int, scale
     onnx = _place(mode, target, source, scale)
     own = _place("align_corners" if align else "half_pixel", target, source, target / source)
     if nearest is None:
-        return bool(np.allclose(*(np.clip(item, 0, source - 1) for item in (onnx, own)), atol=1e-6))
+        return bool(np.allclose(np.clip(onnx, 0, source - 1), np.clip(own, 0, source - 1), atol=1e-6))
     a, b = _NEAREST[nearest](onnx), _NEAREST["round_prefer_ceil"](own)
     return bool(np.array_equal(np.clip(a, 0, source - 1), np.clip(b, 0, source - 1)))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Attr:
     """One attribute: its type, its default, and the values that can be expressed (none listed: all)."""
 
-    type: type | tuple[type, ...]
+    kind: type | tuple[type, ...]
     default: Any = None
     allowed: tuple[Any, ...] = ()
     items: type | None = None
@@ -83,9 +83,9 @@ def check(node: OnnxNode) -> list[str]:
             problems.append(f"{node.where}: attribute {name!r}")
         elif value is None:
             problems.append(f"{node.where}: attribute {name!r} of its type")
-        elif not isinstance(value, attr.type):
+        elif not isinstance(value, attr.kind):
             raise InvalidArgumentError(f"{node.where}: attribute {name!r} is a {type(value).__name__}")
-        elif attr.items is not None and not all(isinstance(item, attr.items) for item in value):
+        elif attr.items is not None and not all(isinstance(item, attr.items) for item in node.attrs[name]):
             raise InvalidArgumentError(f"{node.where}: attribute {name!r} must hold {attr.items.__name__}s")
         elif attr.allowed and value not in attr.allowed:
             choices = ", ".join(map(str, attr.allowed))
