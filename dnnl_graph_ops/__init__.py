@@ -6,10 +6,20 @@ from typing import Any
 try:
     from . import _core as _core
 except ImportError as _error:
-    raise ImportError(
-        f"dnnl_graph_ops in {__path__[0]} has no working extension ({_error}); the source folder holds none: "
-        f"start Python in another folder, or install with pip install -e ."
-    ) from _error
+    # the source folder of a clone holds no extension: hand over to the installed package
+    from importlib.machinery import PathFinder as _Finder
+    from os.path import abspath as _abspath
+    from os.path import dirname as _dirname
+    from sys import path as _path
+
+    _here = _dirname(_dirname(_abspath(__file__)))
+    _found = _Finder.find_spec(__name__, [folder for folder in _path if _abspath(folder) != _here])
+    if _found is None or _found.submodule_search_locations is None:
+        raise ImportError(
+            f"dnnl_graph_ops in {__path__[0]} has no working extension ({_error}), and no other copy of the "
+            f"package is installed; install it with pip install ."
+        ) from _error
+    __path__[:] = _found.submodule_search_locations
 
 from . import ops
 from .caches import cache_info, clear_caches

@@ -1,6 +1,7 @@
 """What importing the package loads, and its command line."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops import _core
 
 PACKAGE = Path(dgo.__file__).parent
 OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "openvino", "pytest")
@@ -60,25 +62,41 @@ def test_command_line_knows_its_commands():
     assert "explode" in done.stderr
 
 
-def test_source_folder_without_extension(tmp_path):
-    """As in the root of a clone: the message says what to do."""
+@pytest.fixture
+def source_folder(tmp_path):
+    """Like the root of a clone: the package without its extension."""
+    if Path(_core.__file__).parent != PACKAGE:
+        pytest.skip("an editable install finds the extension from everywhere")
     copy = tmp_path / "dnnl_graph_ops"
     copy.mkdir()
     shutil.copy(PACKAGE / "__init__.py", copy)
+    return tmp_path
+
+
+def test_source_folder_hands_over_to_the_installed_package(source_folder):
+    show = "import dnnl_graph_ops as dgo; print(dgo.__path__, dgo.ops.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     done = subprocess.run(
-        # without site-packages, where an editable install would step in
-        [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import dnnl_graph_ops",
-        ],
-        cwd=tmp_path,
+        [sys.executable, "-c", show],
+        cwd=source_folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == [f"['{PACKAGE}']", str(PACKAGE / "ops" / "__init__.py")], done.stderr
+
+
+def test_source_folder_alone_says_what_to_do(source_folder):
+    # without site-packages, where an installed package would be found
+    command = f"import sys; sys.path.insert(0, {str(source_folder)!r}); import dnnl_graph_ops"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", command],
+        cwd=source_folder,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode != 0
-    assert str(copy) in done.stderr
-    assert "pip install -e ." in done.stderr
+    assert str(source_folder) in done.stderr
+    assert "pip install ." in done.stderr
