@@ -66,8 +66,8 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
     rank = array.ndim - (len(axes) - 1)
     if not 1 <= rank <= 3:
         raise ShapeError(
-            f"convert_weights: {source} weights with groups={groups} have {len(axes)} to {len(axes) + 2} axes, got shape "
-            f"{array.shape}"
+            f"convert_weights: {source} weights with groups={groups} have {len(axes)} to {len(axes) + 2} axes, "
+            f"got shape {array.shape}"
         )
     shape: list[int] = []
     letters: list[str] = []

@@ -73,7 +73,8 @@ def check_dtype(array: Array, dtype: str, where: str) -> None:
     found = dtypes.canonical(array.dtype)
     if found != dtype:
         raise InvalidArgumentError(
-            f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({dtypes.numpy_dtype(dtype).name!r})"
+            f"{where}: has dtype {found}, expected {dtype}; "
+            f"convert it with array.astype({dtypes.numpy_dtype(dtype).name!r})"
         )
 
 

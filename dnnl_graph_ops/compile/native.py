@@ -14,7 +14,7 @@ from ..runtime.engines import KINDS, Engine
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
-BINARY = frozenset("Add Subtract Multiply Divide Maximum Minimum BiasAdd".split())
+BINARY = frozenset(["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "BiasAdd"])
 
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
 _ids = itertools.count(1)

@@ -139,7 +139,8 @@ class Graph:
         return None
 
     def __repr__(self) -> str:
-        return f"Graph({self.name!r}, {len(self.inputs)} inputs, {len(self.constants)} constants, {len(self.nodes)} ops)"
+        inputs, constants, nodes = len(self.inputs), len(self.constants), len(self.nodes)
+        return f"Graph({self.name!r}, {inputs} inputs, {constants} constants, {nodes} ops)"
 
     # -- building ---------------------------------------------------------------------------------------------
 

@@ -88,7 +88,8 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
         raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
     if hasattr(obj, "__dlpack_device__") and int(obj.__dlpack_device__()[0]) != _CPU:
         raise InvalidArgumentError(
-            f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; copy it there"
+            f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
+            f"copy it there"
         )
     try:
         try:

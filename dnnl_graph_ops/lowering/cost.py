@@ -80,10 +80,14 @@ class _Axis:
     written: int
 
 
+def _ceil(a: int, b: int) -> int:
+    return (a + b - 1) // b
+
+
 def _axis(kernel: int, stride: int, dst: int, tile: int) -> _Axis:
     taps = [len(range(phase, kernel, stride)) for phase in range(stride)]
     points = [tile + t - 1 if t > 1 and tile > 1 else t * tile for t in taps]
-    return _Axis(-(-(-(-dst // stride)) // tile), sum(points) / stride, tile + max(taps) - 1, tile * stride)
+    return _Axis(_ceil(_ceil(dst, stride), tile), sum(points) / stride, tile + max(taps) - 1, tile * stride)
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:

@@ -73,8 +73,8 @@ def check_scales(weights: Value, weights_format: str, where: str) -> None:
     axis = node.attrs["axis"] % weights.ndim
     if axis != channels:
         raise InvalidArgumentError(
-            f"{where}: 'weights' come from dequantize {node.name!r} with scales on axis {axis}, but the output channels of "
-            f"{letters} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
+            f"{where}: 'weights' come from dequantize {node.name!r} with scales on axis {axis}, but the output "
+            f"channels of {letters} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
         )
 
 

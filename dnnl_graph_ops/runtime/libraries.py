@@ -14,17 +14,6 @@ from . import sycl
 
 ENVIRONMENT = "DNNL_GRAPH_OPS_LIBRARY"
 BUNDLED = "omp"
-
-_RUNTIME_NAMES = {
-    0: "none",
-    1: "seq",
-    2: "omp",
-    4: "tbb",
-    8: "threadpool",
-    256: "ocl",
-    512: "sycl",
-    1024: "ze",
-}
 # 3.4 bounds its cache of packed constants; older ones keep them with the compiled partition
 _CONSTANT_CACHE_MB = 1024
 
@@ -51,11 +40,11 @@ class Runtime:
 
     @property
     def cpu_runtime(self) -> str:
-        return _RUNTIME_NAMES.get(self.library.cpu_runtime, str(self.library.cpu_runtime))
+        return self.library.cpu_runtime
 
     @property
     def gpu_runtime(self) -> str:
-        return _RUNTIME_NAMES.get(self.library.gpu_runtime, str(self.library.gpu_runtime))
+        return self.library.gpu_runtime
 
     def __repr__(self) -> str:
         return f"Runtime({self.name!r}, {self.path!r})"

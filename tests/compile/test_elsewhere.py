@@ -120,7 +120,8 @@ def test_as_evaluated(kind, inputs, attrs, strided):
 
 def test_sums_over_no_channels():
     graph = dgo.Graph()
-    made = ops.convolution(*(graph.input(n, s) for n, s in zip("xwb", [(2, 0, 5), (3, 0, 2), (3,)])), **CONV)
+    shapes = {"x": (2, 0, 5), "w": (3, 0, 2), "b": (3,)}
+    made = ops.convolution(*(graph.input(name, shape) for name, shape in shapes.items()), **CONV)
     y = graph.compile(made)(f(2, 0, 5), f(3, 0, 2), np.float32([1, 2, 3]))
     np.testing.assert_array_equal(y, np.broadcast_to(np.float32([1, 2, 3])[:, None], made.shape))
 

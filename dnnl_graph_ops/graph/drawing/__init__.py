@@ -1,24 +1,39 @@
-"""Graphs as pictures: Graphviz text, and SVG with a layout of its own."""
+"""Graphs as pictures: Graphviz text, and SVG with a layout of its own. Loaded when the first one is drawn."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from .. import hooks
-from .dot import dot
-from .picture import of_graph, of_net
-from .svg import svg
+
+
+def graph_to_dot(graph: Any) -> str:
+    """Implements `Graph.to_dot`."""
+    from .dot import dot
+    from .picture import of_graph
+
+    return dot(of_graph(graph))
+
+
+def net_to_dot(net: Any) -> str:
+    """Implements `Net.to_dot`."""
+    from .dot import dot
+    from .picture import of_net
+
+    return dot(of_net(net))
 
 
 def net_to_svg(net: Any, path: Any = None) -> str:
     """Implements `Net.to_svg`."""
+    from .picture import of_net
+    from .svg import svg
+
     text = svg(of_net(net))
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     return text
 
 
-hooks.provide("graph_to_dot", lambda graph: dot(of_graph(graph)))
-hooks.provide("net_to_dot", lambda net: dot(of_net(net)))
-hooks.provide("net_to_svg", net_to_svg)
+for _function in (graph_to_dot, net_to_dot, net_to_svg):
+    hooks.provide(_function.__name__, _function)

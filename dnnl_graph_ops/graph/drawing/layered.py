@@ -67,9 +67,7 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Seq
         # a lane runs upright through the whole row, so that no edge cuts a box
         middle = [(x[i], y[i] + side * heights[rows[i]] / 2) for i in chain[1:-1] for side in (-1, 1)]
         routes.append((start, *middle, end))
-    return Layout(
-        tuple((x[i], y[i]) for i in range(count)), tuple(routes), right - left, max(height - _GAP_Y, 0.0)
-    )
+    return Layout(tuple((x[i], y[i]) for i in range(count)), tuple(routes), right - left, max(height - _GAP_Y, 0.0))
 
 
 def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
@@ -98,9 +96,7 @@ def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
     return rows
 
 
-def _ordered(
-    rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]
-) -> list[list[int]]:
+def _ordered(rows: Sequence[int], above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -> list[list[int]]:
     """Each row sorted by the mean position of its neighbours, downwards and upwards in turn."""
     order: list[list[int]] = [[] for _ in range(max(rows, default=-1) + 1)]
     for i, level in enumerate(rows):
@@ -111,9 +107,7 @@ def _ordered(
         down = sweep % 2 == 0
         for row in order if down else reversed(order):
             near = above if down else below
-            centre = {
-                i: sum(position[j] for j in near[i]) / len(near[i]) if near[i] else position[i] for i in row
-            }
+            centre = {i: sum(position[j] for j in near[i]) / len(near[i]) if near[i] else position[i] for i in row}
             row.sort(key=centre.__getitem__)
             position.update((i, float(p)) for p, i in enumerate(row))
         found = _crossings(order, position, below)
@@ -122,9 +116,7 @@ def _ordered(
     return best
 
 
-def _crossings(
-    order: Sequence[Sequence[int]], position: dict[int, float], below: Sequence[Sequence[int]]
-) -> int:
+def _crossings(order: Sequence[Sequence[int]], position: dict[int, float], below: Sequence[Sequence[int]]) -> int:
     """Crossing pairs between neighbouring rows, by counting inversions."""
     total = 0
     for row in order:

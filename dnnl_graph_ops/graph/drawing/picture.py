@@ -53,8 +53,7 @@ def of_net(net: Any) -> Picture:
     nodes = [node for node in net.graph.nodes if node.name in parts]
     by_name = {node.name: node for node in nodes}
     legend = tuple(
-        f"{i}: {' + '.join(by_name[name].kind for name in names if name in by_name)}"
-        + (f" ({how})" if how else "")
+        f"{i}: {' + '.join(by_name[name].kind for name in names if name in by_name)}" + (f" ({how})" if how else "")
         for i, (names, how) in enumerate(groups, 1)
     )
     return _picture(net.graph.name, nodes, net.inputs, net.outputs, parts, legend)

@@ -39,10 +39,7 @@ def svg(picture: Picture) -> str:
         f"<title>{_text(picture.name)}</title><defs>{_MARKER}</defs>",
         "<rect width='100%' height='100%' fill='white'/>",
         f"<g transform='translate({shift:.1f} {_MARGIN:.1f})'>",
-        *(
-            f"<path d='{_curve(route)}' fill='none' stroke='#555' marker-end='url(#tip)'/>"
-            for route in layout.routes
-        ),
+        *(f"<path d='{_curve(route)}' fill='none' stroke='#555' marker-end='url(#tip)'/>" for route in layout.routes),
     ]
     for box, size, centre in zip(picture.boxes, sizes, layout.centres, strict=True):
         parts.append(_box(box, size, centre))
@@ -77,9 +74,7 @@ def _box(box: Box, size: tuple[float, float], centre: tuple[float, float]) -> st
     top = y - height / 2 + _PADDING + 9
     for i, line in enumerate((title, *box.lines)):
         style = "font-weight='bold' font-size='12'" if i == 0 else "fill='#333'"
-        lines.append(
-            f"<text x='{x:.1f}' y='{top + _LINE * i:.1f}' text-anchor='middle' {style}>{_text(line)}</text>"
-        )
+        lines.append(f"<text x='{x:.1f}' y='{top + _LINE * i:.1f}' text-anchor='middle' {style}>{_text(line)}</text>")
     return "".join([*lines, "</g>"])
 
 
