@@ -41,9 +41,7 @@ class Support:
         return f"{self.op} of {self.dtype} {verdict} on {self.engine}: {self.reason}"
 
 
-def supported(
-    op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engine | str | None = None
-) -> Support:
+def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engine | str | None = None) -> Support:
     """Whether an op runs with a dtype on an engine, by the tables of the library's version and the CPU.
 
     Args:
@@ -74,9 +72,7 @@ def supported(
     native = all(cpu.computes_natively(item, target) for item in (*inputs, *outputs))
     converted = [[_computed(item, target) for item in items] for items in (inputs, outputs)]
     if kind == "TypeCast" and converted[0] == converted[1]:
-        return answer(
-            "on the host", f"{_text(name if name != 'f32' else outputs[0], target)}; an own kernel does it"
-        )
+        return answer("on the host", f"{_text(name if name != 'f32' else outputs[0], target)}; an own kernel does it")
     why = _why_not(kind, converted[0], converted[1], target)
     if why is None and native:
         return answer("natively", "the library has kernels for it")
@@ -99,9 +95,7 @@ def _kind(op: Any) -> str:
         raise TypeError(f"supported: 'op' must be a name or a builder of dgo.ops, got {type(op).__name__}")
     kind = _ALIASES.get(name) or schema.BUILDERS.get(name, name)
     if kind not in schema.OPS:
-        raise InvalidArgumentError(
-            f"supported: no op {name!r}; dgo.ops has one function for each, such as max_pool"
-        )
+        raise InvalidArgumentError(f"supported: no op {name!r}; dgo.ops has one function for each, such as max_pool")
     return kind
 
 

@@ -47,8 +47,7 @@ def overlapping(found):
         (a[-1], b[-1])
         for i, a in enumerate(found)
         for b in found[:i]
-        if abs(2 * (a[0] - b[0]) + a[2] - b[2]) < a[2] + b[2]
-        and abs(2 * (a[1] - b[1]) + a[3] - b[3]) < a[3] + b[3]
+        if abs(2 * (a[0] - b[0]) + a[2] - b[2]) < a[2] + b[2] and abs(2 * (a[1] - b[1]) + a[3] - b[3]) < a[3] + b[3]
     ]
 
 

@@ -110,9 +110,7 @@ def test_reasons():
     assert not no and "f32" in no.reason and "s8" in no.reason
     assert dgo.supported("quantize", dtype="s8") and dgo.supported("dequantize", dtype=np.uint8)
     assert not dgo.supported("concat", dtype="boolean")
-    assert (
-        dgo.supported("relu", engine="cpu").engine == dgo.supported("relu", engine=dgo.engine("cpu")).engine
-    )
+    assert dgo.supported("relu", engine="cpu").engine == dgo.supported("relu", engine=dgo.engine("cpu")).engine
 
 
 def test_wrong_questions():

@@ -212,9 +212,7 @@ def test_softmax_before_opset_13_runs_over_the_rest():
 
 def test_symbolic_dims_are_known_at_the_call():
     weights = noise(4, 3, 3, 3)
-    proto, _ = single(
-        "ConvTranspose", noise(1, 4, 1, 1), weights, known=(1,), strides=[2, 2], auto_pad="SAME_UPPER"
-    )
+    proto, _ = single("ConvTranspose", noise(1, 4, 1, 1), weights, known=(1,), strides=[2, 2], auto_pad="SAME_UPPER")
     for axis in (0, 2, 3):
         proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"d{axis}"
     graph = dgo.from_onnx(proto)
@@ -338,9 +336,7 @@ def hostile():
     grown = model([helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)})
     grown.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
     yield "huge initializer", grown, dgo.InvalidArgumentError
-    negative = model(
-        [helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)}
-    )
+    negative = model([helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)})
     negative.graph.initializer[0].dims[:] = [2, -1]
     yield "negative initializer", negative, dgo.ShapeError
     filled = helper.make_node("ConstantOfShape", ["n"], ["c"])

@@ -23,9 +23,7 @@ _WINDOW: dict[str, Any] = {
 def _per_axis(step: Step, name: str, rank: int, default: int) -> list[int]:
     values = step.attr(name) or [default] * rank
     if len(values) != rank:
-        raise ShapeError(
-            f"{step.where}: {name}={values[:8]} has {len(values)} values for {rank} spatial axes"
-        )
+        raise ShapeError(f"{step.where}: {name}={values[:8]} has {len(values)} values for {rank} spatial axes")
     return list(values)
 
 
@@ -49,9 +47,7 @@ def _spatial_rank(step: Step, src: Value) -> int:
 def _check_kernel(step: Step, weights: Value) -> None:
     stated = step.attr("kernel_shape")
     if stated and tuple(stated) != weights.shape[2:]:
-        raise ShapeError(
-            f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}"
-        )
+        raise ShapeError(f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}")
 
 
 def _window(step: Step, rank: int) -> dict[str, Any]:
@@ -113,9 +109,7 @@ def _transposed_pads(
         # older files state all axes
         wanted = wanted[2:]
     if wanted and len(wanted) != rank:
-        raise ShapeError(
-            f"{step.where}: output_shape={wanted[:8]} has {len(wanted)} values for {rank} spatial axes"
-        )
+        raise ShapeError(f"{step.where}: output_shape={wanted[:8]} has {len(wanted)} values for {rank} spatial axes")
     if not wanted and mode in ("NOTSET", "VALID"):
         begin, end = _pads(step, rank) if mode == "NOTSET" else ([0] * rank, [0] * rank)
         return {"pads_begin": begin, "pads_end": end}
@@ -177,9 +171,7 @@ def _check_ceil(step: Step, src: Value, result: Value, attrs: dict[str, Any], ke
             continue
         start = (result.shape[axis + 2] - 1) * attrs["strides"][axis]  # type: ignore[operator]
         if start >= size + attrs["pads_begin"][axis]:
-            raise UnsupportedError(
-                f"{step.where}: ceil_mode with a last window beyond the data on axis {axis + 2}"
-            )
+            raise UnsupportedError(f"{step.where}: ceil_mode with a last window beyond the data on axis {axis + 2}")
     return result
 
 

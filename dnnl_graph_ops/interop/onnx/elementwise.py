@@ -58,9 +58,7 @@ def gelu(step: Step) -> Value:
 
 @rule("HardSigmoid", alpha=number(0.2), beta=number(0.5))
 def hard_sigmoid(step: Step) -> Value:
-    return step.op(
-        "HardSigmoid", step.value(0), alpha=float(step.attr("alpha")), beta=float(step.attr("beta"))
-    )
+    return step.op("HardSigmoid", step.value(0), alpha=float(step.attr("alpha")), beta=float(step.attr("beta")))
 
 
 @rule("Softplus")

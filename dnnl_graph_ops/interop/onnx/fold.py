@@ -201,6 +201,4 @@ FOLDED: dict[str, Fold] = {
     "Unsqueeze": lambda node, inputs: np.expand_dims(inputs[0], _axes(node, inputs) or ()),
     "Where": _plain(np.where),
 }
-_BROADCASTING = frozenset(
-    {"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mod", "Mul", "Sub", "Where"}
-)
+_BROADCASTING = frozenset({"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mod", "Mul", "Sub", "Where"})

@@ -87,7 +87,4 @@ def _refusal(problems: Sequence[str]) -> str:
 def _outputs(graph: Graph, model: Model, known: dict[str, Operand]) -> dict[str, Value]:
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return {
-        name: item if isinstance(item := known[name], Value) else graph.constant(item)
-        for name in model.outputs
-    }
+    return {name: item if isinstance(item := known[name], Value) else graph.constant(item) for name in model.outputs}

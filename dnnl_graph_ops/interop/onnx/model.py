@@ -158,9 +158,7 @@ def _opset(proto: Any) -> int:
     for item in proto.opset_import:
         if item.domain in ("", "ai.onnx"):
             return int(item.version)
-    raise InvalidArgumentError(
-        "from_onnx: the model imports no version of the standard operators (opset_import)"
-    )
+    raise InvalidArgumentError("from_onnx: the model imports no version of the standard operators (opset_import)")
 
 
 def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
@@ -195,9 +193,7 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
         raise UnsupportedError(f"{where}: strings")
     external = tensor.data_location == onnx.TensorProto.EXTERNAL
     if external and folder is None:
-        raise InvalidArgumentError(
-            f"{where}: its data is in another file; pass the model's path, not its content"
-        )
+        raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
     try:
         array = np.asarray(onnx.numpy_helper.to_array(tensor, str(folder) if external else ""))
     except Exception as error:
@@ -228,9 +224,7 @@ def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[st
         if not tensor.HasField("shape"):
             problems.append(f"{where}: has no shape, not even a number of axes")
             continue
-        dims = tuple(
-            int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim
-        )
+        dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
         check_size(dims, 1, where)
         yield Input(name, dims, DTYPES[tensor.elem_type])
 
@@ -278,9 +272,7 @@ def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[
             if name in maker:
                 raise InvalidArgumentError(f"{node.where}: the tensor {name[:80]!r} has been made before")
             maker[name] = i
-    missing = [
-        f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.inputs if name and name not in maker
-    ]
+    missing = [f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.inputs if name and name not in maker]
     missing += [f"the output {name[:80]!r} is declared" for name in outputs if name not in maker]
     if missing:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""

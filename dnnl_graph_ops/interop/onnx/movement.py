@@ -18,9 +18,7 @@ def reshape(step: Step) -> Value:
     for axis, dim in enumerate(wanted):
         if dim == 0 and not step.attr("allowzero"):
             if axis >= src.ndim:
-                raise ShapeError(
-                    f"{step.where}: shape {wanted} copies axis {axis} of a tensor of shape {src.shape}"
-                )
+                raise ShapeError(f"{step.where}: shape {wanted} copies axis {axis} of a tensor of shape {src.shape}")
             dims.append(src.shape[axis])
         else:
             dims.append(dim)
@@ -87,11 +85,7 @@ def concat(step: Step) -> Operand:
     axis = step.attr("axis")
     if axis is None:
         raise ShapeError(f"{step.where}: 'axis' is missing")
-    return (
-        step.operand(0)
-        if step.count == 1
-        else step.op("Concat", *map(step.value, range(step.count)), axis=axis)
-    )
+    return step.operand(0) if step.count == 1 else step.op("Concat", *map(step.value, range(step.count)), axis=axis)
 
 
 # (first op, reduction, last op)

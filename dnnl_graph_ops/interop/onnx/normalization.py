@@ -69,9 +69,7 @@ def layer_normalization(step: Step) -> Value:
     axis = step.axis(step.attr("axis"), src.ndim)
     inner, epsilon = step.product(src.shape[axis:]), float(step.attr("epsilon"))
     if inner is None or inner > _MAX_AFFINE:
-        raise UnsupportedError(
-            f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on"
-        )
+        raise UnsupportedError(f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on")
     flat = src if axis == src.ndim - 1 else step.reshape(src, (*src.shape[:axis], inner))
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
@@ -101,9 +99,7 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     """Normalize over channels of a group and space, then scale and shift each channel."""
     src = step.value(0)
     if src.ndim < 3 or src.shape[1] is None or src.shape[1] > _MAX_AFFINE:
-        raise UnsupportedError(
-            f"{step.where}: needs (N, C, spatial...) with known, moderate C, got {src.shape}"
-        )
+        raise UnsupportedError(f"{step.where}: needs (N, C, spatial...) with known, moderate C, got {src.shape}")
     channels = src.shape[1]
     count = channels if groups is None else groups
     if count < 1 or channels % count:
@@ -127,9 +123,7 @@ def instance_normalization(step: Step) -> Value:
     return _grouped(step, None, False)
 
 
-@rule(
-    "GroupNormalization", inputs=3, epsilon=number(1e-5), num_groups=integer(None), stash_type=integer(1, 1)
-)
+@rule("GroupNormalization", inputs=3, epsilon=number(1e-5), num_groups=integer(None), stash_type=integer(1, 1))
 def group_normalization(step: Step) -> Value:
     groups = step.attr("num_groups")
     if groups is None:

@@ -55,11 +55,7 @@ def quantize(step: Step) -> Value:
         DTYPES.get(code)
         if code
         else next(
-            (
-                DTYPES[c]
-                for c, t in NUMPY.items()
-                if points is not None and t == points.dtype.type and c in DTYPES
-            ),
+            (DTYPES[c] for c, t in NUMPY.items() if points is not None and t == points.dtype.type and c in DTYPES),
             None,
         )
     )

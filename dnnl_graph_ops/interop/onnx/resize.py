@@ -63,9 +63,7 @@ def _resized(
         raise UnsupportedError(f"{step.where}: {src.ndim - 2} spatial axes, only 1 to 3")
     given: Sequence[float] = scales if scales is not None else sizes if sizes is not None else ()
     if len(given) != src.ndim or not all(math.isfinite(item) and item > 0 for item in given):
-        raise ShapeError(
-            f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}"
-        )
+        raise ShapeError(f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}")
     if scales is None:
         if None in src.shape:
             raise UnsupportedError(f"{step.where}: sizes of a tensor with unknown dims; export with scales")
@@ -84,9 +82,7 @@ def _resized(
             raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
             how = f"{mode}, {nearest}" if nearest else mode
-            raise UnsupportedError(
-                f"{step.where}: {source} to {target} by {how} reads other points than Interpolate"
-            )
+            raise UnsupportedError(f"{step.where}: {source} to {target} by {how} reads other points than Interpolate")
         wanted.append(None if size is None else target)
     exact: dict[str, Any] = {"scales": list(scales[2:])} if None in wanted else {"sizes": wanted}
     return step.op(

@@ -109,9 +109,7 @@ class Step:
         for i, operand in enumerate(operands):
             slot, given = slots[min(i, len(slots) - 1)], dtypes.canonical(operand.dtype)
             if slot.dtypes and given not in slot.dtypes:
-                raise UnsupportedError(
-                    f"{self.where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}"
-                )
+                raise UnsupportedError(f"{self.where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
         outputs = apply(
             kind,
             operands,
@@ -128,15 +126,11 @@ class Step:
         slots = [slot.name for slot in schema.OPS["ConvTranspose"].inputs][: len(operands)]
         metas = [value.meta for value in operands]
         checked, meta = resolve("ConvTranspose", metas, slots, attrs, {}, self.where)
-        added = self.graph.add_node(
-            "ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name()
-        )
+        added = self.graph.add_node("ConvTranspose", self.where, operands, checked, [meta], ["dst"], None, self._name())
         return self._checked(added[0])
 
     def _name(self) -> str:
-        return (self.node.outputs[0] if self.node.outputs else self.node.name).replace(
-            "\0", "?"
-        ) or self.node.op_type
+        return (self.node.outputs[0] if self.node.outputs else self.node.name).replace("\0", "?") or self.node.op_type
 
     def _checked(self, value: Value) -> Value:
         check_size(value.shape, dtypes.itemsize(value.dtype), self.where)
@@ -151,9 +145,7 @@ class Step:
             kept = dim is None and tuple(dims[: axis + 1]) == value.shape[: axis + 1]
             shape.append(0 if kept else -1 if dim is None else dim)
         if shape.count(-1) > 1:
-            raise UnsupportedError(
-                f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes"
-            )
+            raise UnsupportedError(f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes")
         return self.op("StaticReshape", value, shape=shape, special_zero=0 in shape and None in dims)
 
     def product(self, dims: Sequence[int | None]) -> int | None:

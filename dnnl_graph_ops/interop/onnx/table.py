@@ -96,7 +96,5 @@ def check(node: OnnxNode) -> list[str]:
             f"{node.where}: needs {least} inputs or more, at most {most}; has {len(node.inputs)}"
         )
     if any(node.outputs[entry.outputs :]):
-        problems.append(
-            f"{node.where}: its output {len(node.outputs)}, only {entry.outputs} has a counterpart"
-        )
+        problems.append(f"{node.where}: its output {len(node.outputs)}, only {entry.outputs} has a counterpart")
     return problems
