@@ -11,7 +11,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import Meta, check_sizes
 from ..shapes.conv_transpose import integer
-from . import hooks
+from . import hooks, reclaim
 
 Dims = tuple[int | None, ...]
 
@@ -175,6 +175,7 @@ class Graph:
         data = np.array(hooks.call("as_array", array, where), order="C", copy=True)
         dtype = dtypes.canonical(data.dtype)
         data.flags.writeable = False
+        reclaim.account(data)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         value = self._value(data.shape, dtype, unique)
         value.constant = data
