@@ -32,15 +32,12 @@ def why_not(node: Node, env: Env) -> str | None:
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
     values = (*node.inputs, *node.outputs)
     ins, outs = (
-        [Meta(value.shape, env.compute_dtype(value.dtype)) for value in some]
-        for some in (node.inputs, node.outputs)
+        [Meta(value.shape, env.compute_dtype(value.dtype)) for value in some] for some in (node.inputs, node.outputs)
     )
     if any(meta.dtype in _PACKED for meta in (*ins, *outs)):
         return f"{node.kind} of 4-bit integers: the library packs them in pairs, NumPy does not"
     if _needs_own_copy(node, ins, outs):
-        return (
-            f"oneDNN has no kernel here for {node.kind} of {node.inputs[0].dtype} to {node.outputs[0].dtype}"
-        )
+        return f"oneDNN has no kernel here for {node.kind} of {node.inputs[0].dtype} to {node.outputs[0].dtype}"
     if len(set(node.attrs.get("zps") or ())) > 1:
         # 3.2 takes them and uses the first for all channels, later versions refuse
         return f"oneDNN has a kernel for {node.kind} with one zero point only"
@@ -67,9 +64,7 @@ def refusal(node: Node, env: Env) -> UnsupportedError:
     return UnsupportedError(f"{node.kind} {node.name!r}: {why_not(node, env)}")
 
 
-def run_on_host(
-    program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], env: Env
-) -> str:
+def run_on_host(program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], env: Env) -> str:
     """Append the step that runs this node without the library; returns what it is.
 
     Raises:
@@ -148,8 +143,9 @@ def _bias_gradient(node: Node) -> Node:
 
 def _reciprocal(node: Node) -> Node:
     src = node.inputs[0]
-    one = Value(src.graph, -1, (1,) * max(len(src.shape), 1), src.dtype, "one")
-    one.constant = np.ones(one.shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))  # type: ignore[arg-type]
+    shape = (1,) * max(len(src.shape), 1)
+    one = Value(src.graph, -1, shape, src.dtype, "one")
+    one.constant = np.ones(shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))
     return _as(node, "Divide", (one, src), {"auto_broadcast": "numpy"})
 
 
@@ -169,7 +165,7 @@ def _convolution_backward_data(node: Node) -> Node | None:
     made, given = (_spatial(v.shape, fmt) for v in (node.outputs[0], diff_dst))
     names = ("strides", "pads_begin", "pads_end", "dilations")
     padding = [
-        want - (s * (n - 1) + d * (k - 1) + 1 - begin - end)  # type: ignore[operator]
+        want - (s * (n - 1) + d * (k - 1) + 1 - begin - end)
         for want, n, k, s, begin, end, d in zip(made, given, kernel, *(attrs[n] for n in names), strict=True)
     ]
     if min(padding) < 0:

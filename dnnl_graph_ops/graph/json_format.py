@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
     shape: Dims
     stride: tuple[int, ...]
     layout: str
-    property: str
+    use: str
 
     @property
     def is_strided(self) -> bool:
@@ -52,7 +52,7 @@ class Tensor(NamedTuple):
             "shape": [UNKNOWN if dim is None else dim for dim in self.shape],
             "stride": list(self.stride),
             "layout_type": self.layout,
-            "property_type": self.property,
+            "property_type": self.use,
         }
 
 

@@ -183,7 +183,7 @@ def _check_shape(op: Op, tensor: Tensor, shape: Dims) -> None:
 
 def to_json(graph: Graph) -> str:
     """Implements `Graph.to_json`: what was read comes back as it was, what was added follows."""
-    source = graph.source
+    source: Source | None = graph.source
     if source is None:
         source = Source(Document({}, None, None, ()), {}, {})
     known = set(source.nodes.values())

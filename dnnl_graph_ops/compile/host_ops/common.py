@@ -33,9 +33,7 @@ def store(target: Array, values: Any) -> None:
     values = np.asarray(values)
     if name in _RANGES and values.dtype.kind == "f":
         low, high = _RANGES[name]
-        values = np.clip(np.nan_to_num(np.rint(values), nan=0.0, posinf=high, neginf=low), low, high).astype(
-            np.int64
-        )
+        values = np.clip(np.nan_to_num(np.rint(values), nan=0.0, posinf=high, neginf=low), low, high).astype(np.int64)
     target[...] = np.broadcast_to(values, target.shape).astype(target.dtype)
 
 

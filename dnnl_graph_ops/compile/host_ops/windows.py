@@ -33,7 +33,9 @@ class _Pool:
         return np.pad(array, [(0, 0)] * (array.ndim - len(width)) + width)
 
     def crop(self, array: Array) -> Array:
-        return array[(..., *(slice(w.begin, w.begin + w.size) for w in self.windows))]
+        inside = [slice(w.begin, w.begin + w.size) for w in self.windows]
+        index: tuple[Any, ...] = (..., *inside)
+        return array[index]
 
     def taps(self) -> Iterator[tuple[Any, ...]]:
         for tap in itertools.product(*map(range, self.kernel)):
@@ -50,7 +52,8 @@ class _Pool:
             full[both] = grown[both]
         else:
             full = self.pad(ones)
-        return np.maximum(sum(full[tap] for tap in self.taps()), 1)
+        counts: Array = np.maximum(sum(full[tap] for tap in self.taps()), 1)
+        return counts
 
 
 def _first(array: Array, attrs: Attrs) -> Array:
@@ -108,13 +111,13 @@ def _resample(array: Array, matrices: Sequence[Array], attrs: Attrs) -> Array:
 
 def _interpolate(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
     sizes = [spatial_of(s, attrs["data_format"]) for s in (inputs[0].shape, shape)]
-    matrices = [_axis_matrix(i, o, attrs) for i, o in zip(*sizes, strict=True)]  # type: ignore[arg-type]
+    matrices = [_axis_matrix(i, o, attrs) for i, o in zip(*sizes, strict=True)]
     return (_resample(inputs[0], matrices, attrs),)
 
 
 def _interpolate_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
     sizes = [spatial_of(s, attrs["data_format"]) for s in (shape, inputs[1].shape)]
-    matrices = [_axis_matrix(i, o, attrs).T for i, o in zip(*sizes, strict=True)]  # type: ignore[arg-type]
+    matrices = [_axis_matrix(i, o, attrs).T for i, o in zip(*sizes, strict=True)]
     return (_resample(inputs[1], matrices, attrs),)
 
 
