@@ -61,8 +61,7 @@ def canonical(dtype_like: Any) -> str:
         )
     if not dtype.isnative:
         raise InvalidArgumentError(
-            f"dtype {dtype.str!r} is not in native byte order; convert with "
-            "array.astype(dtype.newbyteorder('='))"
+            f"dtype {dtype.str!r} is not in native byte order; convert with array.astype(dtype.newbyteorder('='))"
         )
     name = _BY_NUMPY.get(dtype)
     if name is None:
@@ -75,9 +74,7 @@ def _is_scalar_type(kind: type) -> bool:
 
 
 def _unknown(text: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"dtype {text} is not one that oneDNN computes with; known: {', '.join(_TABLE)}"
-    )
+    return InvalidArgumentError(f"dtype {text} is not one that oneDNN computes with; known: {', '.join(_TABLE)}")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -164,9 +164,7 @@ def conv_transpose_backward_weights(
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
         weights_shape,
     )  # fmt: skip
-    return cache.call(
-        "conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights
-    )
+    return cache.call("conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights)
 
 
 def conv_transpose_backprop_filters(
@@ -231,9 +229,7 @@ def conv_transpose_backward_bias(
 
     Source: oneDNN Graph API, ReduceSum.
     """
-    return cache.call(
-        "conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias
-    )
+    return cache.call("conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias)
 
 
 def conv_transpose_output_shape(
@@ -256,9 +252,7 @@ def conv_transpose_output_shape(
         ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
     """
     where = "conv_transpose_output_shape"
-    src, weights = (
-        _dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape"))
-    )
+    src, weights = (_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape")))
     values = (
         strides,
         pads_begin,

@@ -80,9 +80,7 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
             continue
         size = array.shape[position]
         if axis == "G" and size != groups:
-            raise ShapeError(
-                f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}"
-            )
+            raise ShapeError(f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}")
         if len(axis) == 2:
             if size % groups:
                 raise ShapeError(
@@ -97,9 +95,7 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
     split = array.reshape(shape)
     if "G" not in letters:
         split, letters = split[None], ["G", *letters]
-    return split.transpose(
-        [letters.index(letter) for letter in ("G", "I", "O", *(f"X{i}" for i in range(rank)))]
-    )
+    return split.transpose([letters.index(letter) for letter in ("G", "I", "O", *(f"X{i}" for i in range(rank)))])
 
 
 def _write(array: Array, axes: tuple[str, ...]) -> Array:

@@ -32,9 +32,7 @@ class Autoencoder:
         self.up2 = nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1, rng=rng, name="up2")
 
     def parameters(self) -> dict[str, np.ndarray]:
-        layers = {
-            f"{m.name}.{key}": getattr(m, key) for m in (self.up1, self.up2) for key in ("weight", "bias")
-        }
+        layers = {f"{m.name}.{key}": getattr(m, key) for m in (self.up1, self.up2) for key in ("weight", "bias")}
         return {"encoder": self.encoder, **layers}
 
     def reconstruct(self, images: np.ndarray) -> np.ndarray:
@@ -50,9 +48,7 @@ class Autoencoder:
         at_hidden = self.up2.backward(error * self.result * (1 - self.result))
         at_code = self.up1.backward(at_hidden * (self.hidden > 0)).reshape(len(images), -1)
         layers = {
-            f"{m.name}.{key}": getattr(m, f"{key}_grad")
-            for m in (self.up1, self.up2)
-            for key in ("weight", "bias")
+            f"{m.name}.{key}": getattr(m, f"{key}_grad") for m in (self.up1, self.up2) for key in ("weight", "bias")
         }
         return {"encoder": self.images.T @ at_code, **layers}
 

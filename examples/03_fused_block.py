@@ -39,9 +39,9 @@ def in_numpy(x: np.ndarray, skip: np.ndarray, weights: np.ndarray, bias: np.ndar
     reach = STRIDE * SIZE
     for row in range(KERNEL):
         for column in range(KERNEL):
-            full[:, row : row + reach : STRIDE, column : column + reach : STRIDE] += x @ weights[
-                row, column
-            ].T.astype(float)
+            full[:, row : row + reach : STRIDE, column : column + reach : STRIDE] += x @ weights[row, column].T.astype(
+                float
+            )
     return np.maximum(full[:, PAD:-PAD, PAD:-PAD] + bias + skip, 0)
 
 

@@ -17,9 +17,7 @@ OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "ope
 
 
 def python(*arguments):
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
 
 
 def test_import_is_light():

@@ -120,8 +120,6 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     for peer in peers:
         if case.direction in peer.directions and case.dtype in peer.dtypes:
             # one that knows a single layout runs in it whatever ours is
-            layouts = (
-                [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
-            )
+            layouts = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
             found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in layouts]
     return found

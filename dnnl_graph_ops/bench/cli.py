@@ -58,13 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Measures transposed convolutions against other frameworks: every competitor in a "
         "process of its own, short bursts in shuffled turns, results checked first.",
     )
-    commands = parser.add_subparsers(
-        required=True, metavar="command", title="commands (run if none is given)"
-    )
+    commands = parser.add_subparsers(required=True, metavar="command", title="commands (run if none is given)")
     _add_run(commands.add_parser("run", help="measure (the default)"))
-    one = commands.add_parser(
-        "compare", help="test two results for change; exit status 1 if something became slower"
-    )
+    one = commands.add_parser("compare", help="test two results for change; exit status 1 if something became slower")
     one.add_argument("old", help="result file or baseline")
     one.add_argument("new", help="result file or baseline")
     one.add_argument("--threshold", type=float, default=0.10, help="least change that counts (0.10)")
@@ -98,18 +94,12 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON "
         "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1; may be repeated",
     )
-    group.add_argument(
-        "--quick", action="store_true", help="a few small layers, few rounds, under three minutes"
-    )
+    group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
-    group.add_argument(
-        "--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d"
-    )
+    group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
     group.add_argument("--rank", type=_commas, default=(), help="only 1, 2 or 3 spatial axes")
     group.add_argument("--groups", default="any", choices=("any", "one", "grouped", "depthwise"))
-    group.add_argument(
-        "--min-gmacs", type=float, default=0.0, help="only layers of at least so many 1e9 multiply-adds"
-    )
+    group.add_argument("--min-gmacs", type=float, default=0.0, help="only layers of at least so many 1e9 multiply-adds")
     group.add_argument("--below-gmacs", type=float, default=None, help="only layers of at most so many")
     group.add_argument("--mb", type=int, default=0, help="batch instead of each layer's own")
     group.add_argument(
@@ -128,24 +118,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--direction", type=_commas, default=None, help=f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
     )
     group.add_argument("--dtype", type=_commas, default=default.dtypes, help=f"of {','.join(DTYPES)} (f32)")
-    group.add_argument(
-        "--layout", type=_commas, default=default.layouts, help=f"of {','.join(LAYOUTS)} (both)"
-    )
-    group.add_argument(
-        "--weights", default="constant", choices=("constant", "variable"), help="of the forward"
-    )
-    group.add_argument(
-        "--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}"
-    )
-    group.add_argument(
-        "--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names"
-    )
-    group.add_argument(
-        "--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants"
-    )
-    group.add_argument(
-        "--algorithm", type=_commas, default=default.algorithm, help="of auto,direct: our variants"
-    )
+    group.add_argument("--layout", type=_commas, default=default.layouts, help=f"of {','.join(LAYOUTS)} (both)")
+    group.add_argument("--weights", default="constant", choices=("constant", "variable"), help="of the forward")
+    group.add_argument("--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}")
+    group.add_argument("--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names")
+    group.add_argument("--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants")
+    group.add_argument("--algorithm", type=_commas, default=default.algorithm, help="of auto,direct: our variants")
     group.add_argument("--runtime", type=_commas, default=(), help="names of dgo.runtimes(): our variants")
     group.add_argument("--engine", default="cpu", help="cpu or gpu, for this package")
     group.add_argument("--fpmath-mode", default="strict")
@@ -159,14 +137,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--delay", type=float, default=0.0, help="slow this package down by this share, to try compare (0.2)"
     )
-    group.add_argument(
-        "--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)"
-    )
+    group.add_argument("--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)
-    group.add_argument(
-        "--case-seconds", type=float, default=None, help="at most so long in rounds for a row (20)"
-    )
+    group.add_argument("--case-seconds", type=float, default=None, help="at most so long in rounds for a row (20)")
     group.add_argument("--burst", type=float, default=None, help="seconds of one burst (0.06)")
     group.add_argument("--budget", type=float, default=0.0, help="seconds for the whole run")
     group.add_argument("--seed", type=int, default=0)
@@ -178,9 +152,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, or local[:N]")
     group.add_argument("--history", metavar="FILE", help="append a line about this run")
     group.add_argument("--save-baseline", metavar="NAME", help="keep the result for --baseline and compare")
-    group.add_argument(
-        "--baseline", metavar="NAME", help="compare with a baseline or result; exit status 1 if slower"
-    )
+    group.add_argument("--baseline", metavar="NAME", help="compare with a baseline or result; exit status 1 if slower")
     parser.set_defaults(function=_run)
 
 
@@ -256,11 +228,7 @@ def _run(parsed: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if not document.complete:
-        where = (
-            f"; go on with --resume (journal {journal})"
-            if journal
-            else "; with --json or --journal it could go on"
-        )
+        where = f"; go on with --resume (journal {journal})" if journal else "; with --json or --journal it could go on"
         print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
         return _INTERRUPTED
     if baseline is not None:
@@ -327,7 +295,5 @@ def _list(parsed: argparse.Namespace) -> int:
             print(f"{'':15} {problem.source}")
     for peer in registry.peers().values():
         state = peer.missing() or f"{peer.name}: installed"
-        print(
-            f"peer {state} ({','.join(peer.directions)}; {','.join(peer.dtypes)}; {','.join(peer.layouts)})"
-        )
+        print(f"peer {state} ({','.join(peer.directions)}; {','.join(peer.dtypes)}; {','.join(peer.layouts)})")
     return 0

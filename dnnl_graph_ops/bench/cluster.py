@@ -50,8 +50,7 @@ def run_on_cluster(
         progress.begin(len(cases), 0)
         records = [_pack(item) for item in wanted]
         futures = [
-            client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2)
-            for i in range(count)
+            client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2) for i in range(count)
         ]
         documents: list[Document] = []
         try:
@@ -99,8 +98,7 @@ def _pack(item: Wanted) -> dict[str, Any]:
 def _shard(records: list[dict[str, Any]], options: dict[str, Any], index: int, count: int) -> dict[str, Any]:
     """Runs on a worker. Plain data in and out, so that versions of Python may differ."""
     wanted = [
-        Wanted(Problem.from_dict(r["problem"]), tuple(r["directions"]), tuple(r["dtypes"]), r["graph"])
-        for r in records
+        Wanted(Problem.from_dict(r["problem"]), tuple(r["directions"]), tuple(r["dtypes"]), r["graph"]) for r in records
     ]
     document = runner.run_wanted(wanted, Options.from_dict(options), shard=(index, count))
     return document.as_dict()

@@ -90,11 +90,7 @@ def compare_documents(
         samples.append((pair[0], pair[1]))
     logs = np.array([math.log(np.median(n) / np.median(o)) for o, n in samples])
     centre = float(np.median(logs))
-    noise = (
-        _MAD_TO_SIGMA * float(np.median(np.abs(logs - centre)))
-        if len(logs) >= _ENOUGH_ROWS_FOR_NOISE
-        else 0.0
-    )
+    noise = _MAD_TO_SIGMA * float(np.median(np.abs(logs - centre))) if len(logs) >= _ENOUGH_ROWS_FOR_NOISE else 0.0
     p_values = statistics.holm([statistics.rank_sum_p(o, n) for o, n in samples])
     limit = math.log1p(threshold)
     changes = []
@@ -144,17 +140,13 @@ def _sample(row: Row, peers: list[str]) -> list[float]:
 
 def text(comparison: Comparison) -> str:
     """The comparison for a terminal."""
-    lines = [
-        f"compared by {comparison.measure}, {len(comparison.rows)} rows, their scatter {comparison.noise:.1%}"
-    ]
+    lines = [f"compared by {comparison.measure}, {len(comparison.rows)} rows, their scatter {comparison.noise:.1%}"]
     width = max(len(row.key) for row in comparison.rows)
     order = {"slower": 0, "faster": 1, "unclear": 2, "same": 3}
     for row in sorted(comparison.rows, key=lambda r: (order[r.verdict], -abs(math.log(r.factor)))):
         if row.verdict != "same":
             flags = f"  ({', '.join(row.flags)})" if row.flags else ""
-            lines.append(
-                f"{row.verdict:8} {row.key:{width}}  {row.factor:.3f}x time  p {row.p_value:.2g}{flags}"
-            )
+            lines.append(f"{row.verdict:8} {row.key:{width}}  {row.factor:.3f}x time  p {row.p_value:.2g}{flags}")
     for name, keys in (
         ("only in the old result", comparison.only_old),
         ("only in the new", comparison.only_new),
@@ -163,11 +155,7 @@ def text(comparison: Comparison) -> str:
             lines.append(f"{name}: {', '.join(keys[:6])}{' ...' if len(keys) > 6 else ''}")
     counts = {v: sum(r.verdict == v for r in comparison.rows) for v in order}
     said = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
-    outcome = (
-        "no change"
-        if comparison.verdict == "same" and not comparison.slower + comparison.faster
-        else "changed"
-    )
+    outcome = "no change" if comparison.verdict == "same" and not comparison.slower + comparison.faster else "changed"
     lines.append(
         f"{outcome}: geometric mean {comparison.factor:.3f}x time (p {comparison.p_value:.2g}, "
         f"{comparison.verdict}); {said}"

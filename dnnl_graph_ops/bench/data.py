@@ -25,9 +25,7 @@ def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32"
         return rng.integers(-_LIMIT, _LIMIT, shape, dtype=np.int8, endpoint=True).astype(np.float32)
 
     shapes = {"src": problem.src_shape(), "weights": problem.weights_shape, "diff_dst": problem.dst_shape()}
-    needed = {"fwd": ("src", "weights"), "bwd_d": ("diff_dst", "weights"), "bwd_w": ("src", "diff_dst")}[
-        direction
-    ]
+    needed = {"fwd": ("src", "weights"), "bwd_d": ("diff_dst", "weights"), "bwd_w": ("src", "diff_dst")}[direction]
     drawn = {name: draw(shapes[name]) for name in needed}
     if dtype in ("s8", "u8"):
         # without VNNI the library halves s8 weights against overflow: even ones stay exact

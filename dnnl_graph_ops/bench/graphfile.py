@@ -68,9 +68,7 @@ def _layer(op: Mapping[str, Any], name: str) -> Wanted:
         # what the written result has beyond the formula; the attribute itself may be over-long
         tuple(
             o - (s * (i - 1) + e - pb - pe)
-            for o, s, i, e, pb, pe in zip(
-                dst[2:], attributes["strides"], src[2:], extent, begin, end, strict=True
-            )
+            for o, s, i, e, pb, pe in zip(dst[2:], attributes["strides"], src[2:], extent, begin, end, strict=True)
         ),
         tuple(attributes["dilations"]),
         int(attributes.get("groups", 1)),

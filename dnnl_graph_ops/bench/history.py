@@ -49,9 +49,7 @@ def text(records: list[dict[str, Any]]) -> str:
     lines = []
     for record in records:
         own = record["versions"].get("dgo", {}).get("dnnl_graph_ops", "?")
-        means = "  ".join(
-            f"{m['direction']} {m['dtype']} {m['peer']} {m['mean']:.2f}" for m in record["means"]
-        )
+        means = "  ".join(f"{m['direction']} {m['dtype']} {m['peer']} {m['mean']:.2f}" for m in record["means"])
         lines.append(f"{record['created']}  {own}  {means or 'no peers'}  ({len(record['times'])} rows)")
     return "\n".join(lines) + "\n" if lines else "no runs yet\n"
 

@@ -68,9 +68,7 @@ class Lineup:
         once: dict[str, float] = {}
         # one after another: side by side they would distort each other's compile time
         for entrant in entrants:
-            entry = Entry(
-                entrant.label, entrant.peer.name, entrant.layout, "ok", options=dict(entrant.options)
-            )
+            entry = Entry(entrant.label, entrant.peer.name, entrant.layout, "ok", options=dict(entrant.options))
             entries.append(entry)
             if entrant.label not in workers:
                 entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
@@ -114,15 +112,11 @@ class Lineup:
                 limit = data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
                 if entry.error > limit:
                     entry.status = "wrong"
-                    entry.reason = (
-                        f"off by {entry.error:.2g} of the largest expected value, more than {limit:g}"
-                    )
+                    entry.reason = f"off by {entry.error:.2g} of the largest expected value, more than {limit:g}"
 
     def ready(self, entries: list[Entry]) -> dict[str, WorkerProcess]:
         return {
-            e.label: self._workers[e.label]
-            for e in entries
-            if e.status == "ok" and not self._workers[e.label].lost
+            e.label: self._workers[e.label] for e in entries if e.status == "ok" and not self._workers[e.label].lost
         }
 
     def release(self) -> None:

@@ -123,8 +123,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
     for peer, (label, ours, values) in rounds.ratios(race, peer_of).items():
         interval = statistics.median_interval(values)
         low, high = (
-            v if np.isfinite(v) else b
-            for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
+            v if np.isfinite(v) else b for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
         )
         row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
     set_shares(row, peaks)

@@ -67,9 +67,7 @@ class Options:
                 raise InvalidArgumentError(f"{name}: unknown {unknown}; known: {', '.join(allowed)}")
         for name in ("directions", "dtypes", "layouts", "tune", "algorithm"):
             if not getattr(self, name):
-                raise InvalidArgumentError(
-                    f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}"
-                )
+                raise InvalidArgumentError(f"{name}: at least one is needed; known: {', '.join(_CHOICES[name])}")
         object.__setattr__(self, "peers", tuple(self.peers))
         object.__setattr__(self, "runtimes", tuple(self.runtimes))
         for name, low in _LEAST.items():
@@ -98,9 +96,7 @@ class Options:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Options:
         known = {f.name for f in fields(cls)}
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known
-        }
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
         return cls(**values)
 
 

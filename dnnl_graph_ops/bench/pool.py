@@ -37,11 +37,7 @@ class WorkerLost(Error):
 
 def cpu_list(threads: int) -> list[int]:
     """The CPUs that every competitor is pinned to: one per core first, then their siblings."""
-    allowed = (
-        sorted(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else list(range(os.cpu_count() or 1))
-    )
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     firsts: list[int] = []
     others: list[int] = []
     seen: set[tuple[str, str]] = set()

@@ -59,20 +59,14 @@ class Problem:
                 raise InvalidArgumentError(f"{where}: {name} must be integers >= {least}, got {list(value)}")
         for name in ("batch", "in_channels", "out_channels", "groups"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InvalidArgumentError(
-                    f"{where}: {name} must be an integer >= 1, got {getattr(self, name)!r}"
-                )
+                raise InvalidArgumentError(f"{where}: {name} must be an integer >= 1, got {getattr(self, name)!r}")
         if any(v < 1 for v in self.spatial):
             raise ShapeError(f"{where}: spatial sizes must be >= 1, got {list(self.spatial)}")
         for name in ("in_channels", "out_channels"):
             if getattr(self, name) % self.groups:
-                raise ShapeError(
-                    f"{where}: {name} {getattr(self, name)} is not a multiple of groups {self.groups}"
-                )
+                raise ShapeError(f"{where}: {name} {getattr(self, name)} is not a multiple of groups {self.groups}")
         if any(v < 1 for v in self.out_spatial):
-            raise ShapeError(
-                f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding"
-            )
+            raise ShapeError(f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding")
 
     @property
     def rank(self) -> int:
@@ -168,8 +162,7 @@ class Problem:
                 f"the keys are {sorted(known)}"
             )
         values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
-            for k, v in record.items()
+            k: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in record.items()
         }
         values.setdefault("name", "unnamed")
         try:

@@ -52,9 +52,7 @@ class Race:
     precise: bool = False
 
     def times(self, label: str, what: str = "median") -> list[float]:
-        return [
-            getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None
-        ]
+        return [getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None]
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,7 @@ def race(
             if result.precise:
                 break
         enough = count + result.dropped >= rules.max_rounds
-        if stop() or (
-            (enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds)
-        ):
+        if stop() or ((enough or spent > rules.seconds) and count + result.dropped >= min(3, rules.max_rounds)):
             break
     if len(result.rounds) < min(rules.min_rounds, rules.max_rounds):
         # better disturbed rounds than none: the row is marked
@@ -122,9 +118,7 @@ def race(
     return result
 
 
-def _retire(
-    active: dict[str, Any], result: Race, every: list[dict[str, Burst]], peer_of: Mapping[str, str]
-) -> None:
+def _retire(active: dict[str, Any], result: Race, every: list[dict[str, Burst]], peer_of: Mapping[str, str]) -> None:
     """Spares the others a competitor that is far behind and slow, once it has enough rounds to say so.
 
     Its rounds are the first ones, so that they still pair with everybody else's.
@@ -139,9 +133,7 @@ def _retire(
             del active[label]
 
 
-def _round(
-    active: dict[str, Any], order: list[str], length: float, rules: Rules, result: Race
-) -> dict[str, Burst]:
+def _round(active: dict[str, Any], order: list[str], length: float, rules: Rules, result: Race) -> dict[str, Burst]:
     bursts: dict[str, Burst] = {}
     for label in order:
         try:

@@ -94,11 +94,7 @@ def run_wanted(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         command=" ".join(sys.argv),
     )
-    book = (
-        Journal(journal, {**options.as_dict(), "cpu": document.machines[0]["cpu"]}, resume)
-        if journal
-        else None
-    )
+    book = Journal(journal, {**options.as_dict(), "cpu": document.machines[0]["cpu"]}, resume) if journal else None
     begin = time.monotonic()
     try:
         with _interruptible() as interrupted, Lineup(options, threads, cpus) as lineup:
@@ -110,8 +106,7 @@ def run_wanted(
             book.close()
         progress.end()
     document.rows += [
-        measure.failed_row(c, f"over max_gmacs {options.max_gmacs} even with batch 1", "skipped")
-        for c in over
+        measure.failed_row(c, f"over max_gmacs {options.max_gmacs} even with batch 1", "skipped") for c in over
     ]
     document.seconds = time.monotonic() - begin
     return document
@@ -172,9 +167,7 @@ def _run(
 
 def _higher(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The better of two measurements of the peaks."""
-    rates = {
-        name: max(p["gflops"].get(name) or 0.0 for p in (first, second)) or None for name in first["gflops"]
-    }
+    rates = {name: max(p["gflops"].get(name) or 0.0 for p in (first, second)) or None for name in first["gflops"]}
     return {**first, "gflops": rates, "gbytes": max(first["gbytes"] or 0.0, second["gbytes"] or 0.0) or None}
 
 

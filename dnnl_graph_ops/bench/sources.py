@@ -128,9 +128,7 @@ def _from_file(path: Path) -> list[Wanted]:
     if isinstance(records, dict) and isinstance(records.get("problems"), list):
         records = records["problems"]
     if not isinstance(records, list):
-        raise InvalidArgumentError(
-            f"{path}: neither a list of problems nor a graph of benchdnn's JSON format"
-        )
+        raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
     return [_from_record(record, f"{path}, entry {i}") for i, record in enumerate(records)]
 
 
@@ -154,9 +152,7 @@ def _from_record(record: Any, where: str) -> Wanted:
     if isinstance(record, str):
         return Wanted(parse(record))
     if not isinstance(record, Mapping):
-        raise InvalidArgumentError(
-            f"{where}: expected an object or a descriptor, got {type(record).__name__}"
-        )
+        raise InvalidArgumentError(f"{where}: expected an object or a descriptor, got {type(record).__name__}")
     if "desc" in record:
         return Wanted(parse(str(record["desc"]), name=record.get("name") or str(record["desc"])))
     values: dict[str, Any] = {_SHORT.get(str(k), str(k)): v for k, v in record.items() if k not in _DERIVED}

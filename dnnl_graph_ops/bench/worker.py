@@ -77,9 +77,7 @@ class Worker:
         np.save(path, held.result())
         return {}
 
-    def burst(
-        self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False
-    ) -> dict[str, Any]:
+    def burst(self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False) -> dict[str, Any]:
         held = self._held()
         before = contention.process_times()
         begin = time.perf_counter()

@@ -270,9 +270,7 @@ def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
     return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")
 
 
-def _build_staged(
-    built: Built, item: Group, views: dict[Value, View], env: Env, staged: Sequence[Value]
-) -> Decision:
+def _build_staged(built: Built, item: Group, views: dict[Value, View], env: Env, staged: Sequence[Value]) -> Decision:
     """The group on row-major copies of some values, in the dtype to compute in."""
     program = built.program
     made = set(item.outputs)

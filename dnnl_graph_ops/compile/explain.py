@@ -141,9 +141,7 @@ def profile(net: Net, given: Sequence[Any], repeat: int) -> list[StepTime]:
     """Implements `Net.profile`."""
     _check_repeat(net, repeat)
     ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
-    return [
-        StepTime(label, seconds) for label, seconds in specialised.plan.executor.profile(ins, outs, repeat)
-    ]
+    return [StepTime(label, seconds) for label, seconds in specialised.plan.executor.profile(ins, outs, repeat)]
 
 
 def _check_repeat(net: Net, repeat: Any) -> None:
@@ -175,9 +173,7 @@ def explain(net: Net) -> Explanation:
     """
     specialised = net.latest()
     if specialised is None:
-        raise InvalidArgumentError(
-            f"{net!r}: has unknown dims; call it once, then there is a plan to explain"
-        )
+        raise InvalidArgumentError(f"{net!r}: has unknown dims; call it once, then there is a plan to explain")
     plan, runtime = specialised.plan, net.engine.runtime
     partitions = tuple(
         PartitionReport(
@@ -214,15 +210,12 @@ def _step(part: Compiled | KernelStep | HostStep, net: Net) -> StepReport:
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
     reference = any(record.implementation.startswith("ref") for record in main)
     reorders = sum(record.primitive == "reorder" for record in records)
-    return StepReport(
-        " + ".join(part.kinds), names, _layouts(part.inputs), _layouts(part.outputs), reorders, reference
-    )
+    return StepReport(" + ".join(part.kinds), names, _layouts(part.inputs), _layouts(part.outputs), reorders, reference)
 
 
 def _layouts(views: Sequence[View]) -> tuple[str, ...]:
     return tuple(
-        f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}"
-        for view in views
+        f"{view.dtype} {'x'.join(map(str, view.shape))} : {'x'.join(map(str, view.strides))}" for view in views
     )
 
 

@@ -20,9 +20,30 @@ POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPoli
 # What the library fuses behind a ConvTranspose; where one of these heads a group there is no problem to lower.
 POST_OPS = frozenset(
     {
-        "BiasAdd", "Abs", "Clamp", "Elu", "Exp", "GELU", "HardSigmoid", "HardSwish", "LeakyReLU", "Log", "Mish",
-        "Sigmoid", "SoftPlus", "ReLU", "Round", "Sqrt", "Square", "Tanh", "Add", "Multiply", "Maximum",
-        "Minimum", "Divide", "Subtract",
+        "BiasAdd",
+        "Abs",
+        "Clamp",
+        "Elu",
+        "Exp",
+        "GELU",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyReLU",
+        "Log",
+        "Mish",
+        "Sigmoid",
+        "SoftPlus",
+        "ReLU",
+        "Round",
+        "Sqrt",
+        "Square",
+        "Tanh",
+        "Add",
+        "Multiply",
+        "Maximum",
+        "Minimum",
+        "Divide",
+        "Subtract",
     }
 )
 _END = schema.OPS["End"].inputs[0].dtypes

@@ -84,9 +84,7 @@ class _Builder:
 
     def op(self, op: NativeOp) -> _core.Op:
         inputs = [self.tensor(o) for o in op.inputs]
-        return native_op(
-            self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs]
-        )
+        return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
 
 
 def miscounts_channels(step: NativeStep) -> bool:
@@ -140,9 +138,7 @@ def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any])
                 builder.operands[port.id] = program.scratch(operand.shape, operand.dtype)
 
 
-def _compile(
-    partition: Any, builder: _Builder, engine: Engine, label: str, ops: Mapping[int, NativeOp]
-) -> Compiled:
+def _compile(partition: Any, builder: _Builder, engine: Engine, label: str, ops: Mapping[int, NativeOp]) -> Compiled:
     kinds = tuple(ops[i].kind for i in partition.op_ids)
     names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
     if not partition.is_supported:

@@ -100,9 +100,7 @@ class Net(_core.NetBase):
         if not isinstance(inputs, Mapping):
             raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
         if out is not None and not isinstance(out, Mapping):
-            raise TypeError(
-                f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}"
-            )
+            raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
         results = self._call(self._by_name((), dict(inputs)), self._outs(out))
         return dict(zip(self.outputs, results, strict=True))
 
@@ -216,9 +214,7 @@ class Net(_core.NetBase):
             self._offer(made, outs is not None)
             if outs is None:
                 # the dense out= of a caller has the same layout
-                self._plans[
-                    (tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])
-                ] = made
+                self._plans[(tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])] = made
                 self._offer(made, True)
             return made
 
@@ -359,9 +355,7 @@ def default_algorithm() -> str:
     """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
     value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
     if value.lower() not in ALGORITHMS:
-        raise InvalidArgumentError(
-            f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}"
-        )
+        raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
     return value.lower()
 
 
@@ -369,9 +363,7 @@ def _choice(value: Any, name: str, allowed: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
     if value.lower() not in allowed:
-        raise InvalidArgumentError(
-            f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}"
-        )
+        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
     return value.lower()
 
 
@@ -395,9 +387,7 @@ def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
             f"{type(outputs).__name__}"
         )
     if not found:
-        raise InvalidArgumentError(
-            "Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])"
-        )
+        raise InvalidArgumentError("Graph.compile: needs at least one output, g.compile(y) or g.compile([y, z])")
     for name, value in found.items():
         if not isinstance(name, str):
             raise TypeError(f"Graph.compile: names of outputs must be strings, got {type(name).__name__}")

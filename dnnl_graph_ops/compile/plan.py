@@ -53,17 +53,13 @@ def assemble(
             else:
                 parts.append(step)
         executor, scratch = _build(parts, inputs, outputs, engine, name)
-    moved = sum(
-        view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part))
-    )
+    moved = sum(view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part)))
     seconds = moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
     return Plan(executor, tuple(parts), scratch)
 
 
-def _compiled(
-    program: Program, step: NativeStep, engine: Engine, fpmath_mode: str
-) -> Sequence[Compiled | HostStep]:
+def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> Sequence[Compiled | HostStep]:
     try:
         return compile_step(program, step, engine, fpmath_mode)
     except UnsupportedError:
@@ -146,13 +142,9 @@ def _build(
     executor = _core.Executor(engine.native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
-        slots[view.buffer] = executor.add_input(
-            dtypes.CODES[view.dtype], list(view.shape), list(view.strides)
-        )
+        slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
     for view in outputs:
-        slots[view.buffer] = executor.add_output(
-            dtypes.CODES[view.dtype], list(view.shape), list(view.strides)
-        )
+        slots[view.buffer] = executor.add_output(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
     offsets, total = place([(_reads(part), _writes(part)) for part in parts])
     for buffer, offset in offsets.items():
         slots[buffer] = executor.add_scratch(offset, max(buffer.nbytes, 1))
@@ -172,8 +164,7 @@ def _build(
             executor.add_kernel(part.kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
         else:
             views = [
-                (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides))
-                for v in (*part.reads, *part.writes)
+                (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
             ]
             executor.add_callback(part.function, views, part.label)
     return executor, total

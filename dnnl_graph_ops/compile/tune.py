@@ -169,9 +169,7 @@ def _save(path: Path, rows: list[tuple[str, float]]) -> None:
     """Write beside and rename, so that readers and other writers never see half a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8"
-        ) as file:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
             json.dump(rows, file)
         os.replace(file.name, path)
     except OSError as error:

@@ -83,9 +83,7 @@ class Node:
 
     __slots__ = ("attrs", "id", "inputs", "kind", "name", "outputs")
 
-    def __init__(
-        self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
         self.kind = kind
         self.name = name
@@ -313,11 +311,7 @@ def _strides(strides: object, dims: Dims, where: str) -> tuple[int, ...]:
         raise TypeError(f"{where}: 'strides' must be a sequence of ints, got {type(strides).__name__}")
     values = tuple(integer(item, "strides", where) for item in strides)  # type: ignore[attr-defined]
     if len(values) != len(dims):
-        raise ShapeError(
-            f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal"
-        )
+        raise ShapeError(f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal")
     if any(value < 0 for value in values):
-        raise InvalidArgumentError(
-            f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array"
-        )
+        raise InvalidArgumentError(f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array")
     return values

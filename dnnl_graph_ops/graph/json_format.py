@@ -172,9 +172,7 @@ def _document(data: Any) -> Document:
             header[name] = _text(data[name], name, where)
     for name, allowed in (("engine_kind", ENGINE_KINDS), ("fpmath_mode_apply_to_int", ("true", "false"))):
         if name in header and header[name] not in allowed:
-            raise InvalidArgumentError(
-                f"{where}: {name!r} must be {' or '.join(allowed)}, got {header[name][:60]!r}"
-            )
+            raise InvalidArgumentError(f"{where}: {name!r} must be {' or '.join(allowed)}, got {header[name][:60]!r}")
     items = _list(data["graph"], "'graph'", where, MAX_OPS)
     ops = tuple(_op(item, position) for position, item in enumerate(items))
     _check_ids(ops)
@@ -239,9 +237,7 @@ def _attr(name: Any, data: Any, where: str) -> Attr:
     _need(isinstance(data, Mapping), where, "it", "an object with type and value", data)
     kind = _text(data.get("type"), "type", where)
     if kind not in ATTR_TYPES:
-        raise InvalidArgumentError(
-            f"{where}: 'type' must be one of {', '.join(ATTR_TYPES)}, got {kind[:60]!r}"
-        )
+        raise InvalidArgumentError(f"{where}: 'type' must be one of {', '.join(ATTR_TYPES)}, got {kind[:60]!r}")
     value = data.get("value")
     if kind.endswith("[]"):
         _need(isinstance(value, list | tuple), where, "'value'", f"a list for the type {kind}", value)
@@ -265,12 +261,8 @@ def _tensor(data: Any, where: str) -> Tensor:
     where = f"{where}, tensor {identity}"
     dtype = _text(data["dtype"], "dtype", where)
     if dtype not in dtypes.CODES:
-        raise InvalidArgumentError(
-            f"{where}: 'dtype' must be one of {', '.join(dtypes.CODES)}, got {dtype[:60]!r}"
-        )
-    sizes = [
-        _int(item, "'shape'", where, UNKNOWN) for item in _list(data["shape"], "'shape'", where, MAX_NDIM)
-    ]
+        raise InvalidArgumentError(f"{where}: 'dtype' must be one of {', '.join(dtypes.CODES)}, got {dtype[:60]!r}")
+    sizes = [_int(item, "'shape'", where, UNKNOWN) for item in _list(data["shape"], "'shape'", where, MAX_NDIM)]
     shape = tuple(None if size in _UNKNOWN_DIMS else size for size in sizes)
     check_sizes(shape, where, "'shape'")
     known = 1
@@ -303,9 +295,7 @@ def _row_major(shape: Dims) -> tuple[int, ...]:
 
 def _choice(value: Any, what: str, allowed: tuple[str, ...], where: str) -> str:
     if _text(value, what, where) not in allowed:
-        raise InvalidArgumentError(
-            f"{where}: {what!r} must be one of {', '.join(allowed)}, got {value[:60]!r}"
-        )
+        raise InvalidArgumentError(f"{where}: {what!r} must be one of {', '.join(allowed)}, got {value[:60]!r}")
     return str(value)
 
 
@@ -364,7 +354,5 @@ def ordered(ops: Iterable[Op]) -> list[Op]:
                 heapq.heappush(ready, reader)
     if len(found) < len(listed):
         stuck = [op.name[:60] for op, count in zip(listed, waits, strict=True) if count][:5]
-        raise InvalidArgumentError(
-            f"graph JSON: ops depend on each other in a circle, among them {', '.join(stuck)}"
-        )
+        raise InvalidArgumentError(f"graph JSON: ops depend on each other in a circle, among them {', '.join(stuck)}")
     return found

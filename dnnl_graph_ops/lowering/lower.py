@@ -56,8 +56,7 @@ def with_own_bias(problem: Problem) -> Problem:
     if any(operand == 0 for op in problem.tail[1:] for operand in op.operands):
         return problem
     rest = tuple(
-        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands))
-        for op in problem.tail[1:]
+        replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in problem.tail[1:]
     )
     bias = first.operands[1]
     return problem.with_views(bias=bias if isinstance(bias, View) else None, tail=rest)

@@ -68,9 +68,7 @@ class View:
         return self.offset * dtypes.itemsize(self.dtype)
 
     def permute(self, axes: Sequence[int]) -> View:
-        return replace(
-            self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes)
-        )
+        return replace(self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
 
     def narrow(self, axis: int, start: int, size: int, step: int = 1) -> View:
         """Elements start, start + step, ... of one axis."""
@@ -227,9 +225,7 @@ class Program:
         """Data that the plan owns."""
         data = np.ascontiguousarray(array).reshape(array.shape)
         name = dtypes.canonical(data.dtype)
-        return View(
-            Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape)
-        )
+        return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
     def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
         self.steps.append(NativeStep(tuple(ops), label, fallback))
@@ -237,9 +233,7 @@ class Program:
     def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
         self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label))
 
-    def host(
-        self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str
-    ) -> None:
+    def host(self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str) -> None:
         self.steps.append(HostStep(function, tuple(reads), tuple(writes), label))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------

@@ -47,11 +47,7 @@ def _filters(preference: int) -> Callable[[Problem, Env], bool]:
         if env.algorithm == "direct" or not _on_cpu(problem, env):
             return False
         tile = filtering.filtering_tile(problem, preference)
-        before = (
-            filtering.filtering_tile(problem, preference - 1)
-            if preference
-            else filtering.direct_tile(problem)
-        )
+        before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
         return tile != before
 
     return applies
@@ -59,11 +55,7 @@ def _filters(preference: int) -> Callable[[Problem, Env], bool]:
 
 def _own(name: str, direction: str, preference: int | None) -> Formulation:
     def tile(problem: Problem) -> tuple[int, ...]:
-        return (
-            filtering.direct_tile(problem)
-            if preference is None
-            else filtering.filtering_tile(problem, preference)
-        )
+        return filtering.direct_tile(problem) if preference is None else filtering.filtering_tile(problem, preference)
 
     return Formulation(
         name,
@@ -89,9 +81,7 @@ def _depthwise(direction: str) -> Formulation:
 def _library(
     name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]
 ) -> Formulation:
-    return Formulation(
-        name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p)
-    )
+    return Formulation(name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p))
 
 
 FORMULATIONS: tuple[Formulation, ...] = (
@@ -112,8 +102,6 @@ FORMULATIONS: tuple[Formulation, ...] = (
 def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
     found = [
-        (f, f.cost(problem, env))
-        for f in FORMULATIONS
-        if f.direction == problem.direction and f.applies(problem, env)
+        (f, f.cost(problem, env)) for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)
     ]
     return sorted(found, key=lambda item: item[1])

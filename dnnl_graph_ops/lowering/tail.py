@@ -33,8 +33,7 @@ def views(tail: Tail) -> list[View]:
 def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:
     """The same post-ops on other views."""
     return tuple(
-        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands))
-        for op in tail
+        replace(op, operands=tuple(function(o) if isinstance(o, View) else o for o in op.operands)) for op in tail
     )
 
 
@@ -73,7 +72,5 @@ def with_bias(bias: View | None, tail: Tail) -> Tail:
     """The post-ops with a bias in front of them."""
     if bias is None:
         return tail
-    moved = (
-        replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in tail
-    )
+    moved = (replace(op, operands=tuple(o + 1 if isinstance(o, int) else o for o in op.operands)) for op in tail)
     return (TailOp("BiasAdd", {"data_format": "NCX"}, (0, bias)), *moved)

@@ -90,9 +90,7 @@ class ConvTranspose:
         if engine is not None and not isinstance(engine, Engine):
             raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
         if not isinstance(bias, bool | np.bool_):
-            raise TypeError(
-                f"{where}: 'bias' must be True or False, got {bias!r} of type {type(bias).__name__}"
-            )
+            raise TypeError(f"{where}: 'bias' must be True or False, got {bias!r} of type {type(bias).__name__}")
         self.groups = _count(groups, "groups", where)
         self.in_channels, self.out_channels = (
             _channels(value, label, self.groups, where)
@@ -108,9 +106,7 @@ class ConvTranspose:
         self.data_format = choice(data_format, "data_format", DATA_FORMATS, where)
         self.dtype = canonical(dtype)
         if self.dtype not in DTYPES:
-            raise InvalidArgumentError(
-                f"{where}: 'dtype' must be one of {', '.join(DTYPES)}, got {self.dtype}"
-            )
+            raise InvalidArgumentError(f"{where}: 'dtype' must be one of {', '.join(DTYPES)}, got {self.dtype}")
         self.engine = engine
         self._attributes: dict[str, Any] = {
             "strides": self.stride,
@@ -166,9 +162,7 @@ class ConvTranspose:
         self._bias = state.check_parameter(value, self._bias, where)
 
     def _parameters(self) -> dict[str, Array]:
-        return (
-            {"weight": self._weight} if self._bias is None else {"weight": self._weight, "bias": self._bias}
-        )
+        return {"weight": self._weight} if self._bias is None else {"weight": self._weight, "bias": self._bias}
 
     def state_dict(self) -> dict[str, Array]:
         """Copies of weight and (with bias) bias by name."""
@@ -230,16 +224,10 @@ class ConvTranspose:
                 f"{self._where()}: 'diff_dst' has shape {diff_dst.shape}, but the latest dst had {expected}"
             )
         diff, src, weights = _wide(diff_dst, widen), _wide(self._src, widen), self._weights(widen)
-        diff_src = functional.conv_transpose_backward_data(
-            diff, weights, src_shape=self._src.shape, **self._attributes
-        )
-        diff_weights = functional.conv_transpose_backward_weights(
-            src, diff, weights.shape, **self._attributes
-        )
+        diff_src = functional.conv_transpose_backward_data(diff, weights, src_shape=self._src.shape, **self._attributes)
+        diff_weights = functional.conv_transpose_backward_weights(src, diff, weights.shape, **self._attributes)
         if self._bias is not None:
-            diff_bias = functional.conv_transpose_backward_bias(
-                diff, data_format=self.data_format, engine=self.engine
-            )
+            diff_bias = functional.conv_transpose_backward_bias(diff, data_format=self.data_format, engine=self.engine)
             self.bias_grad = self._narrow(diff_bias).reshape(self._bias.shape)
         self.weight_grad = self._narrow(diff_weights).reshape(self._weight.shape)
         return self._narrow(diff_src)
@@ -293,9 +281,7 @@ class ConvTranspose:
         return type(self).__name__ + ("" if self.name is None else f" {self.name!r}")
 
     def __repr__(self) -> str:
-        parts = [
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        ]
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         defaults = {"padding": 0, "output_padding": 0, "dilation": 1}
         parts += [
             f"{label}={getattr(self, label)}"

@@ -51,8 +51,6 @@ def load(parameters: Mapping[str, Array], state: Any, where: str) -> None:
         named = (("misses", missing), ("has no place for", unexpected))
         parts = [f"{what} {', '.join(names)}" for what, names in named if names]
         raise InvalidArgumentError(f"{where}: {'; '.join(parts)}; the keys must be {', '.join(parameters)}")
-    checked = {
-        name: check_parameter(state[name], array, f"{where}: {name!r}") for name, array in parameters.items()
-    }
+    checked = {name: check_parameter(state[name], array, f"{where}: {name!r}") for name, array in parameters.items()}
     for name, array in checked.items():
         np.copyto(parameters[name], array)

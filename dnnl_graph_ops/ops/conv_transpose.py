@@ -339,9 +339,7 @@ def resolve(
     check_dtypes(slots, [meta.dtype for meta in metas], where)
     for slot, meta in zip(slots, metas, strict=True):
         if slot != "bias" and not 3 <= len(meta.shape) <= 5:
-            raise ShapeError(
-                f"{where}: '{slot}' must have rank 3 to 5 (1 to 3 spatial axes), got shape {meta.shape}"
-            )
+            raise ShapeError(f"{where}: '{slot}' must have rank 3 to 5 (1 to 3 spatial axes), got shape {meta.shape}")
     checked = {**asdict(family_attrs(metas[0].shape, where, attrs)), **extra}
     return checked, infer(kind, metas, checked, where)[0]
 
@@ -362,6 +360,4 @@ def _append(
     checked, meta = resolve(kind, [value.meta for value in values], slots, attrs, extra or {}, where)
     if kind == "ConvTranspose":
         check_scales(values[1], checked["weights_format"], where)
-    return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[
-        0
-    ]
+    return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[0]

@@ -58,9 +58,7 @@ def _document(kind: str) -> str:
     spec = schema.OPS[kind]
     lines = [f"{kind}, an op of the oneDNN Graph API.", "", "Args:"]
     for slot in spec.inputs:
-        how = (
-            "any number of tensors" if slot.variadic else "a tensor" + ("" if slot.required else ", optional")
-        )
+        how = "any number of tensors" if slot.variadic else "a tensor" + ("" if slot.required else ", optional")
         lines.append(f"    {slot.name}: {how}; {', '.join(slot.dtypes) or 'any dtype'}.")
     for attr in spec.attrs.values():
         text = f"    {attr.name}: {_TYPES[attr.type]}"
@@ -105,9 +103,7 @@ def make(kind: str) -> Builder:
         while operands and operands[-1] is None:
             operands.pop()
         name, dtype, outputs = (given.pop(key, None) for key in ("name", "dtype", "outputs"))
-        missing = next(
-            (slot for slot, operand in zip(slots, operands, strict=False) if operand is None), None
-        )
+        missing = next((slot for slot, operand in zip(slots, operands, strict=False) if operand is None), None)
         if missing is not None:
             raise TypeError(f"{label(spec.builder, name)}: '{missing}' must be given when a later operand is")
         values = apply(kind, operands, given, name=name, dtype=dtype, outputs=outputs)

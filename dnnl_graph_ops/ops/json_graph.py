@@ -56,9 +56,7 @@ def _inputs(graph: Graph, document: Document) -> dict[int, Value]:
     order = dict.fromkeys(document.input_ports or ())
     for i in order:
         if i in made:
-            raise InvalidArgumentError(
-                f"graph JSON: input_ports names tensor {i}, which op {made[i].id} makes"
-            )
+            raise InvalidArgumentError(f"graph JSON: input_ports names tensor {i}, which op {made[i].id} makes")
         if i not in loose:
             raise InvalidArgumentError(f"graph JSON: input_ports names tensor {i}, which no op reads")
     order.update(dict.fromkeys(t.id for op in document.ops for t in op.inputs if t.id in loose))
@@ -240,9 +238,7 @@ def _tensor(value: Value, identity: int) -> Tensor:
     use = "constant" if value.constant is not None else "undef"
     strides: tuple[int, ...] = value.strides or ()
     if not strides and None not in value.shape:
-        strides = tuple(
-            math.prod(n or 1 for n in value.shape[axis + 1 :]) for axis in range(len(value.shape))
-        )
+        strides = tuple(math.prod(n or 1 for n in value.shape[axis + 1 :]) for axis in range(len(value.shape)))
     return Tensor(identity, value.dtype, value.shape, strides, "strided", use)
 
 

@@ -63,9 +63,7 @@ def cpu_model() -> str:
     """The CPU's name as the kernel gives it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(
-                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown"
-            )
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown")
     except OSError:
         return "unknown"
 

@@ -148,6 +148,4 @@ def find_runtime(runtime: Runtime | str | None, kind: str) -> Runtime:
         return found[runtime]
     if runtime == sycl.NAME:
         raise RuntimeUnavailableError(sycl.MISSING)
-    raise InvalidArgumentError(
-        f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}"
-    )
+    raise InvalidArgumentError(f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}")

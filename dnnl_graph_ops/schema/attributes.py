@@ -66,9 +66,7 @@ def normalise_attrs(
         given = attrs.get(name)
         if given is None:
             if attr.required:
-                raise InvalidArgumentError(
-                    f"{where}: the attribute {name!r} of {kind} is required; give {_kind(attr)}"
-                )
+                raise InvalidArgumentError(f"{where}: the attribute {name!r} of {kind} is required; give {_kind(attr)}")
             if attr.default is not None:
                 result[name] = attr.default
             continue
@@ -104,11 +102,7 @@ def _kind(attr: Attr) -> str:
         "bool": "True or False",
         "string": "one of " + ", ".join(attr.allowed),
     }[attr.type]
-    return (
-        f"an int or {words}, one per spatial axis"
-        if attr.length == "spatial" and attr.type == "s64[]"
-        else words
-    )
+    return f"an int or {words}, one per spatial axis" if attr.length == "spatial" and attr.type == "s64[]" else words
 
 
 def _suggest(name: object, known: Iterable[str]) -> str:
@@ -133,8 +127,7 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
     if length is not None and len(values) != length:
         axes = "spatial axes" if attr.length == "spatial" else "axes"
         raise InvalidArgumentError(
-            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or "
-            f"{length}"
+            f"{where} has {len(values)} values for {length} {axes}: {_short(values)}; give one int, or {length}"
         )
     return values
 
@@ -150,9 +143,7 @@ def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[A
         raise TypeError(f"{where} must be {_kind(attr)}, got {_show(given)}")
     if hasattr(given, "tolist") and getattr(given, "ndim", 0) > 0:
         if given.ndim != 1:
-            raise InvalidArgumentError(
-                f"{where} must be one-dimensional, got an array of shape {given.shape}"
-            )
+            raise InvalidArgumentError(f"{where} must be one-dimensional, got an array of shape {given.shape}")
         given = given.tolist()
     if isinstance(given, Iterable):
         return list(given)
@@ -173,9 +164,7 @@ def _scalar(kind: str, given: Any, where: str) -> int | float:
         except TypeError:
             raise TypeError(f"{where} must be an int, got {_show(given)}") from None
         if not _INT64[0] <= value <= _INT64[1]:
-            raise InvalidArgumentError(
-                f"{where} = {_show(value)} does not fit into 64 bits; use a smaller number"
-            )
+            raise InvalidArgumentError(f"{where} = {_show(value)} does not fit into 64 bits; use a smaller number")
         return value
     if isinstance(given, str | bytes) or not (hasattr(given, "__float__") or hasattr(given, "__index__")):
         raise TypeError(f"{where} must be a float, got {_show(given)}")

@@ -159,6 +159,4 @@ def _read() -> dict[str, OpSchema]:
 
 OPS: Final[dict[str, OpSchema]] = _read()
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
-ATTR_CODES: Final[dict[str, int]] = {
-    name: attr.code for op in OPS.values() for name, attr in op.attrs.items()
-}
+ATTR_CODES: Final[dict[str, int]] = {name: attr.code for op in OPS.values() for name, attr in op.attrs.items()}

@@ -32,9 +32,7 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
     """
     op = op_schema(kind, where)
     groups: dict[str, tuple[str, str]] = {}
-    for slot, dtype in zip(
-        slots_of(op.inputs, op.input_counts, len(dtypes), "inputs", where), dtypes, strict=True
-    ):
+    for slot, dtype in zip(slots_of(op.inputs, op.input_counts, len(dtypes), "inputs", where), dtypes, strict=True):
         if slot.dtypes and dtype not in slot.dtypes:
             raise InvalidArgumentError(
                 f"{where}: {slot.name} has dtype {dtype}, but {kind} takes {', '.join(slot.dtypes)}; "
@@ -45,8 +43,7 @@ def check_inputs(kind: str, dtypes: Sequence[str], where: str) -> dict[str, str 
         name, known = groups.setdefault(slot.group, (slot.name, dtype))
         if known != dtype:
             raise InvalidArgumentError(
-                f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one "
-                "with type_cast"
+                f"{where}: {name} ({known}) and {slot.name} ({dtype}) must have the same dtype; cast one with type_cast"
             )
     if _norm_with_statistics(op) and groups.get("T2", ("", ""))[1] == "bf16" != groups["T1"][1]:
         raise InvalidArgumentError(

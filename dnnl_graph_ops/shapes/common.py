@@ -25,18 +25,14 @@ def agree(a: Dim, b: Dim) -> bool:
 def unify(where: str, first: str, a: Shape, second: str, b: Shape) -> Shape:
     """The common shape of two tensors that must have the same one; a known dim fills in an unknown one."""
     if len(a) != len(b) or not all(map(agree, a, b)):
-        raise ShapeError(
-            f"{where}: {first} has shape {text(a)}, {second} has shape {text(b)}; they must be equal"
-        )
+        raise ShapeError(f"{where}: {first} has shape {text(a)}, {second} has shape {text(b)}; they must be equal")
     return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
 
 def expect(where: str, what: str, shape: Shape, wanted: Shape, why: str) -> None:
     """Refuse a tensor whose shape is not the one that `why` asks for."""
     if len(shape) != len(wanted) or not all(map(agree, shape, wanted)):
-        raise ShapeError(
-            f"{where}: {what} has shape {text(shape)}, but {why}; give it the shape {text(wanted)}"
-        )
+        raise ShapeError(f"{where}: {what} has shape {text(shape)}, but {why}; give it the shape {text(wanted)}")
 
 
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:
@@ -76,9 +72,7 @@ def broadcast_onto(where: str, what: str, shape: Shape, onto: str, target: Shape
 def axis_of(where: str, name: str, axis: int, rank: int) -> int:
     """A possibly negative axis as a non-negative one."""
     if not -rank <= axis < rank:
-        raise ShapeError(
-            f"{where}: {name} = {axis} is outside of a tensor with {rank} axes; use {-rank} to {rank - 1}"
-        )
+        raise ShapeError(f"{where}: {name} = {axis} is outside of a tensor with {rank} axes; use {-rank} to {rank - 1}")
     return axis % rank
 
 

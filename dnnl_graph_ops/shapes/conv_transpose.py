@@ -85,9 +85,7 @@ def integer(value: object, name: str, where: str) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(
-            f"{where}: '{name}' must be an int, got {value!r} of type {type(value).__name__}"
-        ) from None
+        raise TypeError(f"{where}: '{name}' must be an int, got {value!r} of type {type(value).__name__}") from None
     if not -INT64_MAX - 1 <= number <= INT64_MAX:
         raise InvalidArgumentError(f"{where}: '{name}'={number} does not fit 64 bits")
     return number
@@ -106,11 +104,7 @@ def integers(value: object, name: str, where: str) -> tuple[int, ...]:
 
 def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> tuple[int, ...]:
     """An int for all axes, or one int per spatial axis, each at least `minimum`."""
-    many = (
-        hasattr(value, "__iter__")
-        and not isinstance(value, _NO_SEQUENCE)
-        and getattr(value, "ndim", 1) > 0
-    )
+    many = hasattr(value, "__iter__") and not isinstance(value, _NO_SEQUENCE) and getattr(value, "ndim", 1) > 0
     values = integers(value, name, where) if many else (integer(value, name, where),) * rank
     if len(values) != rank:
         raise ShapeError(
@@ -142,9 +136,7 @@ def attributes(rank: int, where: str, values: Mapping[str, Any]) -> Attributes:
     known = {field.name for field in fields(Attributes)}
     for name in values:
         if name not in known:
-            raise InvalidArgumentError(
-                f"{where}: unknown attribute {name!r}; known are {', '.join(sorted(known))}"
-            )
+            raise InvalidArgumentError(f"{where}: unknown attribute {name!r}; known are {', '.join(sorted(known))}")
     get = values.get
     return Attributes(
         strides=per_axis(get("strides", 1), "strides", rank, 1, where),
@@ -211,9 +203,7 @@ def read_weights(
     i, o, kernel = split_weights(shape, fmt)
     for axis, k in enumerate(kernel):
         if k is not None and k < 1:
-            raise ShapeError(
-                f"{where}: kernel size of '{name}' must be at least 1, got {k} on spatial axis {axis}"
-            )
+            raise ShapeError(f"{where}: kernel size of '{name}' must be at least 1, got {k} on spatial axis {axis}")
     for total, what in ((in_channels, "in"), (out_channels, "out")):
         if total is not None and total % groups:
             raise ShapeError(f"{where}: {what}put channels {total} are not a multiple of groups={groups}")
@@ -234,9 +224,7 @@ def _weights_mismatch(
     if ic is not None:
         parts.append(f"{ic} input channels in the data against I={i}")
     if oc is not None:
-        parts.append(
-            f"{oc} output channels in the data against O={o}" + (f" x groups={groups}" if groups > 1 else "")
-        )
+        parts.append(f"{oc} output channels in the data against O={o}" + (f" x groups={groups}" if groups > 1 else ""))
     hint = (
         f"IOX is (IC, OC/groups, k...), XOI (k..., OC/groups, IC); groups={groups}"
         if groups > 1
@@ -270,9 +258,7 @@ def _pads(attrs: Attributes, kernel: Dims) -> tuple[tuple[int, ...], tuple[int, 
     return tuple(begin), tuple(end)
 
 
-def _data(
-    shape: Sequence[Dim], name: str, rank: int | None, data_format: str, where: str
-) -> tuple[Dim, Dim, Dims]:
+def _data(shape: Sequence[Dim], name: str, rank: int | None, data_format: str, where: str) -> tuple[Dim, Dim, Dims]:
     if len(shape) < 3 or len(shape) > 5:
         raise ShapeError(
             f"{where}: '{name}' must have rank 3 to 5 ({data_format}), got rank {len(shape)} {tuple(shape)}"
@@ -300,11 +286,7 @@ def forward(
     w = read_weights(weights, attrs, where, in_channels=channels)
     check_sizes(tuple(weights), where, "'weights'")
     begin, end = _pads(attrs, w.kernel)
-    dst = tuple(
-        map(
-            _forward_size, spatial, w.kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding
-        )
-    )
+    dst = tuple(map(_forward_size, spatial, w.kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding))
     for axis, size in enumerate(dst):
         if size is not None and size < 0:
             raise ShapeError(
@@ -312,9 +294,7 @@ def forward(
                 f"{w.kernel[axis]}, stride {attrs.strides[axis]}, pads {begin[axis]} and {end[axis]}); "
                 f"lower the pads or raise output_padding"
             )
-    geometry = _geometry(
-        attrs, batch, channels if channels is not None else w.in_channels, w, spatial, dst, begin, end
-    )
+    geometry = _geometry(attrs, batch, channels if channels is not None else w.in_channels, w, spatial, dst, begin, end)
     check_sizes((batch, w.out_channels, *dst), where, "dst")
     if bias is not None:
         check_bias(bias, w.out_channels, where)
@@ -323,9 +303,7 @@ def forward(
 
 def check_bias(bias: Sequence[Dim], channels: Dim, where: str) -> None:
     if len(bias) != 1:
-        raise ShapeError(
-            f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias)}"
-        )
+        raise ShapeError(f"{where}: 'bias' must have rank 1 (one value per output channel), got shape {tuple(bias)}")
     if not _agrees(bias[0], channels):
         raise ShapeError(f"{where}: 'bias' has {bias[0]} values, but dst has {channels} channels")
 
@@ -453,9 +431,7 @@ def backward_weights(
     batch, ic, spatial = _data(src, "src", rank, attrs.data_format, where)
     dst_batch, oc, dst = _data(diff_dst, "diff_dst", rank, attrs.data_format, where)
     if not _agrees(batch, dst_batch):
-        raise ShapeError(
-            f"{where}: the batch of src is {batch}, that of diff_dst {dst_batch}; they must be equal"
-        )
+        raise ShapeError(f"{where}: the batch of src is {batch}, that of diff_dst {dst_batch}; they must be equal")
     if weights_shape is None:
         weights_shape = _derive_weights(ic, oc, spatial, dst, attrs, where, name)
     check_sizes(tuple(weights_shape), where, f"'{name}'")
@@ -469,9 +445,7 @@ def backward_weights(
 def _derive_weights(ic: Dim, oc: Dim, src: Dims, dst: Dims, attrs: Attributes, where: str, name: str) -> Dims:
     for channels, what in ((ic, "input"), (oc, "output")):
         if channels is not None and channels % attrs.groups:
-            raise ShapeError(
-                f"{where}: {what} channels {channels} are not a multiple of groups={attrs.groups}"
-            )
+            raise ShapeError(f"{where}: {what} channels {channels} are not a multiple of groups={attrs.groups}")
     if attrs.auto_pad.startswith("same"):
         raise InvalidArgumentError(
             f"{where}: '{name}' is needed: with auto_pad={attrs.auto_pad!r} dst has the same size for many kernel sizes"

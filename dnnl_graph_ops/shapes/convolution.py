@@ -48,15 +48,12 @@ def _checked_weights(
         raise InvalidArgumentError(f"{where}: groups = {groups} must be at least 1")
     if out_channels is not None and out_channels % groups:
         raise ShapeError(
-            f"{where}: {out_channels} output channels of {name} {text(shape)} are no multiple of groups = "
-            f"{groups}"
+            f"{where}: {out_channels} output channels of {name} {text(shape)} are no multiple of groups = {groups}"
         )
     return out_channels, in_per_group, kernel
 
 
-def _check_in_channels(
-    where: str, channels: Dim, per_group: Dim, weights: Shape, attrs: Mapping[str, Any]
-) -> None:
+def _check_in_channels(where: str, channels: Dim, per_group: Dim, weights: Shape, attrs: Mapping[str, Any]) -> None:
     groups = attrs["groups"]
     if channels is None or per_group is None or channels == per_group * groups:
         return
@@ -72,9 +69,7 @@ def _data_rank(where: str, name: str, shape: Shape, attrs: Mapping[str, Any]) ->
     need_rank(where, name, shape, 3, 5, f"{attrs['data_format']} with 1 to 3 spatial axes")
 
 
-def _forward(
-    where: str, src: Shape, weights: Shape, attrs: Mapping[str, Any], name: str = "weights"
-) -> Shape:
+def _forward(where: str, src: Shape, weights: Shape, attrs: Mapping[str, Any], name: str = "weights") -> Shape:
     _data_rank(where, "src", src, attrs)
     out_channels, per_group, kernel = _checked_weights(where, name, weights, src, attrs)
     _check_in_channels(where, channels_of(src, attrs["data_format"]), per_group, weights, attrs)
@@ -138,9 +133,7 @@ def convolution_backward_data(inputs: Sequence[Meta], attrs: Mapping[str, Any], 
     if len(inputs) > 2:
         expect(where, "dst_shape_input", inputs[2].shape, (rank,), f"diff_src has {rank} axes")
         if given is None:
-            return [
-                Meta(data_shape(diff_dst.shape[0], in_channels, (None,) * (rank - 2), layout), diff_dst.dtype)
-            ]
+            return [Meta(data_shape(diff_dst.shape[0], in_channels, (None,) * (rank - 2), layout), diff_dst.dtype)]
     if given is None:
         spatial = _derived_src(where, diff_dst.shape, kernel, attrs)
         return [Meta(data_shape(diff_dst.shape[0], in_channels, spatial, layout), diff_dst.dtype)]

@@ -88,9 +88,7 @@ def _explicit_window(
     return explicit
 
 
-def _kernel(
-    weights: int | None, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]
-) -> Shape:
+def _kernel(weights: int | None, attrs: Mapping[str, Any], inputs: Sequence[Meta], outputs: Sequence[Meta]) -> Shape:
     if weights is None:
         return tuple(attrs["kernel"])
     shape = (outputs[0] if weights < 0 else inputs[weights]).shape

@@ -54,8 +54,7 @@ def _norm_axis(where: str, src: Shape, attrs: Mapping[str, Any]) -> int:
 def _check_affine(where: str, given: bool, attrs: Mapping[str, Any]) -> None:
     if attrs["use_affine"] and not given:
         raise InvalidArgumentError(
-            f"{where}: use_affine is True, but there are no gamma and beta; give them or set use_affine to "
-            "False"
+            f"{where}: use_affine is True, but there are no gamma and beta; give them or set use_affine to False"
         )
 
 

@@ -53,8 +53,7 @@ def avg_pool_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: s
         expect(where, "src_shape_input", inputs[1].shape, (rank,), f"diff_src has {rank} axes")
     elif given is None:
         raise InvalidArgumentError(
-            f"{where}: src_shape is needed; diff_dst {text(diff_dst.shape)} does not determine the shape of "
-            "diff_src"
+            f"{where}: src_shape is needed; diff_dst {text(diff_dst.shape)} does not determine the shape of diff_src"
         )
     if given is None:
         unknown = (None,) * (rank - 2)

@@ -28,18 +28,14 @@ def quantize(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> li
     src, scales, zps = inputs[0], attrs["scales"], attrs.get("zps")
     _check_count(where, "scales", len(scales), src.shape, attrs)
     if zps is not None and len(zps) != len(scales):
-        raise ShapeError(
-            f"{where}: {len(scales)} scales and {len(zps)} zps; give one zero point for each scale"
-        )
+        raise ShapeError(f"{where}: {len(scales)} scales and {len(zps)} zps; give one zero point for each scale")
     return [src]
 
 
 def _check_groups(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> None:
     group = attrs.get("group_shape")
     if group is None:
-        raise InvalidArgumentError(
-            f"{where}: qtype per_group needs group_shape, one size for each axis of src"
-        )
+        raise InvalidArgumentError(f"{where}: qtype per_group needs group_shape, one size for each axis of src")
     if len(src) < 2 or len(group) != len(src) or any(size < 1 for size in group):
         raise ShapeError(
             f"{where}: group_shape = {tuple(group)} must have one positive size for each axis of src "
@@ -48,9 +44,7 @@ def _check_groups(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], 
         )
     for dim, size in zip(src, group, strict=True):
         if dim is not None and dim % size:
-            raise ShapeError(
-                f"{where}: group_shape = {tuple(group)} does not divide src {text(src)}: {dim} by {size}"
-            )
+            raise ShapeError(f"{where}: group_shape = {tuple(group)} does not divide src {text(src)}: {dim} by {size}")
     wanted = tuple(None if dim is None else dim // size for dim, size in zip(src, group, strict=True))
     for meta, name in zip(inputs, ("scales", "zps"), strict=False):
         why = f"src {text(src)} in groups of {tuple(group)} has {text(wanted)} groups"

@@ -19,24 +19,17 @@ def reduce(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list
     if len(inputs) > 1:
         need_rank(where, "axes_input", inputs[1].shape, 1, 1)
         if axes is not None:
-            raise InvalidArgumentError(
-                f"{where}: axes is given as attribute {axes} and as input; give only one"
-            )
+            raise InvalidArgumentError(f"{where}: axes is given as attribute {axes} and as input; give only one")
         if not keep:
             raise InvalidArgumentError(
-                f"{where}: the rank of the result depends on the values of axes; give axes as attribute, or "
-                "keep_dims"
+                f"{where}: the rank of the result depends on the values of axes; give axes as attribute, or keep_dims"
             )
         return [Meta((None,) * rank, src.dtype)]
     if not axes:
-        raise InvalidArgumentError(
-            f"{where}: axes is needed: one or more of the {rank} axes of src {text(src.shape)}"
-        )
+        raise InvalidArgumentError(f"{where}: axes is needed: one or more of the {rank} axes of src {text(src.shape)}")
     chosen = [axis_of(where, "axes", axis, rank) for axis in axes]
     if len(set(chosen)) < len(chosen):
-        raise InvalidArgumentError(
-            f"{where}: axes = {tuple(axes)} names an axis of src {text(src.shape)} twice"
-        )
+        raise InvalidArgumentError(f"{where}: axes = {tuple(axes)} names an axis of src {text(src.shape)} twice")
     if keep:
         shape: Shape = tuple(1 if axis in chosen else dim for axis, dim in enumerate(src.shape))
     else:
@@ -133,18 +126,14 @@ def _resampled(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], whe
     need_rank(where, "src", src, 3, 5, f"{layout} with 1 to 3 spatial axes")
     spatial = spatial_of(src, layout)
     if inputs:
-        expect(
-            where, "sizes_input", inputs[0].shape, (len(spatial),), f"there are {len(spatial)} spatial axes"
-        )
+        expect(where, "sizes_input", inputs[0].shape, (len(spatial),), f"there are {len(spatial)} spatial axes")
     if bool(sizes) + bool(scales) + bool(inputs) != 1:
         raise InvalidArgumentError(
             f"{where}: sizes = {sizes} and scales = {scales}; give exactly one of sizes and scales"
         )
     given = sizes or scales or spatial
     if len(given) != len(spatial):
-        raise ShapeError(
-            f"{where}: {tuple(given)} has {len(given)} values for {len(spatial)} spatial axes of src"
-        )
+        raise ShapeError(f"{where}: {tuple(given)} has {len(given)} values for {len(spatial)} spatial axes of src")
     if not all(value is None or value > 0 for value in given):
         raise InvalidArgumentError(f"{where}: sizes and scales must be positive, got {tuple(given)}")
     if inputs:

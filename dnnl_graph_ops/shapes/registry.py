@@ -99,6 +99,4 @@ def check_sizes(shape: Shape, where: str, what: str) -> None:
             raise ShapeError(f"{where}: {what} would have the shape {shape} with the negative size {dim}")
         elements *= dim or 1
     if elements > INT64_MAX // _WIDEST_ITEM:
-        raise ShapeError(
-            f"{where}: {what} of shape {shape} has more bytes than 64 bits can count; use smaller sizes"
-        )
+        raise ShapeError(f"{where}: {what} of shape {shape} has more bytes than 64 bits can count; use smaller sizes")

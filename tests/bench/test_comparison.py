@@ -31,9 +31,7 @@ def test_an_injected_delay_of_a_fifth_is_found(count):
 
 
 def test_one_slower_row_among_many_is_found():
-    result = comparison.compare_documents(
-        synthetic.document(seed=1), synthetic.document(seed=2, slower=1.25, only=7)
-    )
+    result = comparison.compare_documents(synthetic.document(seed=1), synthetic.document(seed=2, slower=1.25, only=7))
     assert [row.key for row in result.slower] == [synthetic.row(7).key]
     assert result.verdict == "same"
     assert result.exit_status == 1

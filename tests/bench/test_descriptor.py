@@ -130,9 +130,7 @@ def test_the_library_s_own_problems(corpora):
 
 
 def test_batch_file(tmp_path):
-    (tmp_path / "shapes").write_text(
-        '# a comment\nic8iw5oc8kw3n"one"\nmb4ic8ih5oc8kh3n"two#2"  # and one here\n\n'
-    )
+    (tmp_path / "shapes").write_text('# a comment\nic8iw5oc8kw3n"one"\nmb4ic8ih5oc8kh3n"two#2"  # and one here\n\n')
     (tmp_path / "all").write_text(
         "--reset --mb=16\n--dir=FWD_B,BWD_D --dt=bf16:bf16:f32,f32 --stag=axb\n--batch=shapes\n"
         "--attr-post-ops=sum, \\\n  relu\n--reset --match=.*kw3.*\n--batch=shapes\n"

@@ -32,9 +32,7 @@ def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray
         at, tap = rest[: problem.rank], rest[problem.rank :]
         out = tuple(
             a * s + t * d - p
-            for a, s, t, d, p in zip(
-                at, problem.strides, tap, problem.dilations, problem.pads_begin, strict=True
-            )
+            for a, s, t, d, p in zip(at, problem.strides, tap, problem.dilations, problem.pads_begin, strict=True)
         )
         if any(not 0 <= v < size for v, size in zip(out, problem.out_spatial, strict=True)):
             continue
@@ -81,9 +79,7 @@ def test_bias_is_added_per_channel():
     operands = data.operands(problem, "fwd")
     without = reference.compute(problem, "fwd", {k: v for k, v in operands.items() if k != "bias"})
     with_bias = reference.compute(problem, "fwd", operands)
-    np.testing.assert_array_equal(
-        with_bias - without, np.broadcast_to(operands["bias"][:, None], without.shape)
-    )
+    np.testing.assert_array_equal(with_bias - without, np.broadcast_to(operands["bias"][:, None], without.shape))
 
 
 def test_the_same_numbers_in_every_process_and_others_for_another_seed():
@@ -249,9 +245,7 @@ def test_cases_and_who_runs_them():
     assert not over
     assert cases[-1].weights == "variable"
     known = registry.peers()
-    labels = [
-        e.label for e in entrants(cases[1], known["dgo"], [known["torch"], known["onnxruntime"]], options)
-    ]
+    labels = [e.label for e in entrants(cases[1], known["dgo"], [known["torch"], known["onnxruntime"]], options)]
     assert labels == [
         "dgo NXC off",
         "dgo NXC heuristic",

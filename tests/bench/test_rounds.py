@@ -101,17 +101,13 @@ def test_where_every_round_is_disturbed_they_are_kept():
 
 def test_stolen_time_drops_the_round(monkeypatch):
     steal = iter(range(0, 10**6, 10))
-    monkeypatch.setattr(
-        contention, "system_times", lambda: contention.SystemTimes(next(steal), 0, next(steal))
-    )
+    monkeypatch.setattr(contention, "system_times", lambda: contention.SystemTimes(next(steal), 0, next(steal)))
     race, _ = run([], {"dgo": lambda t: 1.0})
     assert race.dropped == 20
 
 
 def test_one_that_is_lost_does_not_stop_the_others():
-    race, peers = run(
-        [], {"dgo": lambda t: 1.0, "torch": lambda t: None if t > 2 else 2.0, "jax": lambda t: 4.0}
-    )
+    race, peers = run([], {"dgo": lambda t: 1.0, "torch": lambda t: None if t > 2 else 2.0, "jax": lambda t: 4.0})
     assert race.lost == {"torch": "gone"}
     assert len(race.times("jax")) == len(race.rounds) >= 6
     assert len(rounds.ratios(race, peers)["torch"][2]) == 3

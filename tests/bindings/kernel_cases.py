@@ -59,9 +59,7 @@ def element_strides(array: np.ndarray[Any, Any]) -> list[int]:
 
 def bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bit patterns, for comparisons that tell NaNs and zeros apart."""
-    return np.ascontiguousarray(array).view(
-        {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize]
-    )
+    return np.ascontiguousarray(array).view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize])
 
 
 def total(shape: tuple[int, ...]) -> int:

@@ -21,17 +21,13 @@ def dense(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def declare(
-    shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str = "f32"
-) -> tuple[Any, ...]:
+def declare(shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str = "f32") -> tuple[Any, ...]:
     """Arguments of add_input and add_output."""
     return dtypes.CODES[dtype], list(shape), list(dense(shape) if strides is None else strides)
 
 
 def tensor(shape: Sequence[int], strides: Sequence[int] | None = None) -> _core.LogicalTensor:
-    return _core.LogicalTensor(
-        next(ids), F32, list(shape), list(dense(shape) if strides is None else strides)
-    )
+    return _core.LogicalTensor(next(ids), F32, list(shape), list(dense(shape) if strides is None else strides))
 
 
 def compile_op(
@@ -86,9 +82,7 @@ def deconv_plan(
     plan = _core.Executor(default_engine().native, "deconv")
     src = plan.add_input(*declare((n, size, size, ic)), name="src")
     filters = (
-        plan.add_input(*declare((4, 4, oc, ic)), name="weights")
-        if weights is None
-        else plan.add_constant(weights)
+        plan.add_input(*declare((4, 4, oc, ic)), name="weights") if weights is None else plan.add_constant(weights)
     )
     dst = plan.add_output(*declare((n, 2 * size, 2 * size, oc)), name="dst")
     plan.add_partition(deconv_partition(n, size, ic, oc), [(src, 0), (filters, 0)], [(dst, 0)], "deconv")
@@ -115,24 +109,18 @@ def callback_plan(
     """A plan of one Python step over arrays declared by `declare`."""
     plan = _core.Executor(None, name)
     slots = [plan.add_input(*item) for item in ins] + [plan.add_output(*item) for item in outs]
-    plan.add_callback(
-        function, [(slot, 0, *item) for slot, item in zip(slots, (*ins, *outs), strict=True)], "python"
-    )
+    plan.add_callback(function, [(slot, 0, *item) for slot, item in zip(slots, (*ins, *outs), strict=True)], "python")
     plan.finalize(release_gil)
     return plan
 
 
-def double_plan(
-    shape: Sequence[int], strides: Sequence[int] | None = None, out: Any = None, dtype: str = "f32"
-) -> Any:
+def double_plan(shape: Sequence[int], strides: Sequence[int] | None = None, out: Any = None, dtype: str = "f32") -> Any:
     """dst = 2 * src by a Python step; `out` are the strides of dst."""
 
     def double(src: np.ndarray[Any, Any], dst: np.ndarray[Any, Any]) -> None:
         dst[...] = src * 2
 
-    return callback_plan(
-        double, [declare(shape, strides, dtype)], [declare(shape, out, dtype)], name="double"
-    )
+    return callback_plan(double, [declare(shape, strides, dtype)], [declare(shape, out, dtype)], name="double")
 
 
 def integers(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray[Any, Any]:

@@ -100,12 +100,8 @@ def test_scalars_and_empty_arrays():
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8, np.int64, np.bool_])
 def test_result_dtype(dtype):
-    name = {"bfloat16": "bf16", "float16": "f16", "int8": "s8", "int64": "s64", "bool": "boolean"}[
-        np.dtype(dtype).name
-    ]
-    plan = callback_plan(
-        lambda src, dst: np.copyto(dst, src), [declare((2,), None, name)], [declare((2,), None, name)]
-    )
+    name = {"bfloat16": "bf16", "float16": "f16", "int8": "s8", "int64": "s64", "bool": "boolean"}[np.dtype(dtype).name]
+    plan = callback_plan(lambda src, dst: np.copyto(dst, src), [declare((2,), None, name)], [declare((2,), None, name)])
     net = net_of(plan)
     x = np.array([0, 1]).astype(dtype)
     result = net(x)
@@ -115,9 +111,7 @@ def test_result_dtype(dtype):
 
 
 def test_plan_is_chosen_by_shape_and_strides():
-    net = net_of(
-        double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), (1, 2)), double_plan((2, 3), (3, 1))
-    )
+    net = net_of(double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), (1, 2)), double_plan((2, 3), (3, 1)))
     for x in (ones(2, 3), ones(3, 2), ones(3, 2).T, ones(2, 3)):
         assert (net(x) == 2).all()
         assert net._native_plans()[0].run([x], [np.empty(x.shape, np.float32)]) is None
@@ -252,9 +246,7 @@ def test_more_arrays_than_the_native_path_takes():
 
 
 def test_input_named_out():
-    net = net_of(
-        callback_plan(lambda a, dst: np.copyto(dst, a), [declare((2,))], [declare((2,))]), names=("out",)
-    )
+    net = net_of(callback_plan(lambda a, dst: np.copyto(dst, a), [declare((2,))], [declare((2,))]), names=("out",))
     assert net(out=ones(2) * 7).tolist() == [7, 7]
     assert net.slow == []
 

@@ -75,9 +75,7 @@ def test_kernel_partition_and_callback_through_scratch(rng):
     dst = plan.add_output(*declare(shape))
     gap = plan.add_constant(np.array([10.0], np.float32))
     first, second = plan.add_scratch(0, 96), plan.add_scratch(128, 96)
-    plan.add_kernel(
-        _core.kernels.copy(list(shape), F32, [1, 4], F32, dense(shape)), [(src, 0), (first, 0)], "copy"
-    )
+    plan.add_kernel(_core.kernels.copy(list(shape), F32, [1, 4], F32, dense(shape)), [(src, 0), (first, 0)], "copy")
     plan.add_partition(relu_partition(shape), [(first, 0)], [(second, 0)], "relu")
 
     def add(values, constant, result):
@@ -88,9 +86,7 @@ def test_kernel_partition_and_callback_through_scratch(rng):
         )
         np.add(values, constant, out=result)
 
-    plan.add_callback(
-        add, [(second, 0, *declare(shape)), (gap, 0, *declare((1,))), (dst, 0, *declare(shape))], "add"
-    )
+    plan.add_callback(add, [(second, 0, *declare(shape)), (gap, 0, *declare((1,))), (dst, 0, *declare(shape))], "add")
     plan.finalize(False)
     x = np.asfortranarray(integers(rng, shape))
     y = np.empty(shape, np.float32)
@@ -603,9 +599,7 @@ FORK = """
 """
 
 
-@pytest.mark.parametrize(
-    ("before", "refused"), [("plan.run([], [array])", 4), ("fill.run(array)", 4), ("pass", 0)]
-)
+@pytest.mark.parametrize(("before", "refused"), [("plan.run([], [array])", 4), ("fill.run(array)", 4), ("pass", 0)])
 def test_fork(before, refused, tmp_path):
     script = textwrap.dedent(FORK).format(before=before)
     command = [sys.executable, "-c", script]

@@ -95,9 +95,7 @@ def test_depth_to_space_and_back(seed, step, channels, dtypes_):
     src = random_values(rng, (2, 11, 13, step, step, channels), dtypes_[0])
     shuffled = src.transpose(0, 1, 3, 2, 4, 5)  # NXC
     check_copy(shuffled, *dtypes_, element_strides(np.empty(shuffled.shape, np.int8)))
-    planes = random_values(rng, (2, step, step, channels, 11, 13), dtypes_[0]).transpose(
-        0, 3, 4, 1, 5, 2
-    )  # NCX
+    planes = random_values(rng, (2, step, step, channels, 11, 13), dtypes_[0]).transpose(0, 3, 4, 1, 5, 2)  # NCX
     check_copy(planes, *dtypes_, element_strides(np.empty(planes.shape, np.int8)))
     back = random_values(rng, planes.shape, dtypes_[0]).transpose(0, 3, 5, 1, 2, 4)
     check_copy(back, *dtypes_, element_strides(np.empty(back.shape, np.int8)))
@@ -121,9 +119,7 @@ def neighbourhood(exact):
     ties = (values[1:] + values[:-1]) / 2
     centre = np.concatenate([values, ties]).astype(np.float32)
     around = np.concatenate([centre, np.nextafter(centre, np.inf), np.nextafter(centre, -np.inf)])
-    extremes = np.array(
-        [np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38, 65519.9, 65520.0]
-    )
+    extremes = np.array([np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38, 65519.9, 65520.0])
     return np.concatenate([around, extremes.astype(np.float32)])
 
 
@@ -140,9 +136,7 @@ def test_rounding_around_every_value_and_tie(dtype, strided):
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_nan_stays_nan_and_keeps_its_sign(dtype):
-    patterns = np.concatenate([np.arange(0x7F800001, 0x80000000, 9973), [0x7F800001, 0x7FFFFFFF]]).astype(
-        np.uint32
-    )
+    patterns = np.concatenate([np.arange(0x7F800001, 0x80000000, 9973), [0x7F800001, 0x7FFFFFFF]]).astype(np.uint32)
     src = np.concatenate([patterns, patterns | np.uint32(0x80000000)]).view(np.float32)
     for part in (src, np.repeat(src, 2)[::2]):
         result = run_copy(part, "f32", dtype, [1])
@@ -162,9 +156,7 @@ def test_float_to_integer_drops_the_fraction(dst_dtype):
     src = np.array([0.5, 1.5, 2.999, 100.7, -0.5, -1.5, -7.99, 127.0], np.float32)
     if dst_dtype == "u8":
         src = np.abs(src)
-    np.testing.assert_array_equal(
-        run_copy(src, "f32", dst_dtype, [1]), src.astype(dtypes.numpy_dtype(dst_dtype))
-    )
+    np.testing.assert_array_equal(run_copy(src, "f32", dst_dtype, [1]), src.astype(dtypes.numpy_dtype(dst_dtype)))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "s32", "u8"])

@@ -92,13 +92,9 @@ def random_case(rng: np.random.Generator) -> Case:
     tile = tuple(tile_of(rng, *axis, wide) for axis in zip(kernel, strides, dilations, strict=True))
     if rank == 3 and tile[0] > 1 and len({t for t in tile if t > 1}) > 1:
         tile = (1, *tile[1:])
-    full = [
-        (i - 1) * s + d * (k - 1) + 1 for i, s, d, k in zip(source, strides, dilations, kernel, strict=True)
-    ]
+    full = [(i - 1) * s + d * (k - 1) + 1 for i, s, d, k in zip(source, strides, dilations, kernel, strict=True)]
     pads = tuple(int(rng.integers(-2, k)) for k in kernel)
-    output = tuple(
-        max(1, f - p - int(rng.integers(-2, k))) for f, p, k in zip(full, pads, kernel, strict=True)
-    )
+    output = tuple(max(1, f - p - int(rng.integers(-2, k))) for f, p, k in zip(full, pads, kernel, strict=True))
     return Case(
         int(rng.integers(1, 4)),
         (channels[0] * groups, channels[1] * groups),
@@ -137,9 +133,7 @@ def positions(array: Array) -> list[int]:
     return element_strides(array)[:-1]
 
 
-def run_product(
-    case: Case, direction: str, source: Array, weights: Array, result: Array, bias: Array | None
-) -> Any:
+def run_product(case: Case, direction: str, source: Array, weights: Array, result: Array, bias: Array | None) -> Any:
     names = {np.dtype(dtypes.numpy_dtype(name)): name for name in ("f32", "bf16", "f16")}
     types = [code(names[a.dtype]) for a in (weights, source, result)]
     problem = case.problem()
@@ -252,9 +246,7 @@ def test_every_thread_takes_part(seed):
     src, weights, _, diff_dst = random_operands(rng, case, integers)
     problem = case.problem()
     packed = blank([problem.packed_size("forward")])
-    kernels.minimal_filter_prepare(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(
-        weights, packed
-    )
+    kernels.minimal_filter_prepare(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
     dst = blank(diff_dst.shape)
     kernel = kernels.minimal_filter_forward(
         problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2
@@ -332,11 +324,7 @@ def test_fewer_products_than_the_direct_form():
     def products(tile: int) -> int:
         case = Case(1, (64, 64), (24, 24), (48, 48), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "IOX")
         strides = [0, 0, 0]
-        return int(
-            kernels.minimal_filter_forward(
-                case.problem(), code("f32"), strides, code("f32"), strides
-            ).products
-        )
+        return int(kernels.minimal_filter_forward(case.problem(), code("f32"), strides, code("f32"), strides).products)
 
     direct = 24 * 24 * 16 * 64 * 64
     assert products(1) >= direct

@@ -138,9 +138,7 @@ def test_a_wildcard_ends_what_can_be_computed():
     graph = dgo.Graph()
     x = graph.input("x", (2, 3))
     (unknown,) = ops.wildcard(ops.relu(x), shapes=[(2, 5)], name="theirs")
-    with pytest.raises(
-        dgo.UnsupportedError, match="Wildcard 'theirs': it stands for an op outside of oneDNN"
-    ):
+    with pytest.raises(dgo.UnsupportedError, match="Wildcard 'theirs': it stands for an op outside of oneDNN"):
         graph.compile(ops.relu(unknown))
     assert graph.compile(graph.nodes[0].outputs[0])(np.float32([[1, -1, 0]] * 2)).max() == 1
 

@@ -236,9 +236,7 @@ def main(seed: int, start: int, stop: int) -> int:
         except Exception as error:
             failures += 1
             where = inspect.trace()[-1]
-            print(
-                f"FAILURE call {number}: {type(error).__name__}: {error} at {where.filename}:{where.lineno}"
-            )
+            print(f"FAILURE call {number}: {type(error).__name__}: {error} at {where.filename}:{where.lineno}")
         finally:
             faulthandler.cancel_dump_traceback_later()
     print(f"DONE {stop - start} calls, {raised} refused, {failures} failures", flush=True)

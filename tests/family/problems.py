@@ -84,9 +84,7 @@ def draw(seed: int, number: int) -> Problem:
         # SAME_* may leave nothing of a source of one element
         spatial = [max(i, e) for i, e in zip(spatial, reach, strict=True)]
     beyond = rng.random() < 0.15
-    extra = (
-        [int(rng.integers(0, s + 3 if beyond else s)) for s in strides] if rng.random() < 0.5 else [0] * rank
-    )
+    extra = [int(rng.integers(0, s + 3 if beyond else s)) for s in strides] if rng.random() < 0.5 else [0] * rank
     fixed = str(rng.choice(FORMATS))
     graph = bool(rng.random() < 0.4)
     attributes = {

@@ -70,9 +70,7 @@ def agrees(actual: np.ndarray, exact: np.ndarray, dtype: str) -> None:
 def test_three_directions(name, data_format, weights_format, dtype):
     src, weights, bias, diff, keywords = prepared(name, data_format, weights_format, dtype)
     kernel, spatial = ct.to_iox(weights, weights_format).shape[2:], CASES[name][0][2:]
-    agrees(
-        dgo.conv_transpose(src, weights, bias, **keywords), ct.forward(src, weights, bias, **keywords), dtype
-    )
+    agrees(dgo.conv_transpose(src, weights, bias, **keywords), ct.forward(src, weights, bias, **keywords), dtype)
     agrees(
         dgo.conv_transpose_backward_data(diff, weights, src_shape=src.shape, **keywords),
         ct.backward_data(diff, weights, src_spatial=spatial, **keywords),

@@ -94,15 +94,11 @@ def run_one_shot(p: Problem, case: Case) -> None:
         case.laid(case.truth.dst),
     )
     case.check(
-        lambda out: dgo.conv_transpose_backward_data(
-            case.diff, case.weights, out=out, **src_shape, **keywords
-        ),
+        lambda out: dgo.conv_transpose_backward_data(case.diff, case.weights, out=out, **src_shape, **keywords),
         case.laid(case.truth.diff_src),
     )
     case.check(
-        lambda out: dgo.conv_transpose_backward_weights(
-            case.src, case.diff, out=out, **weights_shape, **keywords
-        ),
+        lambda out: dgo.conv_transpose_backward_weights(case.src, case.diff, out=out, **weights_shape, **keywords),
         case.formatted(case.truth.diff_weights),
     )
     case.check(
@@ -198,8 +194,6 @@ def run_graph(p: Problem, case: Case) -> None:
 
 def test_against_pytorch(case):
     p = case.problem
-    shape = dgo.conv_transpose_output_shape(
-        case.src.shape, case.weights.shape, **case.formats, **p.attributes
-    )
+    shape = dgo.conv_transpose_output_shape(case.src.shape, case.weights.shape, **case.formats, **p.attributes)
     assert tuple(shape) == case.diff.shape
     (run_graph if p.graph else run_one_shot)(p, case)

@@ -155,9 +155,7 @@ def convolution(dag: Dag) -> None:
     if min(src.shape[2:]) < 3:
         return
     weights = dag.either((dag.integer(1, 6), src.shape[1], 3, 3))
-    dag.keep(
-        ops.convolution(src, weights, **window(dag), dilations=1, data_format="NCX", weights_format="OIX")
-    )
+    dag.keep(ops.convolution(src, weights, **window(dag), dilations=1, data_format="NCX", weights_format="OIX"))
 
 
 def pool(dag: Dag) -> None:
@@ -169,9 +167,7 @@ def pool(dag: Dag) -> None:
         dag.keep(ops.max_pool(src, **common))
     else:
         rounding = str(dag.rng.choice(["floor", "ceil"]))
-        dag.keep(
-            ops.avg_pool(src, exclude_pad=bool(dag.rng.random() < 0.5), rounding_type=rounding, **common)
-        )
+        dag.keep(ops.avg_pool(src, exclude_pad=bool(dag.rng.random() < 0.5), rounding_type=rounding, **common))
 
 
 def mat_mul(dag: Dag) -> None:

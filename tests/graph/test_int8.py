@@ -49,9 +49,7 @@ def run(graph, data, y, one_partition=True):
     return np.abs(actual.astype(np.float64) - data[y].astype(np.float64)).max()
 
 
-CASES = list(
-    itertools.product(["u8", "s8"], ["NCX", "NXC"], ["IOX", "XOI"], [False, True], ["u8", "s8", "f32"])
-)
+CASES = list(itertools.product(["u8", "s8"], ["NCX", "NXC"], ["IOX", "XOI"], [False, True], ["u8", "s8", "f32"]))
 
 
 @pytest.mark.parametrize(("src", "layout", "fmt", "per_channel", "dst"), CASES)

@@ -44,9 +44,7 @@ def head(layout: str, dtype: str):
     x = graph.input("x", shape, dtype)
     weights = (rng.integers(-1, 3, (4, 3, 4, 4)) / 4).astype(np.float32)
     w = graph.input("w", weights.shape, dtype)
-    y = ops.conv_transpose(
-        x, w, strides=2, pads_begin=1, pads_end=1, data_format=layout, weights_format="IOX"
-    )
+    y = ops.conv_transpose(x, w, strides=2, pads_begin=1, pads_end=1, data_format=layout, weights_format="IOX")
     positive = rng.integers(1, 5, shape).astype(np.float32) / 2
     numpy = dgo.dtypes.numpy_dtype(dtype)
     return graph, y, {x: positive.astype(numpy), w: np.abs(weights).astype(numpy)}

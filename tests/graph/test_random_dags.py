@@ -65,7 +65,5 @@ def test_random_dag(seed, number):
 
 def test_partitions_come_in_a_fixed_order(seed):
     first, second = (draw(seed, 7).graph for _ in range(2))
-    kinds = [
-        [p.kinds for p in g.compile(g.nodes[-1].outputs[0], tune="off").partitions] for g in (first, second)
-    ]
+    kinds = [[p.kinds for p in g.compile(g.nodes[-1].outputs[0], tune="off").partitions] for g in (first, second)]
     assert kinds[0] == kinds[1]

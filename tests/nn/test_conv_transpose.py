@@ -30,9 +30,7 @@ def per_rank(value, rank):
 def make(rank, setting, **options):
     groups, *rest = setting
     kernel, stride, padding, output_padding, dilation = (per_rank(value, rank) for value in rest)
-    return MODULES[rank](
-        6, 12, kernel, stride, padding, output_padding, dilation, groups, rng=7, name="up", **options
-    )
+    return MODULES[rank](6, 12, kernel, stride, padding, output_padding, dilation, groups, rng=7, name="up", **options)
 
 
 def fill(module, rng):
@@ -116,9 +114,7 @@ def test_initial_values(groups, shape):
     bound = 1 / np.sqrt(12 / groups * 15)
     assert 0.8 * bound < np.abs(module.weight).max() <= bound
     assert np.abs(module.bias).max() <= bound
-    again, other = (
-        nn.ConvTranspose2d(6, 12, (3, 5), groups=groups, rng=r) for r in (np.random.default_rng(3), 4)
-    )
+    again, other = (nn.ConvTranspose2d(6, 12, (3, 5), groups=groups, rng=r) for r in (np.random.default_rng(3), 4))
     assert (module.weight == again.weight).all()
     assert (module.bias == again.bias).all()
     assert (module.weight != other.weight).any()

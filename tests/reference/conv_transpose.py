@@ -62,8 +62,7 @@ def setting(
         begin = end = (0,) * rank
     elif mode != "NONE":
         pairs = [
-            same_pads((k - 1) * d + 1 - s, mode == "SAME_LOWER")
-            for k, d, s in zip(kernel, rates, steps, strict=True)
+            same_pads((k - 1) * d + 1 - s, mode == "SAME_LOWER") for k, d, s in zip(kernel, rates, steps, strict=True)
         ]
         begin, end = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     return Setting(steps, rates, begin, end, _per_axis(output_padding, rank), groups)

@@ -88,6 +88,4 @@ def backward_weights(
 ) -> np.ndarray:
     attributes = _resolved(_spatial(src, data_format), kernel, attributes)
     name = _AS_TRANSPOSED[weights_format.upper()]
-    return ct.backward_weights(
-        diff_dst, src, kernel, data_format=data_format, weights_format=name, **attributes
-    )
+    return ct.backward_weights(diff_dst, src, kernel, data_format=data_format, weights_format=name, **attributes)

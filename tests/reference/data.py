@@ -7,9 +7,7 @@ import numpy as np
 from .rounding import DTYPES
 
 
-def integers(
-    rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32", limit: int = 4
-) -> np.ndarray:
+def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32", limit: int = 4) -> np.ndarray:
     """Whole numbers in [-limit, limit]: sums of products stay exact below 2**24."""
     return rng.integers(-limit, limit + 1, shape).astype(np.float32).astype(DTYPES[dtype])
 

@@ -15,9 +15,7 @@ def batch_norm_inference(src, gamma, beta, mean, variance, epsilon, data_format=
     return g * (src - m) / np.sqrt(v + epsilon) + b
 
 
-def batch_norm_training(
-    src, mean, variance, gamma=None, beta=None, *, epsilon, momentum=0.5, data_format="NXC"
-):
+def batch_norm_training(src, mean, variance, gamma=None, beta=None, *, epsilon, momentum=0.5, data_format="NXC"):
     """dst, running mean and variance, batch mean and (biased) variance; 0.5 is what the library takes
     when momentum is left out."""
     axes = _channel_axes(src, data_format)
@@ -45,8 +43,7 @@ def batch_norm_backward(src, diff_dst, mean, variance, gamma=None, *, epsilon, d
     diff_gamma, diff_beta = (diff_dst * normal).sum(axis=axes), diff_dst.sum(axis=axes)
     count = src.size / mean.size
     centred = diff_dst - (
-        along_channel(diff_beta, src.ndim, data_format)
-        + normal * along_channel(diff_gamma, src.ndim, data_format)
+        along_channel(diff_beta, src.ndim, data_format) + normal * along_channel(diff_gamma, src.ndim, data_format)
     ) / (count or 1)
     weight = 1.0 if gamma is None else along_channel(gamma, src.ndim, data_format)
     return centred * weight * scale, diff_gamma, diff_beta
@@ -60,9 +57,7 @@ def _over_axes(parameter: np.ndarray, src: np.ndarray, axes: tuple[int, ...]) ->
     return parameter.reshape([src.shape[a] for a in axes])
 
 
-def layer_norm(
-    src, gamma=None, beta=None, *, keep_stats=True, begin_norm_axis=-1, use_affine=True, epsilon=1e-5
-):
+def layer_norm(src, gamma=None, beta=None, *, keep_stats=True, begin_norm_axis=-1, use_affine=True, epsilon=1e-5):
     axes = _norm_axes(src, begin_norm_axis)
     mean, variance = src.mean(axis=axes), src.var(axis=axes)
     lead = mean.shape + (1,) * len(axes)
@@ -94,9 +89,7 @@ def layer_norm_backward(
     if use_affine and gamma is not None:
         weighted = diff_dst * _over_axes(gamma, src, axes)
     diff_src = scale * (
-        weighted
-        - weighted.mean(axis=axes, keepdims=True)
-        - normal * (weighted * normal).mean(axis=axes, keepdims=True)
+        weighted - weighted.mean(axis=axes, keepdims=True) - normal * (weighted * normal).mean(axis=axes, keepdims=True)
     )
     if not use_affine:
         return (diff_src,)

@@ -140,9 +140,7 @@ OPAQUE = frozenset({"Wildcard"})
 _AS_GIVEN = frozenset({"Dropout"})
 
 
-def evaluate(
-    kind: str, inputs: Arrays, attributes: Mapping[str, Any], outputs: Sequence[Slot]
-) -> list[np.ndarray]:
+def evaluate(kind: str, inputs: Arrays, attributes: Mapping[str, Any], outputs: Sequence[Slot]) -> list[np.ndarray]:
     """Results of one op in the types of `outputs`; KeyError for a kind that has no meaning here."""
     evaluator = EVALUATORS[kind]
     operands = list(inputs) if kind in _AS_GIVEN else [wide(a) for a in inputs]
@@ -150,7 +148,4 @@ def evaluate(
         results = evaluator(operands, attributes, outputs)
         if not isinstance(results, tuple):
             results = (results,)
-        return [
-            round_to(result, slot.dtype)
-            for result, slot in zip(results[: len(outputs)], outputs, strict=True)
-        ]
+        return [round_to(result, slot.dtype) for result, slot in zip(results[: len(outputs)], outputs, strict=True)]

@@ -101,9 +101,7 @@ def test_documented_shape_pairs_the_same_channels():
     for g in range(groups):
         for i in range(ic // groups):
             for o in range(oc // groups):
-                np.testing.assert_array_equal(
-                    shown[i, g * oc // groups + o], weights[g * ic // groups + i, o]
-                )
+                np.testing.assert_array_equal(shown[i, g * oc // groups + o], weights[g * ic // groups + i, o])
 
 
 # pads of a 7x6 source, 3x2 kernel, strides 2 and 1, dilations 1 and 2

@@ -44,9 +44,7 @@ class Pool:
         )
         up = rounding_type == "ceil"
         self.output, self.after = [], []
-        axes = zip(
-            spatial, self.kernel, self.dilations, self.strides, self.before, self.explicit_after, strict=True
-        )
+        axes = zip(spatial, self.kernel, self.dilations, self.strides, self.before, self.explicit_after, strict=True)
         for i, k, d, s, pb, pe in axes:
             room = i + pb + pe - ((k - 1) * d + 1)
             count = (math.ceil(room / s) if up else room // s) + 1
@@ -169,8 +167,7 @@ def interpolate(
     x = channels_first(src, data_format)
     target = _targets(x.shape[2:], sizes if size_input is None else size_input, scales)
     matrices = [
-        _resize_matrix(i, o, mode, coordinate_transformation_mode)
-        for i, o in zip(x.shape[2:], target, strict=True)
+        _resize_matrix(i, o, mode, coordinate_transformation_mode) for i, o in zip(x.shape[2:], target, strict=True)
     ]
     return from_channels_first(_resize(x, matrices), data_format)
 

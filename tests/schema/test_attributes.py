@@ -12,9 +12,7 @@ CONV = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1}
 
 def conv(lenient=False, **changes):
     ranks = schema.attr_lengths("ConvTranspose", 4)
-    return schema.normalise_attrs(
-        "ConvTranspose", CONV | changes, "conv_transpose 'up'", ranks=ranks, lenient=lenient
-    )
+    return schema.normalise_attrs("ConvTranspose", CONV | changes, "conv_transpose 'up'", ranks=ranks, lenient=lenient)
 
 
 def test_an_int_stands_for_all_spatial_axes():
@@ -54,9 +52,7 @@ def test_none_counts_as_not_given():
         conv(strides=None)
 
 
-@pytest.mark.parametrize(
-    "value", [True, np.True_, 1.0, np.float32(1), "1", [1, True], [1, 2.0], {1: 2}, b"12"]
-)
+@pytest.mark.parametrize("value", [True, np.True_, 1.0, np.float32(1), "1", [1, True], [1, 2.0], {1: 2}, b"12"])
 def test_no_int(value):
     with pytest.raises(TypeError, match="strides"):
         conv(strides=value)

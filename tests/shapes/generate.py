@@ -265,8 +265,7 @@ def concat(rng: Random) -> Case:
     first = shape(rng, 1, 5)
     axis = rng.randrange(len(first))
     shapes = [
-        tuple(rng.randint(1, 5) if i == axis else d for i, d in enumerate(first))
-        for _ in range(rng.randint(1, 5))
+        tuple(rng.randint(1, 5) if i == axis else d for i, d in enumerate(first)) for _ in range(rng.randint(1, 5))
     ]
     return Case(shapes, {"axis": axis - rng.choice([0, len(first)])})
 

@@ -17,9 +17,7 @@ __all__ = ["engine"]
 CASES, ALL_CASES = 12, 100
 # what the library infers wrongly or refuses, though it has a kernel for the op
 REFUSED = {
-    "ConvTransposeBackwardData": lambda attrs: (
-        set(attrs["dilations"]) != {1} or attrs["auto_pad"].startswith("SAME")
-    ),
+    "ConvTransposeBackwardData": lambda attrs: set(attrs["dilations"]) != {1} or attrs["auto_pad"].startswith("SAME"),
     "ConvTransposeBackwardWeights": lambda attrs: attrs["auto_pad"].startswith("SAME"),
 }
 

@@ -133,9 +133,7 @@ def test_an_average_pooling_of_unknown_size_is_not_declined():
     assert shapes.unsupported("AvgPool", [src], outputs, attrs, (3, 2)) is None
 
 
-@pytest.mark.parametrize(
-    ("a", "flags"), [((2, 0), {}), ((0, 2), {"transpose_a": True}), ((0,), {"transpose_a": True})]
-)
+@pytest.mark.parametrize(("a", "flags"), [((2, 0), {}), ((0, 2), {"transpose_a": True}), ((0,), {"transpose_a": True})])
 def test_an_inner_size_of_0_is_declined(a, flags):
     attrs = schema.normalise_attrs("MatMul", flags, "matmul")
     inputs = [Meta(a, "f32"), Meta((0, 4), "f32")]

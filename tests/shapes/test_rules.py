@@ -55,9 +55,7 @@ def test_broadcast(a, b, result):
 
 
 def test_broadcast_refused():
-    with pytest.raises(
-        ShapeError, match=r"Add 'a': src_0 has shape \(2, 3\), src_1 has shape \(2,\).* 3 and 2"
-    ):
+    with pytest.raises(ShapeError, match=r"Add 'a': src_0 has shape \(2, 3\), src_1 has shape \(2,\).* 3 and 2"):
         infer("Add", (2, 3), (2,))
     with pytest.raises(ShapeError, match="auto_broadcast none"):
         infer("Add", (2, 3), (1, 3), auto_broadcast="none")
@@ -131,15 +129,11 @@ def test_convolution_backward_data_with_and_without_the_shape():
     assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **same) == [(1, 2, 12)]
     with pytest.raises(ShapeError, match=r"a convolution of dst_shape \(1, 2, 15\) has shape \(1, 4, 7\)"):
         infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **strided, dst_shape=(1, 2, 15))
-    assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), Meta((3,), "s32"), **strided) == [
-        (1, 2, None)
-    ]
+    assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), Meta((3,), "s32"), **strided) == [(1, 2, None)]
 
 
 def test_convolution_backward_weights_needs_the_shape():
-    assert infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV, weights_shape=(4, 2, 3)) == [
-        (4, 2, 3)
-    ]
+    assert infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV, weights_shape=(4, 2, 3)) == [(4, 2, 3)]
     with pytest.raises(InvalidArgumentError, match="weights_shape is needed"):
         infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV)
     with pytest.raises(ShapeError, match=r"\(1, 4, 7\), diff_dst has shape \(1, 4, 6\)"):
@@ -298,10 +292,7 @@ def test_sizes_beyond_64_bits():
 
 
 def hide(rng: Random, case: Case) -> list[Meta]:
-    return [
-        Meta(tuple(None if rng.random() < 0.3 else dim for dim in meta.shape), meta.dtype)
-        for meta in case.metas
-    ]
+    return [Meta(tuple(None if rng.random() < 0.3 else dim for dim in meta.shape), meta.dtype) for meta in case.metas]
 
 
 @pytest.mark.parametrize("kind", sorted(schema.OPS))

@@ -29,9 +29,7 @@ def prepare(task: Task) -> Prepared:
     layer = _layer(task, operands.get("bias"))
     shapes = {
         "src": jax.ShapeDtypeStruct(problem.src_shape("NXC"), kind),
-        "weights": jax.ShapeDtypeStruct(
-            _turned(task, np.empty(problem.weights_shape, np.float32)).shape, kind
-        ),
+        "weights": jax.ShapeDtypeStruct(_turned(task, np.empty(problem.weights_shape, np.float32)).shape, kind),
     }
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -44,16 +42,12 @@ def prepare(task: Task) -> Prepared:
     elif task.direction == "bwd_d":
         arguments = (operands["diff_dst"], operands["weights"])
         function = jax.jit(
-            lambda diff, weights: jax.linear_transpose(lambda src: layer(src, weights), shapes["src"])(diff)[
-                0
-            ]
+            lambda diff, weights: jax.linear_transpose(lambda src: layer(src, weights), shapes["src"])(diff)[0]
         )
     else:
         arguments = (operands["diff_dst"], operands["src"])
         function = jax.jit(
-            lambda diff, src: jax.linear_transpose(lambda weights: layer(src, weights), shapes["weights"])(
-                diff
-            )[0]
+            lambda diff, src: jax.linear_transpose(lambda weights: layer(src, weights), shapes["weights"])(diff)[0]
         )
     state: dict[str, Any] = {}
 

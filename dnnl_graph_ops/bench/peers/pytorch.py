@@ -74,9 +74,7 @@ def cut(tensor: torch.Tensor, crop: tuple[slice, ...] | None) -> torch.Tensor:
     return tensor if crop is None else tensor[(slice(None), slice(None)) + crop]  # noqa: RUF005
 
 
-def forward(
-    task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any
-) -> Callable[..., Any]:
+def forward(task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any) -> Callable[..., Any]:
     """A function of (src, weights) that does the whole layer."""
     function = _FORWARD[tensors["src"].ndim - 3]
     bias = tensors.get("bias")
@@ -91,9 +89,7 @@ def forward(
     return layer
 
 
-def _forward(
-    task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any
-) -> tuple[Any, str]:
+def _forward(task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any) -> tuple[Any, str]:
     layer = forward(task, tensors, attributes, crop)
     src, weights = tensors["src"], tensors["weights"]
     return lambda: layer(src, weights), f"torch.nn.functional.{_FORWARD[src.ndim - 3].__name__}"
@@ -126,9 +122,7 @@ def _backward(
 
     def run() -> torch.Tensor:
         grown = functional.pad(diff_dst, padding) if padding else diff_dst
-        result: torch.Tensor = torch.ops.aten.convolution_backward(grown, src, weights, *arguments)[
-            0 if wanted else 1
-        ]
+        result: torch.Tensor = torch.ops.aten.convolution_backward(grown, src, weights, *arguments)[0 if wanted else 1]
         return result
 
     return run, "torch.ops.aten.convolution_backward"

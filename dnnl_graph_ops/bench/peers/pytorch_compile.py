@@ -38,6 +38,4 @@ def prepare(task: Task) -> Prepared:
             state["out"] = constant(src) if task.weights == "constant" else variable(src, weights)
 
     execute()
-    return Prepared(
-        execute, lambda: pytorch.as_numpy(task, state["out"]), "torch.compile (inductor)", state.clear
-    )
+    return Prepared(execute, lambda: pytorch.as_numpy(task, state["out"]), "torch.compile (inductor)", state.clear)

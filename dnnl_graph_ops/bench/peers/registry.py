@@ -43,9 +43,7 @@ class Peer:
         absent = [name for name in self.requires if not _importable(name)]
         if not absent:
             return None
-        return (
-            f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
-        )
+        return f"{self.name}: {', '.join(absent)} not installed; pip install {self.install or ' '.join(absent)}"
 
 
 _ALL = ("fwd", "bwd_d", "bwd_w")
@@ -88,9 +86,7 @@ _BUILT_IN: Final = (
         dtypes=("f32", "f16"),
     ),
     Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
-    Peer(
-        "jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)
-    ),
+    Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 

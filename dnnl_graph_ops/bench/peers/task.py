@@ -102,16 +102,12 @@ def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...
         # whatever of the padding at the end the crop does not cut must be added there
         missing = max(0, op - (pe - both))
         if missing >= max(s, d):
-            raise UnsupportedError(
-                f"output padding {op} is at least the stride {s}: no such transposed convolution"
-            )
+            raise UnsupportedError(f"output padding {op} is at least the stride {s}: no such transposed convolution")
         extra.append(missing)
         crop.append(slice(pb - both, pb - both + out))
     lengths = [
         s * (i - 1) + e - 2 * p + op
-        for s, i, e, p, op in zip(
-            problem.strides, problem.spatial, problem.extent, padding, extra, strict=True
-        )
+        for s, i, e, p, op in zip(problem.strides, problem.spatial, problem.extent, padding, extra, strict=True)
     ]
     whole = all(c.start == 0 and c.stop == n for c, n in zip(crop, lengths, strict=True))
     return tuple(padding), tuple(extra), None if whole else tuple(crop)

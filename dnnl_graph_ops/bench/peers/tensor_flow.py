@@ -55,8 +55,7 @@ def _padding(task: Task) -> str:
     if problem.out_spatial == tuple(lengths) and problem.pads_begin == tuple(t // 2 for t in same):
         return "SAME"
     if not any(problem.pads_begin) and all(
-        pe == 0 and op < s
-        for pe, op, s in zip(problem.pads_end, problem.output_padding, problem.strides, strict=True)
+        pe == 0 and op < s for pe, op, s in zip(problem.pads_end, problem.output_padding, problem.strides, strict=True)
     ):
         return "VALID"
     raise UnsupportedError("its padding is neither SAME nor VALID")
@@ -71,9 +70,7 @@ def _kernel(weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
 
 
-def _forward(
-    task: Task, operands: dict[str, Any], padding: str
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _forward(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     problem = task.problem
     shape, strides = problem.dst_shape("NXC"), list(problem.strides)
     held = operands["weights"]
@@ -91,9 +88,7 @@ def _forward(
     return layer, (operands["src"], held)
 
 
-def _backward_data(
-    task: Task, operands: dict[str, Any], padding: str
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _backward_data(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     strides = list(task.problem.strides)
     return (
         lambda diff, weights: tf.nn.convolution(diff, weights, strides, padding),
@@ -101,9 +96,7 @@ def _backward_data(
     )
 
 
-def _backward_weights(
-    task: Task, operands: dict[str, Any], padding: str
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _backward_weights(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     problem = task.problem
     if problem.rank != 2:
         raise UnsupportedError("weights gradient as a raw op: 2D only")

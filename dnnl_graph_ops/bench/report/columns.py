@@ -42,9 +42,7 @@ def as_csv(document: Document) -> str:
         }
         common |= {k: machine.get(k, "") for k in ("cpu", "isa", "threads")}
         if not row.entries:
-            writer.writerow(
-                {**common, "status": row.status, "reason": row.reason, "flags": ", ".join(row.flags)}
-            )
+            writer.writerow({**common, "status": row.status, "reason": row.reason, "flags": ", ".join(row.flags)})
         for entry in row.entries:
             ratio = next((r for r in row.ratios if r.entry == entry.label), None)
             values = {
@@ -73,8 +71,7 @@ def as_benchdnn(document: Document) -> str:
     The creation time is that of the compile, the average time is the median over rounds.
     """
     lines = [
-        "Output template: perf,%engine%,%impl%,%name%,%prb%,"
-        "%Gops%,%+ctime%,%-time%,%-Gflops%,%0time%,%0Gflops%",
+        "Output template: perf,%engine%,%impl%,%name%,%prb%,%Gops%,%+ctime%,%-time%,%-Gflops%,%0time%,%0Gflops%",
         "perf,engine,impl,name,prb,Gops,max_ctime,min_time,min_Gflops,avg_time,avg_Gflops",
     ]
     for row in document:
@@ -86,9 +83,7 @@ def as_benchdnn(document: Document) -> str:
             if kind == "FWD_D" and row.problem.get("bias"):
                 kind = "FWD_B"
             tag = _TAGS[entry.layout]
-            problem = (
-                f"--mode=P --deconv --dir={kind} --dt={row.dtype} --stag={tag} --dtag={tag} {row.descriptor}"
-            )
+            problem = f"--mode=P --deconv --dir={kind} --dt={row.dtype} --stag={tag} --dtag={tag} {row.descriptor}"
             detail = (entry.detail or "graph").replace(",", ";")
             numbers = (
                 gops,

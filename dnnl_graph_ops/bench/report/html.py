@@ -43,8 +43,7 @@ def page(document: Document) -> str:
     try:
         encoded = base64.b64encode(plot.render(document, "svg")).decode()
         picture = (
-            '<img alt="Speed-up per layer, roofline, latency against size" '
-            f'src="data:image/svg+xml;base64,{encoded}">'
+            f'<img alt="Speed-up per layer, roofline, latency against size" src="data:image/svg+xml;base64,{encoded}">'
         )
     except RuntimeUnavailableError as error:
         picture = f'<p class="note">No picture: {escape(str(error))}</p>'

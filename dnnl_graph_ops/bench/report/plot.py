@@ -62,9 +62,7 @@ def render(document: Document, kind: str = "svg") -> bytes:
         _latency(right.add_subplot(grid[1]), rows, peers, style)
         machine = describe(document.machines[0]) if document.machines else ""
         versions = ", ".join(f"{k} {v}" for each in document.versions.values() for k, v in each.items())
-        figure.suptitle(
-            _wrapped(f"Transposed convolutions on {machine}") + "\n" + _wrapped(versions), fontsize=10
-        )
+        figure.suptitle(_wrapped(f"Transposed convolutions on {machine}") + "\n" + _wrapped(versions), fontsize=10)
         out = io.BytesIO()
         figure.savefig(out, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return out.getvalue()
@@ -86,9 +84,7 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
         first = position
         for ratio in row.ratios:
             colour = style[ratio.peer][0]
-            axes.barh(
-                position, ratio.median - 1, left=1, height=0.9, color=colour, label=_once(ratio.peer, drawn)
-            )
+            axes.barh(position, ratio.median - 1, left=1, height=0.9, color=colour, label=_once(ratio.peer, drawn))
             low_error = max(0.0, ratio.median - ratio.low)
             high_error = max(0.0, ratio.high - ratio.median)
             axes.errorbar(
@@ -111,9 +107,7 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
     _plain_log_ticks(axes.xaxis)
     axes.grid(axis="x", color="0.9", zorder=0)
     axes.set_axisbelow(True)
-    axes.set_xlabel(
-        "speed-up: peer's time / ours, best layouts (right of 1: we are faster; line: 95 % interval)"
-    )
+    axes.set_xlabel("speed-up: peer's time / ours, best layouts (right of 1: we are faster; line: 95 % interval)")
     shown = "" if len(rows) == all_rows else f" ({len(rows)} of {all_rows} rows)"
     axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold")
     if drawn:
@@ -135,9 +129,7 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
     rates = {k: v for k, v in peaks.get("gflops", {}).items() if v}
     bandwidth = peaks.get("gbytes")
     drawn: set[str] = set()
-    points = [
-        (2 * r.gmacs / r.gbytes, r.own.gflops or 0.0, r) for r in rows if r.own is not None and r.gbytes
-    ]
+    points = [(2 * r.gmacs / r.gbytes, r.own.gflops or 0.0, r) for r in rows if r.own is not None and r.gbytes]
     kinds = list(dict.fromkeys((r.direction, r.dtype) for r in rows))
     for intensity, rate, row in points:
         index = kinds.index((row.direction, row.dtype))
@@ -167,18 +159,14 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("arithmetic intensity, FLOP per byte (direct form, each tensor once)")
     axes.set_ylabel("GFLOP/s of the direct form")
-    axes.set_title(
-        "Roofline of this package (above the roof: fewer multiplications)", loc="left", fontweight="bold"
-    )
+    axes.set_title("Roofline of this package (above the roof: fewer multiplications)", loc="left", fontweight="bold")
     _finish(axes, bool(drawn))
 
 
 def _latency(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any]) -> None:
     drawn: set[str] = set()
     for name, (colour, marker) in {OWN: (_COLOURS[0], _MARKERS[0]), **style}.items():
-        points = [
-            (r.gmacs * 1e3, 1e3 * (e.median or math.nan)) for r in rows if (e := r.best(name)) is not None
-        ]
+        points = [(r.gmacs * 1e3, 1e3 * (e.median or math.nan)) for r in rows if (e := r.best(name)) is not None]
         if points:
             xs, ys = zip(*sorted(points), strict=True)
             label = "this package" if name == OWN else name

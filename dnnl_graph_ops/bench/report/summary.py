@@ -55,9 +55,7 @@ def _best(row: Row, peer: str) -> float | None:
 
 def like_for_like(row: Row, peer: str, layout: str) -> float | None:
     """Median over rounds of the ratio in one layout on both sides."""
-    sides = [
-        _fastest(e for e in row.entries if e.peer == name and e.layout == layout) for name in (peer, OWN)
-    ]
+    sides = [_fastest(e for e in row.entries if e.peer == name and e.layout == layout) for name in (peer, OWN)]
     if sides[0] is None or sides[1] is None:
         return None
     pairs = list(zip(sides[0].rounds, sides[1].rounds, strict=False))
@@ -77,9 +75,7 @@ def _line(direction: str, dtype: str, peer: str, what: str, values: list[float |
     if not known:
         return []
     wins = sum(v >= 1 for v in known)
-    return [
-        Line(direction, dtype, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))
-    ]
+    return [Line(direction, dtype, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))]
 
 
 def header(document: Document) -> list[str]:
@@ -99,8 +95,7 @@ def header(document: Document) -> list[str]:
         if rates:
             text.append(f"  peaks in this run: MatMul {', '.join(rates)}; copy {peaks['gbytes']:.1f} GB/s")
     text.append(
-        "versions: "
-        + "; ".join(", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
+        "versions: " + "; ".join(", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
     )
     options = document.options
     if options:
@@ -129,11 +124,7 @@ def seconds_text(seconds: float | None) -> str:
         return "-"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
-            return (
-                f"{seconds / scale:.3g} {unit}"
-                if seconds / scale < 999.5
-                else f"{seconds / scale:.0f} {unit}"
-            )
+            return f"{seconds / scale:.3g} {unit}" if seconds / scale < 999.5 else f"{seconds / scale:.0f} {unit}"
     return f"{seconds / 1e-6:.2f} us"
 
 

@@ -14,11 +14,7 @@ def text(document: Document) -> str:
     parts = [*summary.header(document), ""]
     columns, body = _rows(document)
     parts += _aligned(columns, body)
-    notes = [
-        f"  {row.name} {row.direction} {row.dtype}: {said}"
-        for row in document
-        if (said := summary.remarks(row))
-    ]
+    notes = [f"  {row.name} {row.direction} {row.dtype}: {said}" for row in document if (said := summary.remarks(row))]
     if notes:
         parts += ["", "remarks", *notes]
     parts += [f"note: {note}" for note in document.notes]
@@ -107,9 +103,7 @@ def _aligned(columns: list[str], body: list[list[str]]) -> list[str]:
     left = {i for i, name in enumerate(columns) if name in _LEFT}
 
     def line(row: list[str]) -> str:
-        cells = [
-            c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         return "  ".join(cells).rstrip()
 
     return [line(columns), "  ".join("-" * w for w in widths if w), *(line(row) for row in body)]
@@ -120,6 +114,4 @@ _LEFT = {"layer", "dir", "dtype", "layout", "direction", "against", "compared", 
 
 def _piped(columns: list[str], body: list[list[str]]) -> list[str]:
     rule = ["---" if name in _LEFT else "---:" for name in columns]
-    return [
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [columns, rule, *body]
-    ]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [columns, rule, *body]]

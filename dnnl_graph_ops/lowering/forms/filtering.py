@@ -86,9 +86,7 @@ def _weights(program: Program, weights: View) -> View:
 def _packed(program: Program, description: Any, problem: Problem) -> View:
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
-    kernel = _core.kernels.minimal_filter_prepare(
-        description, problem.direction, _code(weights), list(weights.strides)
-    )
+    kernel = _core.kernels.minimal_filter_prepare(description, problem.direction, _code(weights), list(weights.strides))
     program.kernel(kernel, [weights], [packed], "transform weights")
     return packed
 
