@@ -18,6 +18,8 @@ from .native import Compiled, compile_step
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
+# A run below this gains less from further threads than they take to wake up.
+SERIAL_SECONDS = 10e-6
 _BYTES_PER_SECOND = 10e9
 _MACS_PER_SECOND = 20e9
 
@@ -44,6 +46,9 @@ def assemble(
 ) -> Plan:
     """Compile the steps of `program` into an executor whose inputs and outputs are the given views."""
     count = pool.get_num_threads() if threads is None else threads
+    seconds = _seconds(program.steps, macs)
+    if seconds < SERIAL_SECONDS:
+        count = 1
     with pool.using(count):
         steps = fold_constants(program.steps)
         parts: list[Compiled | KernelStep | HostStep] = []
@@ -53,10 +58,14 @@ def assemble(
             else:
                 parts.append(step)
         executor, scratch = _build(parts, inputs, outputs, engine, name)
-    moved = sum(view.size * dtypes.itemsize(view.dtype) for part in parts for view in (*_reads(part), *_writes(part)))
-    seconds = moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
     return Plan(executor, tuple(parts), scratch)
+
+
+def _seconds(steps: Sequence[Step], macs: int) -> float:
+    """Roughly what a run takes on one thread."""
+    moved = sum(view.size * dtypes.itemsize(view.dtype) for step in steps for view in (*step.reads, *step.writes))
+    return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
 
 
 def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> Sequence[Compiled | HostStep]:

@@ -3,8 +3,8 @@
 Counts: products (narrow channels padded to a vector), values that pass through a transform or a reorder, runs of
 channels that are fetched one by one, and what the weights cost apart. The constants were fitted, by least squares of
 the logarithm with a pull towards hand-set values, to 39 real layers in three directions on one thread of a Zen 3
-(AVX2, oneDNN 3.2); half of the estimates are within 15 to 20 % of the measurement. Products take half as long on
-AVX-512; the other terms are kept.
+(AVX2, oneDNN 3.2); half of the estimates are within 15 to 20 % of the measurement. What a run of channels costs own
+code was lowered by hand since, after that code became faster. Products take half as long on AVX-512; the rest is kept.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Constants:
 
 
 OWN = {
-    FORWARD: Constants(2.3e-11, 4.6e-10, 8.0e-9, 2.1e-10),
-    BACKWARD_DATA: Constants(2.3e-11, 4.6e-10, 1.35e-8, 2.2e-10),
-    BACKWARD_WEIGHTS: Constants(2.4e-11, 4.0e-10, 8.8e-9, 1.5e-9),
+    FORWARD: Constants(2.3e-11, 4.6e-10, 4.0e-9, 2.1e-10),
+    BACKWARD_DATA: Constants(2.3e-11, 4.6e-10, 5.0e-9, 2.2e-10),
+    BACKWARD_WEIGHTS: Constants(2.4e-11, 4.0e-10, 6.0e-9, 1.5e-9),
 }
 # here `run` counts products over the depth of one sum: what narrow channels cost the library
 LIBRARY = {
@@ -75,6 +75,7 @@ class _Axis:
     """One axis seen as tiles of `tile` results in each of `stride` phases."""
 
     tiles: int
+    phases: int
     points: float  # products per tile, mean over the phases
     fetched: int
     written: int
@@ -84,21 +85,26 @@ def _ceil(a: int, b: int) -> int:
     return (a + b - 1) // b
 
 
-def _axis(kernel: int, stride: int, dst: int, tile: int) -> _Axis:
+def _axis(kernel: int, stride: int, src: int, dst: int, tile: int) -> _Axis:
+    if src == 1:
+        # one position meets every tap once: the kernel runs it as kernel == stride
+        stride = max(stride, kernel)
     taps = [len(range(phase, kernel, stride)) for phase in range(stride)]
     points = [tile + t - 1 if t > 1 and tile > 1 else t * tile for t in taps]
-    return _Axis(_ceil(_ceil(dst, stride), tile), sum(points) / stride, tile + max(taps) - 1, tile * stride)
+    return _Axis(_ceil(_ceil(dst, stride), tile), stride, sum(points) / stride, tile + max(taps) - 1, tile * stride)
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:
     """Own products and transforms."""
     g, constants = problem.geometry, OWN[problem.direction]
     ic, oc = _channels(problem)
-    axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.dst, tile, strict=True)]  # type: ignore[arg-type]
-    phases = prod(g.strides)
+    axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.src, g.dst, tile, strict=True)]  # type: ignore[arg-type]
+    phases = prod(a.phases for a in axes)
     tiles = g.batch * g.groups * prod(a.tiles for a in axes)  # type: ignore[operator]
     points = prod(a.points for a in axes)
-    channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc)
+    last = axes[-1].phases
+    # phases of the last axis share a vector
+    channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc * last) / last
     runs = tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes))
     weights = g.groups * points * phases * ic * oc
     seconds = (
