@@ -1,16 +1,17 @@
 """One builder per op kind, named as the C enum: conv_transpose, relu, softmax, max_pool, ..."""
 
-from . import json_graph as _json_graph  # noqa: F401  (provides Graph.from_json and to_json)
+from typing import Any
+
+from ..graph import hooks
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
     conv_transpose_backward_data,
     conv_transpose_backward_weights,
 )
-from .generic import BUILDERS as _BUILDERS
+from .generic import NAMES as _NAMES
+from .generic import builder_of
 from .wildcard import wildcard
-
-globals().update(_BUILDERS)
 
 __all__ = [
     "conv_transpose",
@@ -18,5 +19,32 @@ __all__ = [
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
     "wildcard",
-    *_BUILDERS,
+    *_NAMES,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return builder_of(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+# Graph files are read and written rarely: their code is loaded then.
+def _from_json(*args: Any) -> Any:
+    from .json_graph import from_json
+
+    return from_json(*args)
+
+
+def _to_json(*args: Any) -> Any:
+    from .json_graph import to_json
+
+    return to_json(*args)
+
+
+hooks.provide("from_json", _from_json)
+hooks.provide("to_json", _to_json)

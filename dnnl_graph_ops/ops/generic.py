@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -118,8 +119,12 @@ def make(kind: str) -> Builder:
     return builder
 
 
-BUILDERS: dict[str, Builder] = {
-    name: make(kind)
-    for name, kind in schema.BUILDERS.items()
-    if not name.startswith("conv_transpose") and kind != "Wildcard"
-}
+NAMES = tuple(
+    name for name, kind in schema.BUILDERS.items() if not name.startswith("conv_transpose") and kind != "Wildcard"
+)
+
+
+@cache
+def builder_of(name: str) -> Builder:
+    """The builder of this name, made when it is first asked for."""
+    return make(schema.BUILDERS[name])

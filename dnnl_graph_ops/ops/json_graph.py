@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import schema
 from ..errors import InvalidArgumentError, ShapeError
-from ..graph import Graph, Node, Value, hooks
+from ..graph import Graph, Node, Value
 from ..graph.json_format import Attr, Dims, Document, Op, Tensor, ordered, read
 from ..schema.attributes import op_schema
 from ..shapes import Meta
@@ -276,7 +276,3 @@ def _plain(value: Any, choices: Sequence[str]) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item, ()) for item in value]
     return value
-
-
-hooks.provide("from_json", from_json)
-hooks.provide("to_json", to_json)

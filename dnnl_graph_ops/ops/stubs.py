@@ -1,0 +1,57 @@
+"""The text of __init__.pyi: `python -m dnnl_graph_ops.ops.stubs > dnnl_graph_ops/ops/__init__.pyi`."""
+
+from __future__ import annotations
+
+from inspect import Parameter
+
+from .. import schema
+from .generic import NAMES, signature
+
+_HEADER = '''"""Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Value
+from .conv_transpose import conv_transpose as conv_transpose
+from .conv_transpose import conv_transpose_backprop_filters as conv_transpose_backprop_filters
+from .conv_transpose import conv_transpose_backward_data as conv_transpose_backward_data
+from .conv_transpose import conv_transpose_backward_weights as conv_transpose_backward_weights
+from .wildcard import wildcard as wildcard
+
+Array = np.ndarray[Any, Any]
+'''
+
+
+def _parameter(parameter: Parameter) -> str:
+    text = f"{parameter.name}: {parameter.annotation}"
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return f"*{text}"
+    if parameter.default is Parameter.empty:
+        return text
+    default = f'"{parameter.default}"' if isinstance(parameter.default, str) else repr(parameter.default)
+    return f"{text} = {default}"
+
+
+def text() -> str:
+    """The stub of every builder."""
+    lines = [_HEADER]
+    for name in NAMES:
+        made = signature(schema.BUILDERS[name])
+        lines.append(f"def {name}(")
+        starred = False
+        for parameter in made.parameters.values():
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                starred = True
+            elif parameter.kind is Parameter.KEYWORD_ONLY and not starred:
+                lines.append("    *,")
+                starred = True
+            lines.append(f"    {_parameter(parameter)},")
+        lines.append(f") -> {made.return_annotation}: ...")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(text(), end="")
