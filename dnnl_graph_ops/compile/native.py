@@ -14,6 +14,34 @@ from ..runtime.engines import KINDS, Engine
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
+ELEMENTWISE = frozenset(
+    [
+        "Abs",
+        "Add",
+        "BiasAdd",
+        "Clamp",
+        "Divide",
+        "Elu",
+        "Exp",
+        "GELU",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyReLU",
+        "Log",
+        "Maximum",
+        "Minimum",
+        "Mish",
+        "Multiply",
+        "ReLU",
+        "Round",
+        "Sigmoid",
+        "SoftPlus",
+        "Sqrt",
+        "Square",
+        "Subtract",
+        "Tanh",
+    ]
+)
 BINARY = frozenset(["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "BiasAdd"])
 
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
@@ -90,11 +118,15 @@ class _Builder:
 def miscounts_channels(step: NativeStep) -> bool:
     """Whether the library would read wrong channels of a broadcast operand.
 
-    Seen in oneDNN 3.2: a chain of binary ops with N > 1 and every spatial size 1 takes channel 0 of the second one.
+    Seen in oneDNN 3.2: a chain of binary ops takes wrong elements of its second broadcast operand, always with N > 1
+    and every spatial size 1, at times in other chains that no heavier op leads.
     """
     shape = step.ops[0].outputs[0].shape
     flat = len(shape) > 2 and shape[0] > 1 and sum(size > 1 for size in shape) <= 2
-    return flat and sum(op.kind in BINARY for op in step.ops) > 1
+    binary = [op for op in step.ops if op.kind in BINARY]
+    broadcast = [op for op in binary if any(operand.shape != op.outputs[0].shape for operand in op.inputs)]
+    alone = all(op.kind in ELEMENTWISE for op in step.ops)
+    return (flat and len(binary) > 1) or (alone and len(broadcast) > 1)
 
 
 def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> list[Compiled]:
