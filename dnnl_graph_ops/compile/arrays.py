@@ -55,15 +55,6 @@ def element_strides(array: Array, where: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides in elements as NumPy counts them."""
-    strides, stride = [], 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def empty(shape: tuple[int, ...], dtype: str) -> Array:
     """A new row-major array for a result."""
     return np.empty(shape, dtypes.numpy_dtype(dtype))

@@ -12,8 +12,8 @@ from ..lowering.forms.deconvolution import repeats_fused_ops
 from ..lowering.lower import Chooser, Decision, lower
 from ..lowering.problem import data_view
 from ..lowering.program import Edge, HostStep, NativeOp, Operand, Program, View
-from ..lowering.tail import TailOp
-from .grouping import POST_OPS, Group, literal_attributes, native_attributes, ordered
+from ..lowering.tail import POST_OPS, TailOp
+from .grouping import Group, literal_attributes, native_attributes, ordered
 from .host import equal_node, row_major, run_on_host, runs_natively
 from .host_ops import HOST, ONLY_EMPTY, step
 

@@ -17,35 +17,6 @@ from .native import FPMATH, fresh_id, native_op
 
 POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}
 
-# What the library fuses behind a ConvTranspose; where one of these heads a group there is no problem to lower.
-POST_OPS = frozenset(
-    {
-        "BiasAdd",
-        "Abs",
-        "Clamp",
-        "Elu",
-        "Exp",
-        "GELU",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyReLU",
-        "Log",
-        "Mish",
-        "Sigmoid",
-        "SoftPlus",
-        "ReLU",
-        "Round",
-        "Sqrt",
-        "Square",
-        "Tanh",
-        "Add",
-        "Multiply",
-        "Maximum",
-        "Minimum",
-        "Divide",
-        "Subtract",
-    }
-)
 _END = schema.OPS["End"].inputs[0].dtypes
 _NATIVE_KIND = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
 

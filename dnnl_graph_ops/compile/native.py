@@ -10,38 +10,11 @@ from typing import Any
 from .. import _core, dtypes, schema
 from ..errors import UnsupportedError
 from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
+from ..lowering.tail import POST_OPS
 from ..runtime.engines import KINDS, Engine
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
-ELEMENTWISE = frozenset(
-    [
-        "Abs",
-        "Add",
-        "BiasAdd",
-        "Clamp",
-        "Divide",
-        "Elu",
-        "Exp",
-        "GELU",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyReLU",
-        "Log",
-        "Maximum",
-        "Minimum",
-        "Mish",
-        "Multiply",
-        "ReLU",
-        "Round",
-        "Sigmoid",
-        "SoftPlus",
-        "Sqrt",
-        "Square",
-        "Subtract",
-        "Tanh",
-    ]
-)
 BINARY = frozenset(["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "BiasAdd"])
 
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
@@ -125,7 +98,7 @@ def miscounts_channels(step: NativeStep) -> bool:
     flat = len(shape) > 2 and shape[0] > 1 and sum(size > 1 for size in shape) <= 2
     binary = [op for op in step.ops if op.kind in BINARY]
     broadcast = [op for op in binary if any(operand.shape != op.outputs[0].shape for operand in op.inputs)]
-    alone = all(op.kind in ELEMENTWISE for op in step.ops)
+    alone = all(op.kind in POST_OPS for op in step.ops)
     return (flat and len(binary) > 1) or (alone and len(broadcast) > 1)
 
 

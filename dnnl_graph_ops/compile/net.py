@@ -14,6 +14,7 @@ from .. import _core
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Value
 from ..lowering.env import Env
+from ..lowering.program import dense_strides
 from ..runtime import threads as pool
 from ..runtime.engines import Engine, default_engine
 from . import arrays
@@ -171,7 +172,7 @@ class Net(_core.NetBase):
             out_layouts = [
                 (
                     shape,
-                    arrays.dense_strides(shape) if array is None else arrays.element_strides(array, "out"),
+                    dense_strides(shape) if array is None else arrays.element_strides(array, "out"),
                 )
                 for array, shape in zip(checked, shapes, strict=True)
             ]
@@ -186,7 +187,7 @@ class Net(_core.NetBase):
 
     def _declared(self, value: Value) -> Layout:
         shape = tuple(int(n) for n in value.shape)  # type: ignore[arg-type]
-        return shape, value.strides or arrays.dense_strides(shape)
+        return shape, value.strides or dense_strides(shape)
 
     def _out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
@@ -214,7 +215,7 @@ class Net(_core.NetBase):
             self._offer(made, outs is not None)
             if outs is None:
                 # the dense out= of a caller has the same layout
-                self._plans[(tuple(ins), tuple((s, arrays.dense_strides(s)) for s in made.out_shapes), key[2])] = made
+                self._plans[(tuple(ins), tuple((s, dense_strides(s)) for s in made.out_shapes), key[2])] = made
                 self._offer(made, True)
             return made
 
