@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..errors import InvalidArgumentError
@@ -20,6 +20,9 @@ from ..runtime.engines import Engine, default_engine
 from . import arrays
 from .grouping import POLICIES, Group, reachable
 from .specialise import Layout, Specialised, group_nodes, known_values, specialise
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 TUNES = ("off", "heuristic", "measure")
 ALGORITHMS = ("auto", "direct")
@@ -104,6 +107,16 @@ class Net(_core.NetBase):
             raise TypeError(f"{self!r}.run: 'out' must be a mapping of names to arrays, got {type(out).__name__}")
         results = self._call(self._by_name((), dict(inputs)), self._outs(out))
         return dict(zip(self.outputs, results, strict=True))
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Like a call, but returns at once; `.result()` of what it returns waits for the results.
+
+        Submissions to nets of one engine run in the order in which they are made. The arrays are kept alive until
+        then and must not be changed meanwhile. Whatever a call would raise, `.result()` raises.
+        """
+        from .submit import submit
+
+        return submit(self.engine, self, args, kwargs)
 
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls that the native fast path has not seen before, or that are wrong."""
