@@ -222,14 +222,20 @@ def _layouts(views: Sequence[View]) -> tuple[str, ...]:
 def _executed(part: Compiled, net: Net) -> list[Record]:
     """The primitives that run in a partition at every call: it is run alone, twice, on ones."""
     executor = _core.Executor(net.engine.native, "explain")
+    # a result in the place of an operand needs no copy of it
+    shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
+    inputs, outputs = ([v for v in views if v not in shared] for views in (part.inputs, part.outputs))
 
     def slots(views: Sequence[View], add: Any) -> list[tuple[int, int]]:
-        return [(add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0) for v in views]
+        return [
+            (shared[v] if v in shared else add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0)
+            for v in views
+        ]
 
     ins, outs = slots(part.inputs, executor.add_input), slots(part.outputs, executor.add_output)
     executor.add_partition(part.partition, ins, outs, "explain")
     executor.finalize(release_gil=True, threads=pool.get_num_threads())
-    arrays = [[ones(view) for view in views] for views in (part.inputs, part.outputs)]
+    arrays = [[ones(view) for view in views] for views in (inputs, outputs)]
     try:
         executor.run(*arrays)
         with verbose() as log:

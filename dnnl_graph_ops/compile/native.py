@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,8 @@ class Compiled:
     label: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
+    # operands and the results that may take their place in memory; in a plan: those that do
+    in_place: tuple[tuple[View, View], ...] = ()
 
 
 class _Builder:
@@ -158,7 +161,10 @@ def _compile(partition: Any, builder: _Builder, engine: Engine, label: str, ops:
         [logical_tensor(view, i) for i, view in outputs.items()],
         engine.native,
     )
-    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds)
+    # an operand that two ops read may be overwritten before the second one does
+    reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
+    pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
+    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds, pairs)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View, extent
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
-from .memory import place
+from .memory import Use, place
 from .native import Compiled, compile_step
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
@@ -57,7 +57,14 @@ def assemble(
                 parts.extend(_compiled(program, step, engine, fpmath_mode))
             else:
                 parts.append(step)
-        executor, scratch = _build(parts, inputs, outputs, engine, name)
+        offsets, scratch, merged = place([_use(part) for part in parts])
+        parts = [
+            replace(part, in_place=tuple(pair for pair in part.in_place if pair in merged))
+            if isinstance(part, Compiled)
+            else part
+            for part in parts
+        ]
+        executor = _build(parts, inputs, outputs, offsets, engine, name)
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
     return Plan(executor, tuple(parts), scratch)
 
@@ -77,12 +84,10 @@ def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: s
         return [step.fallback]
 
 
-def _reads(part: Compiled | KernelStep | HostStep) -> tuple[View, ...]:
-    return part.inputs if isinstance(part, Compiled) else part.reads
-
-
-def _writes(part: Compiled | KernelStep | HostStep) -> tuple[View, ...]:
-    return part.outputs if isinstance(part, Compiled) else part.writes
+def _use(part: Compiled | KernelStep | HostStep) -> Use:
+    if isinstance(part, Compiled):
+        return Use(part.inputs, part.outputs, part.in_place)
+    return Use(part.reads, part.writes)
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
@@ -145,16 +150,16 @@ def _build(
     parts: Sequence[Compiled | KernelStep | HostStep],
     inputs: Sequence[View],
     outputs: Sequence[View],
+    offsets: Mapping[Buffer, int],
     engine: Engine,
     name: str,
-) -> tuple[Any, int]:
+) -> Any:
     executor = _core.Executor(engine.native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
         slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
     for view in outputs:
         slots[view.buffer] = executor.add_output(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))
-    offsets, total = place([(_reads(part), _writes(part)) for part in parts])
     for buffer, offset in offsets.items():
         slots[buffer] = executor.add_scratch(offset, max(buffer.nbytes, 1))
 
@@ -176,7 +181,7 @@ def _build(
                 (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
             ]
             executor.add_callback(part.function, views, part.label)
-    return executor, total
+    return executor
 
 
 def ones(view: View) -> np.ndarray[Any, Any]:
