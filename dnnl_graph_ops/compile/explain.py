@@ -228,8 +228,7 @@ def _executed(part: Compiled, net: Net) -> list[Record]:
 
     def slots(views: Sequence[View], add: Any) -> list[tuple[int, int]]:
         return [
-            (shared[v] if v in shared else add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0)
-            for v in views
+            (shared[v] if v in shared else add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0) for v in views
         ]
 
     ins, outs = slots(part.inputs, executor.add_input), slots(part.outputs, executor.add_output)
