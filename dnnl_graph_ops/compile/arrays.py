@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
+from ..shapes.strides import extent
 
 Array = np.ndarray[Any, Any]
 
@@ -55,9 +57,13 @@ def element_strides(array: Array, where: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def empty(shape: tuple[int, ...], dtype: str) -> Array:
-    """A new row-major array for a result."""
-    return np.empty(shape, dtypes.numpy_dtype(dtype))
+def empty(shape: tuple[int, ...], dtype: str, strides: Sequence[int] | None = None) -> Array:
+    """A new array for a result, with strides in elements; None: row-major."""
+    kind = dtypes.numpy_dtype(dtype)
+    if strides is None:
+        return np.empty(shape, kind)
+    flat = np.empty(extent(shape, strides), kind)
+    return np.lib.stride_tricks.as_strided(flat, shape, [kind.itemsize * stride for stride in strides])
 
 
 def check_dtype(array: Array, dtype: str, where: str) -> None:
@@ -89,7 +95,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str, where: str) -> Array
     if not array.flags.writeable:
         raise InvalidArgumentError(f"{where}: is read-only; pass a writable array")
     strides = element_strides(array, where)
-    if _overlaps_itself(array.shape, strides):
+    if overlaps_itself(array.shape, strides):
         raise InvalidArgumentError(
             f"{where}: several of its elements share memory (shape {array.shape}, strides {strides} in elements); "
             f"pass an array of distinct elements"
@@ -97,7 +103,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str, where: str) -> Array
     return array
 
 
-def _overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether two indices may meet: conservative only where axes interleave."""
     if 0 in shape:
         return False

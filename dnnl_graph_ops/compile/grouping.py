@@ -10,9 +10,10 @@ from .. import _core, dtypes, schema
 from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS, literal_op
-from ..lowering.program import Buffer, Place, View, dense_strides
+from ..lowering.program import Buffer, Place, View
 from ..runtime.engines import KINDS
 from ..shapes import native_attrs
+from ..shapes.strides import dense_strides
 from .native import FPMATH, fresh_id, native_op
 
 POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}

@@ -11,8 +11,9 @@ from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS
-from ..lowering.program import Program, View, dense_strides
+from ..lowering.program import Program, View
 from ..shapes import Meta
+from ..shapes.strides import dense_strides, is_row_major
 from .host_ops import HOST, ONLY_EMPTY, step
 
 # the library packs them in pairs, NumPy does not
@@ -112,8 +113,7 @@ def _reshape(program: Program, node: Node, source: View, target: View) -> None:
 
 def row_major(view: View) -> bool:
     """Whether the elements lie densely in the order of the axes."""
-    pairs = zip(view.shape, view.strides, dense_strides(view.shape), strict=True)
-    return all(size == 1 or stride == dense for size, stride, dense in pairs)
+    return is_row_major(view.shape, view.strides)
 
 
 OWN: dict[str, Callable[[Program, Node, View, View], None]] = {

@@ -14,9 +14,9 @@ from .. import _core
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Value
 from ..lowering.env import Env
-from ..lowering.program import dense_strides
 from ..runtime import threads as pool
 from ..runtime.engines import Engine, default_engine
+from ..shapes.strides import dense_strides, is_row_major
 from . import arrays
 from .grouping import POLICIES, Group, reachable
 from .specialise import Layout, Specialised, group_nodes, known_values, specialise
@@ -68,13 +68,15 @@ class Net(_core.NetBase):
         self.engine = engine
         self.options = options
         self._nodes = tuple(nodes)
+        self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
         self._constants = tuple(value for value in leaves if value.constant is not None)
         self._lock = threading.RLock()
         self._plans: OrderedDict[tuple[Any, ...], Specialised] = OrderedDict()
         self._set_capacity(CAPACITY)
         _nets.add(self)
         if all(None not in value.shape for value in self.inputs):
-            self._specialise([self._declared(value) for value in self.inputs], None)
+            ins = [self._declared(value) for value in self.inputs]
+            self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -180,21 +182,25 @@ class Net(_core.NetBase):
             list(zip(self.input_names, ins, strict=True)),
             repr(self),
         )
-        out_layouts = None
-        if any(array is not None for array in checked):
-            out_layouts = [
-                (
-                    shape,
-                    dense_strides(shape) if array is None else arrays.element_strides(array, "out"),
-                )
-                for array, shape in zip(checked, shapes, strict=True)
-            ]
+        out_layouts = self._results(shapes, checked)
         specialised = self._specialise(layouts, out_layouts)
         results = [
-            arrays.empty(shape, value.dtype) if array is None else array
-            for array, shape, value in zip(checked, shapes, self.outputs.values(), strict=True)
+            arrays.empty(shape, value.dtype, out_layouts and out_layouts[i][1]) if array is None else array
+            for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))
         ]
         return ins, results, specialised
+
+    def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
+        """How the results lie: as the given arrays, else as a graph file says; None if all are new and row-major."""
+        strides = [
+            arrays.element_strides(array, "out") if array is not None else stated
+            for array, stated in zip(given or [None] * len(shapes), self._strides, strict=True)
+        ]
+        if all(item is None for item in strides):
+            return None
+        return [
+            (shape, dense_strides(shape) if item is None else item) for shape, item in zip(shapes, strides, strict=True)
+        ]
 
     # -- plans ------------------------------------------------------------------------------------------------
 
@@ -322,6 +328,24 @@ class Net(_core.NetBase):
         from ..graph import hooks
 
         return hooks.call("net_to_svg", self, path)
+
+
+def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
+    """Strides of a new array for a result; None: row-major."""
+    if value.strides is None or None in value.shape:
+        return None
+    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
+    if is_row_major(shape, value.strides):
+        return None
+    if not arrays.overlaps_itself(shape, value.strides):
+        return value.strides
+    if value.node is None:
+        # a broadcast input that is returned as well
+        return None
+    raise InvalidArgumentError(
+        f"Graph.compile: output {name!r} of shape {shape} has the strides {value.strides}, so that several of its "
+        f"elements share memory; give it strides of distinct elements"
+    )
 
 
 @dataclass(frozen=True)

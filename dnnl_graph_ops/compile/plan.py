@@ -10,11 +10,13 @@ import numpy as np
 
 from .. import _core, dtypes
 from ..errors import UnsupportedError
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View, extent
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
+from ..shapes.strides import extent
 from .memory import Use, place
 from .native import Compiled, compile_step
+from .staging import staged
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
@@ -50,7 +52,7 @@ def assemble(
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        steps = fold_constants(program.steps)
+        steps = fold_constants([one for step in program.steps for one in staged(step)])
         parts: list[Compiled | KernelStep | HostStep] = []
         for step in steps:
             if isinstance(step, NativeStep):

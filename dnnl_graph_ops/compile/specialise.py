@@ -9,8 +9,9 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..lowering.env import Env
-from ..lowering.program import Buffer, Place, View, dense_strides
+from ..lowering.program import Buffer, Place, View
 from ..shapes import Meta, infer
+from ..shapes.strides import dense_strides
 from .build import Built, build
 from .grouping import Group, group
 from .host import runs_natively

@@ -19,9 +19,10 @@ from ..lowering import lower as lowering
 from ..lowering import tail as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
-from ..lowering.program import Buffer, Place, Program, View, extent
+from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import Formulation
 from ..runtime.info import cpu_model, version
+from ..shapes.strides import extent
 from .plan import assemble, ones
 
 # Seconds that one op may take to tune, and what its estimate or time must not exceed to stay in the race

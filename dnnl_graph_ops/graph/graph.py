@@ -278,7 +278,14 @@ class Graph:
 
     @classmethod
     def from_json(cls, source: Any, engine: Any = None) -> Graph:
-        """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id."""
+        """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id.
+
+        Results have the strides that the file states; strides of tensors between ops are kept for `to_json` only.
+
+        Raises:
+            InvalidArgumentError, ShapeError: not this format, unknown kinds, cycles, tensors that disagree.
+            FileNotFoundError: no such path. TypeError: another kind of source.
+        """
         return hooks.call("from_json", source, engine)
 
     def to_json(self) -> str:

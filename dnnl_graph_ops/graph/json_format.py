@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import check_sizes
+from ..shapes.strides import dense_strides, extent
 
 MAX_BYTES = 1 << 28
 MAX_OPS = 100_000
@@ -271,11 +272,16 @@ def _tensor(data: Any, where: str) -> Tensor:
     if known * dtypes.itemsize(dtype) >= MAX_TENSOR_BYTES:
         raise ShapeError(f"{where}: a tensor of shape {shape} has more than {MAX_TENSOR_BYTES} bytes")
     given = data.get("stride")
-    stride = _row_major(shape) if given is None else _strides(given, where)
+    stride = _dense(shape) if given is None else _strides(given, where)
     layout = _choice(data.get("layout_type", "strided"), "layout_type", LAYOUTS, where)
     use = _choice(data.get("property_type", "undef"), "property_type", PROPERTIES, where)
     if layout == "strided" and stride and len(stride) != len(shape):
         raise ShapeError(f"{where}: 'stride' has {len(stride)} values, 'shape' has {len(shape)}")
+    if layout == "strided" and stride and None not in shape and UNKNOWN not in stride:
+        if min(stride) < 0:
+            raise InvalidArgumentError(f"{where}: 'stride' must not be negative, got {stride}")
+        if extent(shape, stride) * dtypes.itemsize(dtype) >= MAX_TENSOR_BYTES:
+            raise ShapeError(f"{where}: a tensor of strides {stride} spans more than {MAX_TENSOR_BYTES} bytes")
     return Tensor(identity, dtype, shape, stride, layout, use)
 
 
@@ -283,14 +289,8 @@ def _strides(given: Any, where: str) -> tuple[int, ...]:
     return tuple(_int(item, "'stride'", where, UNKNOWN) for item in _list(given, "'stride'", where, MAX_NDIM))
 
 
-def _row_major(shape: Dims) -> tuple[int, ...]:
-    if None in shape:
-        return ()
-    strides, stride = [], 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= size or 1
-    return tuple(reversed(strides))
+def _dense(shape: Dims) -> tuple[int, ...]:
+    return () if None in shape else dense_strides(shape)  # type: ignore[arg-type]
 
 
 def _choice(value: Any, what: str, allowed: tuple[str, ...], where: str) -> str:

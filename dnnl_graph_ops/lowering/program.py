@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, dtypes
+from ..shapes.strides import dense_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -112,23 +113,6 @@ class View:
             shape=(*self.shape[:axis], 1, *self.shape[axis:]),
             strides=(*self.strides[:axis], 1, *self.strides[axis:]),
         )
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    strides = []
-    stride = 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= max(size, 1)
-    return tuple(reversed(strides))
-
-
-def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to behind the last one of a strided window."""
-    if any(size == 0 for size in shape):
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

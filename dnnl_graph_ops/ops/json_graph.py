@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import schema
 from ..errors import InvalidArgumentError, ShapeError
 from ..graph import Graph, Node, Value
-from ..graph.json_format import Attr, Dims, Document, Op, Tensor, ordered, read
+from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read
 from ..schema.attributes import op_schema
 from ..shapes import Meta
+from ..shapes.strides import dense_strides
 from .build import apply
 from .conv_transpose import check_scales, resolve
 
@@ -64,9 +64,13 @@ def _inputs(graph: Graph, document: Document) -> dict[int, Value]:
 
 
 def _input(graph: Graph, tensor: Tensor) -> Value:
-    known = None not in tensor.shape and tensor.is_strided
-    strides = tensor.stride if known and tensor.shape else None
-    return graph.input(str(tensor.id), tensor.shape, tensor.dtype, strides)
+    return graph.input(str(tensor.id), tensor.shape, tensor.dtype, _strides(tensor, tensor.shape))
+
+
+def _strides(tensor: Tensor, shape: Dims) -> tuple[int, ...] | None:
+    """The strides that the file states for a tensor of this shape."""
+    known = shape == tensor.shape and None not in shape and tensor.is_strided
+    return tensor.stride if known and shape and UNKNOWN not in tensor.stride else None
 
 
 def _output_ids(document: Document, values: Mapping[int, Value]) -> tuple[int, ...]:
@@ -97,6 +101,7 @@ def _append(graph: Graph, op: Op, values: dict[int, Value]) -> Node:
                 f"{op.where}: tensor {tensor.id} is {tensor.dtype}, but {op.kind} gives {value.dtype}"
             )
         _check_shape(op, tensor, value.shape)
+        value.strides = _strides(tensor, value.shape)
         value.name = str(tensor.id)
         graph.reserve(value.name)
         values[tensor.id] = value
@@ -238,7 +243,7 @@ def _tensor(value: Value, identity: int) -> Tensor:
     use = "constant" if value.constant is not None else "undef"
     strides: tuple[int, ...] = value.strides or ()
     if not strides and None not in value.shape:
-        strides = tuple(math.prod(n or 1 for n in value.shape[axis + 1 :]) for axis in range(len(value.shape)))
+        strides = dense_strides(value.shape)  # type: ignore[arg-type]
     return Tensor(identity, value.dtype, value.shape, strides, "strided", use)
 
 

@@ -14,7 +14,8 @@ from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
-from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View, dense_strides
+from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
+from dnnl_graph_ops.shapes.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
 CASES = 1000

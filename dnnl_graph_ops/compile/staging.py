@@ -1,0 +1,51 @@
+"""Views that the library cannot describe: copies around the steps that use them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..lowering.program import NativeOp, NativeStep, Operand, Program, Step, View
+
+
+def describable(view: View) -> bool:
+    """Whether oneDNN takes these strides: no axis may begin again within what the finer ones span.
+
+    `x[:, ::3]` of an array of 5 columns is not: two of its columns, 3 apart, count as 6. Stride 0 is broadcast.
+    """
+    least = 1
+    for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if s > 0 and n > 1):
+        if stride < least:
+            return False
+        least = stride * size
+    return True
+
+
+def staged(step: Step) -> list[Step]:
+    """The step, working on row-major copies of the views that the library cannot describe."""
+    if not isinstance(step, NativeStep):
+        return [step]
+    odd = [view for view in dict.fromkeys((*step.reads, *step.writes)) if view.size and not describable(view)]
+    if not odd:
+        return [step]
+    program = Program()
+    twins: dict[Operand, View] = {view: program.scratch(view.shape, view.dtype) for view in odd}
+    for view in odd:
+        if view in step.reads:
+            program.copy(view, twins[view], "copy of a strided view")
+    program.steps.append(_on(step, twins))
+    for view in odd:
+        if view in step.writes:
+            program.copy(twins[view], view, "copy to a strided view")
+    return program.steps
+
+
+def _on(step: NativeStep, twins: dict[Operand, View]) -> NativeStep:
+    def op(item: NativeOp) -> NativeOp:
+        inputs, outputs = (tuple(twins.get(o, o) for o in some) for some in (item.inputs, item.outputs))
+        return replace(item, inputs=inputs, outputs=outputs)
+
+    fallback = step.fallback
+    if fallback is not None:
+        reads, writes = (tuple(twins.get(v, v) for v in some) for some in (fallback.reads, fallback.writes))
+        fallback = replace(fallback, reads=reads, writes=writes)
+    return replace(step, ops=tuple(map(op, step.ops)), fallback=fallback)

@@ -1,0 +1,28 @@
+"""How the elements of a tensor lie in memory; strides count elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides."""
+    strides = []
+    stride = 1
+    for size in reversed(shape):
+        strides.append(stride)
+        stride *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to behind the last one of a strided window."""
+    if any(size == 0 for size in shape):
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the elements lie densely in the order of the axes."""
+    pairs = zip(shape, strides, dense_strides(shape), strict=True)
+    return 0 in shape or all(size == 1 or stride == dense for size, stride, dense in pairs)

@@ -1,0 +1,102 @@
+"""Views whose axes interleave in memory: NumPy has them, the library has no words for them."""
+
+import numpy as np
+import pytest
+from reference.data import integers
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import _core, ops
+from dnnl_graph_ops.compile.native import fresh_id, native_op
+from dnnl_graph_ops.compile.staging import describable
+from dnnl_graph_ops.dtypes import CODES
+from dnnl_graph_ops.lowering.program import Buffer, Place, View
+from dnnl_graph_ops.runtime.engines import KINDS, default_engine
+from dnnl_graph_ops.shapes.strides import dense_strides
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def columns(rng):
+    """Columns 0 and 3 of 5: one column step is more than half a row."""
+    return integers(rng, (2, 5, 5, 3), "f32")[:, ::2, ::3, :]
+
+
+def window(rng):
+    """Every row starts one element later."""
+    flat = integers(rng, (64,), "f32")
+    return np.lib.stride_tricks.as_strided(flat, (1, 6, 5, 3), (0, 16, 4, 4), writeable=False)
+
+
+def stack(rng):
+    """Every second row of images with an odd number of rows."""
+    return integers(rng, (3, 5, 4, 3), "f32")[:, ::2]
+
+
+VIEWS = pytest.mark.parametrize("view", [columns, window, stack])
+
+
+def net_of(build, x, **options):
+    graph = dgo.Graph()
+    return graph.compile(build(graph.input("x", x.shape)), **options)
+
+
+@VIEWS
+@pytest.mark.parametrize("build", [ops.relu, lambda v: ops.softmax(v, axis=1), lambda v: ops.add(v, v) * 2])
+def test_inputs(view, build, rng):
+    x = view(rng)
+    net = net_of(build, x)
+    np.testing.assert_array_equal(net(x), net(x.copy()))
+
+
+@VIEWS
+@pytest.mark.parametrize("tune", ["off", "heuristic"])
+def test_conv_transpose(view, tune, rng):
+    x, w = view(rng), integers(rng, (2, 2, 4, 3), "f32")
+    net = net_of(lambda v: ops.relu(ops.conv_transpose(v, w, strides=2)), x, tune=tune)
+    np.testing.assert_array_equal(net(x), net(x.copy()))
+    np.testing.assert_array_equal(dgo.conv_transpose(x, w, strides=2), dgo.conv_transpose(x.copy(), w, strides=2))
+
+
+def test_gradients(rng):
+    x, w = columns(rng), integers(rng, (2, 2, 4, 3), "f32")
+    diff = integers(rng, (2, 11, 11, 4), "f32")[:, ::2, ::3][:, :6, :4]
+    assert not describable(View(Buffer(Place.INPUT, "f32", 0), diff.shape, tuple(s // 4 for s in diff.strides)))
+    for call in (
+        lambda d, v: dgo.conv_transpose_backward_data(d, w, strides=2),
+        lambda d, v: dgo.conv_transpose_backward_weights(v, d, (2, 2, 4, 3), strides=2),
+    ):
+        np.testing.assert_array_equal(call(diff, x), call(diff.copy(), x.copy()))
+
+
+@pytest.mark.parametrize("build", [ops.square, lambda v: ops.softmax(v, axis=1)])
+def test_results(build, rng):
+    x = integers(rng, (2, 3), "f32")
+    net = net_of(build, x)
+    whole = np.full((2, 7), np.nan, np.float32)
+    net(x, out=whole[:, ::3])
+    np.testing.assert_array_equal(whole[:, ::3], net(x))
+    assert np.isnan(whole[:, 1::3]).all()
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_the_rule_is_the_library_s(case, seed):
+    rng = np.random.default_rng([seed, case])
+    for _ in range(10):
+        rank = int(rng.integers(1, 5))
+        shape = tuple(map(int, rng.integers(1, 5, rank)))
+        strides = tuple(map(int, rng.choice([0, 1, 1, 2, 3, 4, 6, 8, 12, 24], rank)))
+        x, y = (
+            _core.LogicalTensor(fresh_id(), CODES["f32"], list(shape), list(s)) for s in (strides, dense_strides(shape))
+        )
+        engine = default_engine()
+        partition = _core.Partition.create_with_op(native_op(engine, "Abs", {}, "abs", [x], [y]), KINDS[engine.kind])
+        try:
+            partition.compile([x], [y], engine.native)
+            taken = True
+        except dgo.Error as error:
+            assert "strides" in str(error)
+            taken = False
+        assert describable(View(Buffer(Place.INPUT, "f32", 0), shape, strides)) == taken, (shape, strides)
