@@ -64,7 +64,9 @@ FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, cons
 
 // strides: in channel, out channel, then the taps.
 FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
-    if (strides.size() < 2) fail(ErrorKind::invalid_argument, "minimal filter: weights_strides has fewer than 3 values");
+    if (strides.size() < 2) {
+        fail(ErrorKind::invalid_argument, "minimal filter: weights_strides has fewer than 3 values");
+    }
     FilterWeights w;
     w.dtype = dtype;
     w.in_stride = strides[0];
@@ -89,9 +91,9 @@ void bind_minimal_filter(py::module_& m) {
         .def_readonly("scratch_bytes", &ScratchKernel::scratch_bytes, "Bytes of scratch; align it to 64.")
         .def_readonly("products", &ScratchKernel::products, "Multiplications of one run.");
     py::class_<FilterProblem>(m, "FilterProblem",
-                              "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct "
-                              "form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per phase "
-                              "and 2 for three, without dilation.")
+                              "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the "
+                              "direct form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per "
+                              "phase and 2 for three, without dilation.")
         .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
              "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1)
         .def("packed_size",
@@ -101,7 +103,8 @@ void bind_minimal_filter(py::module_& m) {
              "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.");
     m.def("minimal_filter_prepare",
           [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides) {
-              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), weights(p, dtype, strides)));
+              const FilterWeights w = weights(p, dtype, strides);
+              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), w));
           },
           "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a,
           "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "

@@ -16,6 +16,8 @@ extern const VectorCode kVectorCode;
 
 namespace {
 
+constexpr const char* kVariable = "DNNL_GRAPH_OPS_ISA";
+
 bool avx512_allowed() {
     const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
     if (limit == nullptr) return true;
@@ -29,16 +31,43 @@ bool avx512_allowed() {
     return true;
 }
 
+// These ask whether the operating system saves the registers, too.
+bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+#ifdef DGO_EMULATE_AVX512
+    return has_avx2();
+#else
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+}
+
+const VectorCode& forced(const std::string& name) {
+    const bool wide = name == "avx512";
+    if (!wide && name != "avx2") {
+        fail(ErrorKind::invalid_argument,
+             std::string(kVariable) + " is '" + name + "', which is no instruction set; set it to avx2 or avx512, or "
+                                                       "leave it out");
+    }
+    if (wide && !has_avx512()) {
+        fail(ErrorKind::runtime_unavailable,
+             std::string(kVariable) + " is 'avx512', but this CPU or its operating system lacks AVX512F, AVX512BW, "
+                                      "AVX512DQ or AVX512VL; set it to avx2, or leave it out");
+    }
+    return wide ? avx512::kVectorCode : avx2::kVectorCode;
+}
+
 const VectorCode& choose() {
     __builtin_cpu_init();
-    if (avx512_allowed() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-        return avx512::kVectorCode;
+    if (!has_avx2()) {
+        fail(ErrorKind::runtime_unavailable, "this CPU lacks AVX2, FMA or F16C, which dnnl_graph_ops needs");
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-        return avx2::kVectorCode;
-    }
-    fail(ErrorKind::runtime_unavailable, "this CPU lacks AVX2, FMA or F16C, which dnnl_graph_ops needs");
+    const char* name = std::getenv(kVariable);
+    if (name != nullptr && *name != '\0') return forced(name);
+    return avx512_allowed() && has_avx512() ? avx512::kVectorCode : avx2::kVectorCode;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cell.hpp"
 #include "depthwise_code.hpp"
+#include "minimal_filter_code.hpp"
 
 namespace dgo {
 
@@ -28,10 +29,11 @@ struct VectorCode {
     const char* isa;
     BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
     const DepthwiseCode& depthwise;
+    const MinimalFilterCode& minimal_filter;
 };
 
-// The code for this CPU, chosen at the first call. ONEDNN_MAX_CPU_ISA limits it as it limits the library.
-// An error on a CPU without AVX2, FMA and F16C.
+// The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest
+// that ONEDNN_MAX_CPU_ISA allows the library, too. An error where the CPU lacks what is asked for, or AVX2, FMA and F16C.
 const VectorCode& vector_code();
 
 }  // namespace dgo

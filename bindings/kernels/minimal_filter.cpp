@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "filter_axis.hpp"
@@ -12,13 +11,6 @@
 #include "scratch.hpp"
 
 namespace dgo {
-
-namespace avx2 {
-extern const MinimalFilterCode kMinimalFilterCode;
-}
-namespace avx512 {
-extern const MinimalFilterCode kMinimalFilterCode;
-}
 
 namespace {
 
@@ -32,11 +24,15 @@ constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 
-const MinimalFilterCode& code() {
-    return std::strcmp(vector_code().isa, "avx512") == 0 ? avx512::kMinimalFilterCode : avx2::kMinimalFilterCode;
-}
+const MinimalFilterCode& code() { return vector_code().minimal_filter; }
 
 int64_t padded_columns(int64_t columns) { return ceil_div(columns, code().panel) * code().panel; }
+
+// `products` on `columns` columns, with those that only fill up the panels.
+double padded(int64_t products, int64_t columns) {
+    const double panels = static_cast<double>(padded_columns(columns));
+    return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
+}
 
 // A second thread costs more than it saves on a problem of some microseconds.
 int threads_for(const FilterProblem& p, int threads) {
@@ -141,8 +137,7 @@ Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns
         double cost = 0;
         for (size_t g = 0; g < groups.groups.size(); ++g) {
             const int64_t all = static_cast<int64_t>(groups.targets[g].size()) * columns;
-            const double padding = static_cast<double>(padded_columns(all)) / static_cast<double>(std::max<int64_t>(all, 1));
-            const double products = static_cast<double>(used_products(layout, groups.targets[g]) * columns) * padding;
+            const double products = padded(used_products(layout, groups.targets[g]) * columns, all);
             const Axes& tiles = groups.groups[g].tiles;
             const double transform = kTransformCost * static_cast<double>(layout.planes * layout.segments);
             const int64_t fold = last_axis_run(layout.dst_first);
@@ -236,10 +231,9 @@ private:
             group.first_task = plan_.tasks;
             plan_.tasks += group.blocks * group.parts;
             if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(tiles, group.blocks));
-            const double padding = columns == 0 ? 1.0 : static_cast<double>(padded_columns(columns)) / static_cast<double>(columns);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
-            products += static_cast<int64_t>(static_cast<double>(tiles * used * plan_.src.channels * plan_.dst.channels *
-                                                                 plan_.channel_groups) * padding);
+            const int64_t pairs = plan_.src.channels * plan_.dst.channels * plan_.channel_groups;
+            products += static_cast<int64_t>(padded(tiles * used * pairs, columns));
         }
         plan_.groups = arrangement_.groups.groups.data();
         plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
@@ -318,9 +312,8 @@ public:
         plan_.sums = plan_.scratch_per_thread * plan_.threads;
         scratch_bytes = plan_.sums + code().gradient_sums(plan_);
         const int64_t columns = plan_.diff.segments * plan_.diff.channels;
-        const double padding = static_cast<double>(padded_columns(columns)) / static_cast<double>(std::max<int64_t>(1, columns));
-        products = static_cast<int64_t>(static_cast<double>(tiles() * used_products(layout_, {0}) * problem.in_channels *
-                                                            problem.out_channels * problem.groups) * padding);
+        const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
+        products = static_cast<int64_t>(padded(tiles() * used_products(layout_, {0}) * pairs, columns));
     }
 
     void run(char* const* operands) const override {
@@ -347,7 +340,8 @@ private:
                 const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
                 // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
                 const double products = rows * wide + kTransformCost * (rows + wide);
-                const double adding = by_tile > 1 ? 32.0 * set * static_cast<double>(by_tile) / static_cast<double>(threads) : 0.0;
+                const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
+                const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
                 const double cost = part * plan_.planes * products + adding;
                 if (best >= 0 && cost >= best) continue;
                 best = cost;
@@ -357,12 +351,14 @@ private:
             }
         }
         // Few tiles: the sums are as large as the weights and better not stored.
-        plan_.in_items = tiles() <= kFewTiles && plan_.src.channels >= 4 * code().rows * (threads > 1 ? 2 * threads : 1);
+        const int64_t least = 4 * code().rows * (threads > 1 ? 2 * threads : 1);
+        plan_.in_items = tiles() <= kFewTiles && plan_.src.channels >= least;
         if (plan_.in_items) {
             plan_.row_parts = threads;
             plan_.column_parts = plan_.tile_parts = 1;
         }
-        const int64_t row_bytes = plan_.planes * 4 * (plan_.src.channels / plan_.row_parts + columns / plan_.column_parts);
+        const int64_t widths = plan_.src.channels / plan_.row_parts + columns / plan_.column_parts;
+        const int64_t row_bytes = plan_.planes * 4 * widths;
         plan_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
         plan_.block = std::clamp<int64_t>(ceil_div(tiles(), plan_.tile_parts), 1, plan_.block);
         if (plan_.in_items) plan_.block = std::max<int64_t>(1, tiles());

@@ -2,10 +2,9 @@
 
 namespace dgo::DGO_ISA {
 
-extern const MinimalFilterCode kMinimalFilterCode;
 const MinimalFilterCode kMinimalFilterCode = {
-    kPanel,       kTileRows,   kFilterChunk,     products_scratch, gradient_scratch,
-    gradient_sums, prepare_room, run_products, run_prepare, run_gradient,
+    kPanel,        kTileRows,    kFilterChunk, products_scratch, gradient_scratch,
+    gradient_sums, prepare_room, run_products, run_prepare,      run_gradient,
 };
 
 }  // namespace dgo::DGO_ISA

@@ -6,6 +6,8 @@
 
 namespace dgo::DGO_ISA {
 
+extern const MinimalFilterCode kMinimalFilterCode;
+
 constexpr int64_t kFilterChunk = 64;  // columns multiplied and transformed back together
 
 constexpr int kMaxLength = 27;  // taps of a filter, outputs of a tile: three per axis

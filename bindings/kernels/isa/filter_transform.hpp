@@ -84,7 +84,7 @@ struct Transform3 {
 
 // Of `count` < kLanes floats, without touching what follows them; zeros in the other lanes.
 DGO_INLINE Lanes load_part(const float* at, int64_t count) {
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
     return bits<Lanes>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at));
 #else
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -93,7 +93,7 @@ DGO_INLINE Lanes load_part(const float* at, int64_t count) {
 }
 
 DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
     _mm512_mask_storeu_ps(at, static_cast<__mmask16>((1u << count) - 1), bits<__m512>(v));
 #else
     // Masked stores take tens of cycles on some processors.

@@ -2,6 +2,7 @@
 #include "../isa.hpp"
 #include "copy_blocks.hpp"
 #include "depthwise.hpp"
+#include "filter_code.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
@@ -13,6 +14,7 @@ const VectorCode kVectorCode = {
     DGO_TEXT(DGO_ISA),
     copy_block,
     kDepthwiseCode,
+    kMinimalFilterCode,
 };
 
 }  // namespace dgo::DGO_ISA

@@ -11,9 +11,14 @@
 #error "compile with -DDGO_ISA=<namespace of the instruction set>"
 #endif
 
+#ifdef DGO_EMULATE_AVX512
+#include "emulated.hpp"
+#endif
+
 namespace dgo::DGO_ISA {
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__) || defined(DGO_EMULATE_AVX512)
+#define DGO_WIDE  // vectors of 16 lanes
 constexpr int kLanes = 16;
 #else
 constexpr int kLanes = 8;
@@ -68,7 +73,7 @@ DGO_INLINE typename Vec<L>::u32 load_words(const void* at) {
         if constexpr (Size == 2) return bits<V>(_mm256_cvtepu16_epi32(load_bytes<__m128i>(at)));
         if constexpr (Size == 1) return bits<V>(_mm256_cvtepu8_epi32(load_low<int64_t>(at)));
     } else {
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
         if constexpr (Size == 2) return bits<V>(_mm512_cvtepu16_epi32(load_bytes<__m256i>(at)));
         if constexpr (Size == 1) return bits<V>(_mm512_cvtepu8_epi32(load_bytes<__m128i>(at)));
 #endif
@@ -91,7 +96,7 @@ DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
         if constexpr (Size == 2) store_bytes(at, words);
         if constexpr (Size == 1) store_bytes(at, _mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
     } else {
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
         if constexpr (Size == 2) store_bytes(at, _mm512_cvtepi32_epi16(bits<__m512i>(v)));
         if constexpr (Size == 1) store_bytes(at, _mm512_cvtepi32_epi8(bits<__m512i>(v)));
 #endif
@@ -295,7 +300,7 @@ DGO_INLINE typename Vec<L>::u32 load(const typename C::T* at) {
         using V = typename Vec<L>::u32;
         if constexpr (L == 4) return bits<V>(_mm_cvtph_ps(load_low<int64_t>(at)));
         if constexpr (L == 8) return bits<V>(_mm256_cvtph_ps(load_bytes<__m128i>(at)));
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
         if constexpr (L == 16) return bits<V>(_mm512_cvtph_ps(load_bytes<__m256i>(at)));
 #endif
     } else {
@@ -309,7 +314,7 @@ DGO_INLINE void store(typename C::T* at, typename Vec<L>::u32 v) {
         constexpr int kRound = _MM_FROUND_TO_NEAREST_INT;
         if constexpr (L == 4) store_bytes(at, _mm_cvtsi128_si64(_mm_cvtps_ph(bits<__m128>(v), kRound)));
         if constexpr (L == 8) store_bytes(at, _mm256_cvtps_ph(bits<__m256>(v), kRound));
-#ifdef __AVX512F__
+#ifdef DGO_WIDE
         if constexpr (L == 16) store_bytes(at, _mm512_cvtps_ph(bits<__m512>(v), kRound));
 #endif
     } else {
@@ -337,24 +342,14 @@ DGO_INLINE void store_few(typename C::T* at, Vec<4>::u32 v) {
     }
 }
 
-template <class C, int L = kLanes>
+template <class C, int L>
 DGO_INLINE typename Vec<L>::f32 load_float(const typename C::T* at) {
     return bits<typename Vec<L>::f32>(load<C, L>(at));
 }
 
-template <class C, int L = kLanes>
+template <class C, int L>
 DGO_INLINE void store_float(typename C::T* at, typename Vec<L>::f32 v) {
     store<C, L>(at, bits<typename Vec<L>::u32>(v));
-}
-
-template <int L, class C>
-DGO_INLINE typename Vec<L>::f32 load_float(const typename C::T* at) {
-    return load_float<C, L>(at);
-}
-
-template <int L, class C>
-DGO_INLINE void store_float(typename C::T* at, typename Vec<L>::f32 v) {
-    store_float<C, L>(at, v);
 }
 
 DGO_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }

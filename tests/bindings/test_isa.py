@@ -1,0 +1,46 @@
+"""Which instruction set the own kernels use, and how to force one."""
+
+import pytest
+from family.test_fuzz import child
+from family.test_isa import cpu_flags
+
+NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+PROGRAM = """
+from dnnl_graph_ops import _core, errors
+try:
+    print(_core.kernels.isa())
+except errors.Error as error:
+    print(type(error).__name__, error)
+"""
+
+
+def isa(forced: str = "", limit: str = "DEFAULT") -> str:
+    """The instruction set of a process of its own, or its error."""
+    done = child("-c", PROGRAM, DNNL_GRAPH_OPS_ISA=forced, ONEDNN_MAX_CPU_ISA=limit)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_widest_is_the_default():
+    assert isa() in (("avx512",) if cpu_flags() >= NEEDED else ("avx2", "avx512"))  # the latter: emulated
+
+
+@pytest.mark.parametrize("limit", ["AVX2", "avx2_vnni"])
+def test_the_librarys_limit_holds_here_too(limit):
+    assert isa(limit=limit) == "avx2"
+
+
+def test_the_narrow_one_can_be_forced():
+    assert isa("avx2") == "avx2"
+
+
+def test_the_wide_one_can_be_forced_where_it_runs():
+    forced = isa("avx512", limit="AVX2")
+    if isa() == "avx512":
+        assert forced == "avx512"
+    else:
+        assert forced.startswith("RuntimeUnavailableError DNNL_GRAPH_OPS_ISA is 'avx512', but this CPU")
+
+
+def test_an_unknown_name_is_refused():
+    assert isa("sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_ISA is 'sse2', which is no instruction set")
