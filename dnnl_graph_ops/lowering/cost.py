@@ -16,6 +16,7 @@ from math import prod
 from .. import dtypes
 from .env import Env
 from .forms.deconvolution import fold_end
+from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import View
 
@@ -157,3 +158,11 @@ def of_library(name: str) -> Callable[[Problem, Env], float]:
         return seconds + CALL_SECONDS * (1 + 2 * surplus)
 
     return cost
+
+
+def phases(problem: Problem, env: Env, folding: Folding) -> float:
+    return 1.0
+
+
+def product(name: str) -> Callable[[Problem, Env], float]:
+    return lambda problem, env: 1.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, depthwise, filtering
+from .forms import convolution, deconvolution, depthwise, filtering, phases, products
+from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program
 
@@ -84,12 +85,45 @@ def _library(
     return Formulation(name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p))
 
 
+# how dst's columns are taken apart: name, folding
+FOLDINGS: tuple[tuple[str, Folding], ...] = (
+    ("phases", Folding(fold_last=False, fold_others=False)),
+    ("row phases", Folding(fold_last=True, fold_others=False)),
+    ("row phases by 2", Folding(fold_last=True, fold_others=False, multiple=2)),
+    ("row phases by 4", Folding(fold_last=True, fold_others=False, multiple=4)),
+    ("depth to space", Folding(fold_last=True, fold_others=True)),
+)
+
+
+def _phases(name: str, direction: str, folding: Folding) -> Formulation:
+    build = phases.forward if direction == FORWARD else phases.backward_weights
+    return Formulation(
+        name,
+        direction,
+        lambda p, e: phases.applies(p, folding),
+        lambda p, e: cost.phases(p, e, folding),
+        lambda program, p, e: build(program, p, folding),
+    )
+
+
+def _product(
+    name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]
+) -> Formulation:
+    return Formulation(name, direction, applies, cost.product(name), lambda program, p, e: build(program, p))
+
+
 FORMULATIONS: tuple[Formulation, ...] = (
     _library("deconvolution", FORWARD, _always, deconvolution.forward),
     _library("deconvolution", BACKWARD_DATA, _undilated, deconvolution.backward_data),
     _library("convolution", BACKWARD_DATA, _always, convolution.backward_data),
     _library("deconvolution", BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
     _library("convolution", BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
+    *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
+    _product("product", FORWARD, products.apart, products.forward),
+    _product("product and overlap-add", FORWARD, products.summed, products.forward_summed),
+    _product("product of columns", BACKWARD_DATA, products.gathers, products.backward_data),
+    _product("product of columns", BACKWARD_WEIGHTS, products.gathers, products.backward_weights),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)

@@ -127,6 +127,16 @@ def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
         program.fill_channel(view, 1, bias)
 
 
+def repeated_bias(program: Program, bias: View, times: int) -> View:
+    """A bias for `times` columns side by side."""
+    if times == 1:
+        return bias
+    target = program.scratch((times, *bias.shape), bias.dtype)
+    spread = View(bias.buffer, target.shape, (0, *bias.strides), bias.offset)
+    program.copy(spread, target, "repeat bias")
+    return target.merge(0)
+
+
 def backward_data(program: Program, problem: Problem) -> None:
     """ConvTransposeBackwardData; right without dilations only."""
     ends, diff_dst = trimmed(problem)

@@ -1,0 +1,77 @@
+"""A transposed convolution as plain ones of its phases: which columns, taps and sources belong together.
+
+On one axis, without dilation: result o has phase r = (o + pad) mod s and meets the taps k = r + s * j at the sources
+i = (o + pad) div s - j. So the columns of one phase are a Convolution of stride 1, and so are `fold` neighbouring
+columns whose channels are laid side by side, over the union of their taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+PHASES = "phases"
+FOLD = "fold"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Columns start + step * q + c of one axis, c < fold, q < count."""
+
+    start: int
+    count: int
+    step: int
+    fold: int
+    # the source that tap 0 meets at q = 0; each further q is `hop` sources on
+    first: int
+    hop: int
+    # per folded column, the kernel's index at every tap; None where the column has no such tap
+    taps: tuple[tuple[int | None, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """Taps of the Convolution."""
+        return len(self.taps[0])
+
+    def window(self, sources: int) -> tuple[int, int, int, int] | None:
+        """Padding before, first source, number of sources, padding behind; None if only padding is met."""
+        last = self.first + (self.count - 1) * self.hop + self.length - 1
+        begin, end = max(self.first, 0), min(last, sources - 1)
+        if self.length == 0 or begin > end:
+            return None
+        return begin - self.first, begin, end - begin + 1, last - end
+
+
+def _cell(kernel: int, stride: int, pad: int, start: int, count: int, multiple: int, fold: int) -> Cell:
+    columns = [divmod(start + c + pad, stride) for c in range(fold)]
+    reach = [(b, r, max(-(-(kernel - r) // stride), 0)) for b, r in columns]
+    first = min((b - n + 1 for b, _, n in reach if n), default=0)
+    behind = max((b + 1 for b, _, n in reach if n), default=0)
+    taps = tuple(
+        tuple(r + stride * (b - i) if 0 <= b - i < n else None for i in range(first, behind)) for b, r, n in reach
+    )
+    return Cell(start, count, stride * multiple, fold, first, multiple, taps)
+
+
+def cells(kernel: int, stride: int, pad: int, size: int, mode: str, multiple: int = 1) -> list[Cell]:
+    """All columns of an axis: one cell a phase, or `multiple` strides of columns folded and one cell for the rest."""
+    step = stride * multiple
+    if mode == PHASES:
+        return [
+            _cell(kernel, stride, pad, start, -(-(size - start) // step), multiple, 1)
+            for start in range(min(step, size))
+        ]
+    whole, rest = divmod(size, step)
+    found = [_cell(kernel, stride, pad, 0, whole, multiple, step)] if whole else []
+    if rest:
+        found.append(_cell(kernel, stride, pad, whole * step, 1, multiple, rest))
+    return found
+
+
+def tap_pairs(box: Sequence[Cell]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
+    """Folded columns, taps and the kernel's indices of a box of cells, one per axis; None where a tap is absent."""
+    for columns in product(*(range(cell.fold) for cell in box)):
+        for taps in product(*(range(cell.length) for cell in box)):
+            where = [cell.taps[c][t] for cell, c, t in zip(box, columns, taps, strict=True)]
+            yield columns, taps, None if None in where else tuple(k for k in where if k is not None)

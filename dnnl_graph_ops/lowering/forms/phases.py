@@ -1,0 +1,270 @@
+"""The family as Convolutions of stride 1 over the phases of dst: one by one, or folded into channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from math import prod
+from typing import Any
+
+from ... import _core, dtypes
+from .. import tail as post
+from ..problem import Problem
+from ..program import NativeOp, Program, View, dense_strides
+from .cells import FOLD, PHASES, Cell, cells, tap_pairs
+from .deconvolution import fill_with_bias, repeated_bias
+
+# more pairs of column and tap than this make the list of weights' copies a burden
+MOST_PAIRS = 20000
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How each axis is taken apart: its phases one by one, or folded into channels."""
+
+    fold_last: bool
+    fold_others: bool
+    # strides of columns that are folded at once on the last axis
+    multiple: int = 1
+
+    def axes(self, problem: Problem) -> list[list[Cell]]:
+        g = problem.geometry
+        found = []
+        last = g.rank - 1
+        for axis, row in enumerate(zip(g.kernel, g.strides, g.pads_begin, g.dst, strict=True)):
+            folds = self.fold_last if axis == last else self.fold_others
+            found.append(cells(*row, FOLD if folds else PHASES, self.multiple if axis == last else 1))  # type: ignore[arg-type]
+        return found
+
+
+def applies(problem: Problem, folding: Folding) -> bool:
+    g = problem.geometry
+    if g.groups != 1 or any(d != 1 for d in g.dilations) or problem.src.size == 0:
+        return False
+    folds = folding.fold_others or folding.fold_last
+    others = prod(g.strides[:-1])  # type: ignore[arg-type]
+    if all(s == 1 for s in g.strides) and folding.multiple == 1:
+        # the same Convolution whatever is folded
+        return not folds
+    if folding.fold_others and others == 1:
+        return False
+    if folding.fold_last and g.strides[-1] * folding.multiple == 1:
+        return False
+    if folding.multiple > 1 and g.dst[-1] < 2 * g.strides[-1] * folding.multiple:  # type: ignore[operator]
+        return False
+    pairs = prod(s * m * k for s, m, k in zip(g.strides, _multiples(problem, folding), g.kernel, strict=True))  # type: ignore[arg-type]
+    return pairs <= MOST_PAIRS
+
+
+def _multiples(problem: Problem, folding: Folding) -> tuple[int, ...]:
+    return (*(1 for _ in problem.geometry.strides[:-1]), folding.multiple)
+
+
+def boxes(problem: Problem, folding: Folding) -> Iterator[tuple[Cell, ...]]:
+    """Every combination of the axes' cells: disjoint parts of dst that cover it."""
+    yield from product(*folding.axes(problem))
+
+
+def _window(problem: Problem, box: Sequence[Cell]) -> tuple[View, dict[str, Any]] | None:
+    src, before, behind = problem.src, [], []
+    for axis, cell in enumerate(box, 2):
+        window = cell.window(problem.src.shape[axis])
+        if window is None:
+            return None
+        begin, start, size, end = window
+        before.append(begin)
+        behind.append(end)
+        src = src.narrow(axis, start, size)
+    attrs = {
+        "strides": tuple(cell.hop for cell in box),
+        "pads_begin": tuple(before),
+        "pads_end": tuple(behind),
+        "dilations": (1,) * len(box),
+        "groups": 1,
+        "data_format": "NCX",
+        "weights_format": "OIX",
+    }
+    return src, attrs
+
+
+def box_view(dst: View, box: Sequence[Cell]) -> View:
+    """The box's part of dst as (N, C, count, fold, count, fold, ...)."""
+    for axis, cell in enumerate(box):
+        at = 2 + 2 * axis
+        if cell.fold == 1:
+            dst = dst.narrow(at, cell.start, cell.count, cell.step).insert(at + 1)
+        elif cell.count == 1:
+            dst = dst.narrow(at, cell.start, cell.fold).insert(at)
+        else:
+            dst = dst.narrow(at, cell.start, cell.count * cell.fold).split(at, (cell.count, cell.fold))
+    return dst
+
+
+def as_channels(view: View) -> View | None:
+    """(N, C, count, fold, ...) as (N, fold * ... * C, count, ...), or None where the strides forbid it."""
+    rank = (view.ndim - 2) // 2
+    counts, folds = [2 + 2 * a for a in range(rank)], [3 + 2 * a for a in range(rank)]
+    view = view.permute((0, *folds, 1, *counts))
+    for _ in range(rank):
+        if not view.can_merge(1):
+            return None
+        view = view.merge(1)
+    return view if _describable(view) else None
+
+
+def _describable(view: View) -> bool:
+    """Whether the library takes these strides: no axis may reach, in whole steps, beyond the next slower one."""
+    axes = sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1)
+    return all(size * stride <= slower for (stride, size), (slower, _) in pairwise(axes))
+
+
+def _apart(program: Program, view: View) -> tuple[View, View]:
+    """A dense stand-in for (N, C, count, fold, ...): the same axes, and folded."""
+    rank = (view.ndim - 2) // 2
+    order = (0, *(2 + 2 * a for a in range(rank)), *(3 + 2 * a for a in range(rank)), 1)
+    dense = program.scratch(view.shape, view.dtype, order)
+    folded = as_channels(dense)
+    if folded is None:
+        raise RuntimeError("a dense box does not fold")
+    return dense, folded
+
+
+def _folded_weights(box: Sequence[Cell], channels: tuple[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of a box's weights as (taps..., IC, folds..., OC) in memory."""
+    shape = (*(cell.length for cell in box), channels[0], *(cell.fold for cell in box), channels[1])
+    return shape, dense_strides(shape)
+
+
+def _oix(program: Program, box: Sequence[Cell], channels: tuple[int, int], dtype: str) -> View:
+    """A buffer for a box's weights as (folds * OC, IC, taps...)."""
+    rank = len(box)
+    shape, _ = _folded_weights(box, channels)
+    view = program.scratch(shape, dtype).permute((*range(rank + 1, 2 * rank + 2), rank, *range(rank)))
+    for _ in range(rank):
+        view = view.merge(0)
+    return view
+
+
+def _pairs(weights: View, box: Sequence[Cell], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
+    """Offsets of the (IC, OC) matrices in the plain and in the folded weights; whether some are absent."""
+    rank = len(box)
+    _, strides = _folded_weights(box, channels)
+    found, absent = [], False
+    for columns, taps, where in tap_pairs(box):
+        if where is None:
+            absent = True
+            continue
+        plain = sum(k * s for k, s in zip(where, weights.strides[3:], strict=True))
+        folded = sum(c * s for c, s in zip(columns, strides[rank + 1 :], strict=False))
+        found.append((plain, folded + sum(t * s for t, s in zip(taps, strides[:rank], strict=True))))
+    return found, absent
+
+
+def _gather(program: Program, problem: Problem, box: Sequence[Cell]) -> View:
+    """The weights of a box; absent taps are zeros."""
+    weights = problem.weights
+    channels = weights.shape[1], weights.shape[2]
+    target = _oix(program, box, channels, weights.dtype)
+    pairs, absent = _pairs(weights, box, channels)
+    shape, strides = _folded_weights(box, channels)
+    outer, inner = list(weights.strides[1:3]), [strides[len(box)], 1]
+    code = dtypes.CODES[weights.dtype]
+    items = [(list(channels), plain, outer, folded, inner) for plain, folded in pairs]
+    kernel = _core.kernels.copy_list(items, code, code, prod(shape) if absent else 0)
+    program.kernel(kernel, [weights], [target], "fold weights")
+    return target
+
+
+def _scatter(program: Program, problem: Problem, box: Sequence[Cell], source: View) -> None:
+    """A box's gradient to the weights' own places, each written by one pair only."""
+    weights = problem.weights
+    channels = weights.shape[1], weights.shape[2]
+    pairs, _ = _pairs(weights, box, channels)
+    _, strides = _folded_weights(box, channels)
+    outer, inner = list(weights.strides[1:3]), [strides[len(box)], 1]
+    code = dtypes.CODES[weights.dtype]
+    items = [(list(channels), folded, inner, plain, outer) for plain, folded in pairs]
+    program.kernel(_core.kernels.copy_list(items, code, code, 0), [source], [weights], "unfold weights")
+
+
+def forward(program: Program, problem: Problem, folding: Folding) -> None:
+    """One Convolution for each box of dst."""
+    tail = problem.tail
+    # an operand would need the boxes' views too
+    apart = bool(post.views(tail))
+    dst = program.like(problem.dst, problem.dst.dtype) if apart else problem.dst
+    label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
+    for box in boxes(problem, folding):
+        whole = box_view(dst, box)
+        found = _window(problem, box)
+        if found is None:
+            _only_bias(program, problem, whole, () if apart else tail)
+            continue
+        src, attrs = found
+        inputs = [src, _gather(program, problem, box)]
+        if problem.bias is not None:
+            inputs.append(repeated_bias(program, problem.bias, prod(cell.fold for cell in box)))
+        target = as_channels(whole)
+        dense = None
+        if target is None:
+            dense, target = _apart(program, whole)
+
+        def head(output: Any, attrs: dict[str, Any] = attrs, inputs: list[View] = inputs) -> NativeOp:
+            return NativeOp("Convolution", attrs, tuple(inputs), (output,))
+
+        program.native(post.fused(head, () if apart else tail, target), label)
+        if dense is not None:
+            program.copy(dense, whole, "columns to their places")
+    if apart:
+        post.apply(program, dst, tail, problem.dst)
+
+
+def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) -> None:
+    if not tail:
+        fill_with_bias(program, part, problem.bias)
+        return
+    empty = program.like(part, part.dtype)
+    fill_with_bias(program, empty, problem.bias)
+    post.apply(program, empty, tail, part)
+
+
+def backward_weights(program: Program, problem: Problem, folding: Folding) -> None:
+    """One ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
+    problem = _rounded(program, problem, folding)
+    found = [(box, window) for box in boxes(problem, folding) if (window := _window(problem, box)) is not None]
+    weights = problem.weights
+    channels = weights.shape[1], weights.shape[2]
+    if sum(where is not None for box, _ in found for *_, where in tap_pairs(box)) < prod(weights.shape[3:]):
+        program.fill(weights, 0.0)
+    for box, (src, attrs) in found:
+        whole = box_view(problem.dst, box)
+        diff_dst = as_channels(whole)
+        if diff_dst is None:
+            dense, diff_dst = _apart(program, whole)
+            program.copy(whole, dense, "columns side by side")
+        target = _oix(program, box, channels, weights.dtype)
+        attrs["weights_shape"] = target.shape
+        op = NativeOp("ConvolutionBackwardWeights", attrs, (src, diff_dst), (target,))
+        program.native([op], "ConvolutionBackwardWeights of columns")
+        _scatter(program, problem, box, target)
+
+
+def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
+    """diff_dst with zeros up to whole strides on the folded axes, so that one box has all their taps."""
+    g = problem.geometry
+    folds = [folding.fold_others] * (g.rank - 1) + [folding.fold_last]
+    sizes = [
+        -(-size // stride) * stride if fold else size
+        for size, stride, fold in zip(g.dst, g.strides, folds, strict=True)  # type: ignore[operator]
+    ]
+    if sizes == list(g.dst):
+        return problem
+    shape = (*problem.dst.shape[:2], *sizes)
+    padded = program.scratch(shape, problem.dst.dtype, (0, *range(2, len(shape)), 1))
+    inside = padded
+    for axis, size in enumerate(problem.dst.shape[2:], 2):
+        program.fill(inside.narrow(axis, size, inside.shape[axis] - size), 0.0)
+        inside = inside.narrow(axis, 0, size)
+    program.copy(problem.dst, inside, "diff_dst to whole strides")
+    return problem.with_views(dst=padded, geometry=replace(g, dst=tuple(sizes)))

@@ -1,0 +1,261 @@
+"""The family as one MatMul, with what the taps need around it: nothing, im2col, or an overlap-add.
+
+The weights are read or written as they are whenever their memory is a matrix of in channels against the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ... import _core, dtypes
+from .. import tail as post
+from ..env import Env
+from ..problem import Problem, order_of
+from ..program import NativeOp, Program, View, dense_strides
+from .deconvolution import crop, fill_untouched, repeated_bias
+
+
+def single(problem: Problem, env: Env) -> bool:
+    """One group; everything else is a matter of gathering."""
+    return problem.geometry.groups == 1
+
+
+def apart(problem: Problem, env: Env) -> bool:
+    """No two taps meet, so that every result is one product."""
+    g = problem.geometry
+    return (
+        single(problem, env)
+        and all(d == 1 or k == 1 for d, k in zip(g.dilations, g.kernel, strict=True))
+        and all(
+            n == 1 or (k == s and p == 0) for n, k, s, p in zip(g.src, g.kernel, g.strides, g.pads_begin, strict=True)
+        )
+    )
+
+
+def summed(problem: Problem, env: Env) -> bool:
+    """Partial sums are added in f32."""
+    on_cpu = env.engine.kind == "cpu" and env.engine.memory is None
+    return single(problem, env) and on_cpu and env.compute_dtype(problem.dtype) == "f32"
+
+
+def gathers(problem: Problem, env: Env) -> bool:
+    """The gather is own code."""
+    return single(problem, env) and env.engine.kind == "cpu" and env.engine.memory is None
+
+
+def _product(program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()) -> None:
+    inputs = (a, b) if bias is None else (a, b, bias)
+    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), tail, result), "MatMul")
+
+
+def merged(view: View, axes: int, start: int = 0) -> View | None:
+    """So many neighbouring axes as one, or None where the strides forbid it."""
+    for _ in range(axes - 1):
+        if not view.can_merge(start):
+            return None
+        view = view.merge(start)
+    return view
+
+
+def positions(program: Program, view: View, label: str) -> View:
+    """An activation as (N * positions, C)."""
+    order = (0, *range(2, view.ndim), 1)
+    found = merged(view.permute(order), view.ndim - 1)
+    if found is not None and (found.strides[1] == 1 or found.shape[1] == 1):
+        return found
+    copy = program.scratch(view.shape, view.dtype, order)
+    program.copy(view, copy, label)
+    whole = merged(copy.permute(order), view.ndim - 1)
+    if whole is None:
+        raise RuntimeError("a dense activation does not merge")
+    return whole
+
+
+def _matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
+    """Weights as (IC, the rest in memory's order) if their strides allow it, and that order as axes of (OC, kernel)."""
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    order = tuple(a for a in order_of(plain) if a != 0)
+    found = merged(plain.permute((0, *order)), len(order), 1)
+    return found, tuple(a - 1 for a in order)
+
+
+def _plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
+    """`_matrix`, by a copy where it must be."""
+    found, order = _matrix(weights)
+    if found is not None and 1 in found.strides:
+        return found, order
+    dense = program.scratch(weights.shape, weights.dtype)
+    program.copy(weights, dense, "weights to (IC, OC, ...)")
+    return _plain(program, dense)
+
+
+def _columns(problem: Problem, order: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+    """Strides of the columns (N, src..., kernel..., OC) whose last axes lie in memory as `order` says; their shape."""
+    g = problem.geometry
+    sizes = (g.out_channels, *g.kernel)
+    rows = (g.batch, *g.src)
+    outer = dense_strides([*rows, prod(sizes)])[:-1]  # type: ignore[arg-type, list-item]
+    inner = [0] * len(sizes)
+    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):  # type: ignore[misc]
+        inner[axis] = stride
+    return [*outer, *inner[1:], inner[0]], (prod(rows), prod(sizes))  # type: ignore[arg-type]
+
+
+def _taps(problem: Problem) -> list[object]:
+    g = problem.geometry
+    return [
+        g.batch, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides), list(g.pads_begin),
+        list(g.dilations),
+    ]  # fmt: skip
+
+
+def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
+    """diff_dst as (N * src positions, OC * kernel in some order): what every source position sees of it."""
+    g, diff_dst = problem.geometry, problem.dst
+    if all(k == s == 1 and n == o and p == 0 for k, s, n, o, p in zip(g.kernel, g.strides, g.src, g.dst, g.pads_begin)):  # noqa: B905
+        return positions(program, diff_dst, "diff_dst to channels last")
+    strides, shape = _columns(problem, order)
+    columns = program.scratch(shape, diff_dst.dtype)
+    code = dtypes.CODES[diff_dst.dtype]
+    kernel = _core.kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
+    program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
+    return columns
+
+
+def backward_data(program: Program, problem: Problem) -> None:
+    """diff_src = im2col(diff_dst) times the plain weights."""
+    weights, order = _plain(program, problem.weights)
+    columns = gathered(program, problem, order)
+    diff_src = problem.src
+    target = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
+    if target is None or 1 not in target.strides:
+        dense = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
+        whole = merged(dense, diff_src.ndim - 1)
+        _product(program, columns, weights.permute((1, 0)), whole)  # type: ignore[arg-type]
+        back = dense.permute((0, diff_src.ndim - 1, *range(1, diff_src.ndim - 1)))
+        program.copy(back, diff_src, "diff_src from channels last")
+        return
+    _product(program, columns, weights.permute((1, 0)), target)
+
+
+def backward_weights(program: Program, problem: Problem) -> None:
+    """diff_weights = src transposed times im2col(diff_dst)."""
+    target, order = _matrix(problem.weights)
+    result = problem.weights
+    if target is None or 1 not in target.strides:
+        result = program.scratch(problem.weights.shape, problem.weights.dtype)
+        target, order = _matrix(result)
+    columns = gathered(program, problem, order)
+    src = positions(program, problem.src, "src to channels last")
+    _product(program, src.permute((1, 0)), columns, target)  # type: ignore[arg-type]
+    if result is not problem.weights:
+        program.copy(result, problem.weights, "weights to the asked layout")
+
+
+def forward_summed(program: Program, problem: Problem) -> None:
+    """dst is the overlap-add of src times the plain weights."""
+    weights, order = _plain(program, problem.weights)
+    src = positions(program, problem.src, "src to channels last")
+    strides, shape = _columns(problem, order)
+    columns = program.scratch(shape, "f32")
+    _product(program, src, weights, columns)
+    bias = problem.bias
+    dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
+    code = dtypes.CODES[dst.dtype]
+    kernel = _core.kernels.overlap_add(
+        *_taps(problem), strides, code, list(dst.strides), bias is not None, False,
+        None if bias is None else dtypes.CODES[bias.dtype],
+    )  # fmt: skip
+    program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")
+    if problem.tail:
+        post.apply(program, dst, problem.tail, problem.dst)
+
+
+def forward(program: Program, problem: Problem) -> None:
+    """Every result is one product: src times the weights with OC as the fastest axis."""
+    g, tail = problem.geometry, problem.tail
+    window, covered = [], []  # per axis: first tap and number of taps; what they reach of dst
+    for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
+        taps = min(k - p, size) if n == 1 else s  # type: ignore[operator, type-var]
+        window.append((p, taps))
+        covered.append(taps if n == 1 else min(n * s, size))  # type: ignore[operator, type-var]
+    surplus = tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))  # type: ignore[operator]
+    # a post-op with an operand would need the products' view of it
+    after = bool(post.views(tail)) or (bool(tail) and any(surplus))
+    dst = program.like(problem.dst, problem.dst.dtype) if after else problem.dst
+    fill_untouched(program, dst, surplus, problem.bias)
+    _products(program, problem, crop(dst, surplus), window, () if after else tail)  # type: ignore[arg-type]
+    if after:
+        post.apply(program, dst, tail, problem.dst)
+
+
+def _products(
+    program: Program, problem: Problem, dst: View, window: Sequence[tuple[int, int]], tail: post.Tail
+) -> None:
+    g = problem.geometry
+    rank = g.rank
+    weights = problem.weights
+    for axis, (first, taps) in enumerate(window, 3):
+        weights = weights.narrow(axis, first, taps)
+    # (IC, kernel..., OC)
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    plain = plain.permute((0, *range(2, plain.ndim), 1))
+    right = merged(plain, rank + 1, 1)
+    if right is None or 1 not in right.strides:
+        dense = program.scratch(plain.shape, plain.dtype)
+        program.copy(plain, dense, "weights to (IC, ..., OC)")
+        right = merged(dense, rank + 1, 1)
+    left = positions(program, problem.src, "src to channels last")
+    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
+    direct = _direct(dst, g.src, window)  # type: ignore[arg-type]
+    if direct is not None:
+        _product(program, left, right, direct, bias, tail)  # type: ignore[arg-type]
+        return
+    shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
+    result = program.scratch(shape, dst.dtype)  # type: ignore[arg-type]
+    whole = merged(merged(result, rank + 1), rank + 1, 1)  # type: ignore[arg-type]
+    _product(program, left, right, whole, bias, tail)  # type: ignore[arg-type]
+    _spread(program, result, dst, window)
+
+
+def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
+    """dst as (N * src positions, taps * OC) if that is how it lies in memory."""
+    ordered = dst.permute((0, *range(2, dst.ndim), 1))
+    # the positions outside, the taps inside: one axis at most may have both
+    both = [a for a, (n, (_, taps)) in enumerate(zip(src, window, strict=True)) if n > 1 and taps > 1]
+    if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(src, window, dst.shape[2:], strict=True)):
+        return None
+    at = both[0] if both else next((a for a, n in reversed(list(enumerate(src))) if n > 1), -1)
+    if any(taps > 1 for _, taps in window[:at]) or any(n > 1 for n in src[at + 1 :]):
+        return None
+    if at >= 0:
+        ordered = ordered.split(1 + at, (src[at], window[at][1]))
+    rows = merged(ordered, 2 + at)
+    result = None if rows is None else merged(rows, rows.ndim - 1, 1)
+    return result if result is not None and result.strides[1] == 1 else None
+
+
+def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[int, int]]) -> None:
+    """(N, src..., taps..., OC) to its places in dst; the last position may reach beyond it."""
+    rank = len(window)
+    order = [0]
+    for axis in range(rank):
+        order += [1 + axis, 1 + rank + axis]
+    source = result.permute((*order, 2 * rank + 1))
+    _spread_axes(program, source, dst.permute((0, *range(2, dst.ndim), 1)), [t for _, t in window], 0)
+
+
+def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int], axis: int) -> None:
+    """Axis by axis: whole positions, and the part of the last one that dst still has."""
+    if axis == len(taps):
+        program.copy(source, dst, "products to their places")
+        return
+    at = 1 + 2 * axis
+    whole, rest = divmod(dst.shape[at], taps[axis])
+    if whole:
+        inner = dst.narrow(at, 0, whole * taps[axis]).split(at, (whole, taps[axis]))
+        _spread_axes(program, source.narrow(at, 0, whole), inner, taps, axis + 1)
+    if rest:
+        inner = dst.narrow(at, whole * taps[axis], rest).insert(at)
+        _spread_axes(program, source.narrow(at, whole, 1).narrow(at + 1, 0, rest), inner, taps, axis + 1)
