@@ -1,10 +1,8 @@
-"""Estimates of what a formulation costs, in seconds, as a sum of a few counts times fitted constants.
+"""Estimates of what a formulation costs, in seconds: a few counts times fitted constants.
 
-Counts: products (narrow channels padded to a vector), values that pass through a transform or a reorder, runs of
-channels that are fetched one by one, and what the weights cost apart. The constants were fitted, by least squares of
-the logarithm with a pull towards hand-set values, to 39 real layers in three directions on one thread of a Zen 3
-(AVX2, oneDNN 3.2); half of the estimates are within 15 to 20 % of the measurement. What a run of channels costs own
-code was lowered by hand since, after that code became faster. Products take half as long on AVX-512; the rest is kept.
+The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` to
+the harness's own suite. Where no such machine was at hand (AVX-512, native bf16) only the rate of the products is
+changed, by what the instruction set promises.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from .. import dtypes
 from .env import Env
@@ -20,37 +19,69 @@ from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import View
 
-BYTES_PER_SECOND = 10e9
-CALL_SECONDS = 4e-6
 LANES = 8
-AVX512_PRODUCTS = 0.55
-# seconds per product of a depthwise kernel: loads rule there
-DEPTHWISE = 4.0e-11
+OWN, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, DEPTHWISE = (
+    "own", "deconvolution", "convolution", "phases", "product", "columns", "depthwise",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Constants:
-    """Seconds per product, per transformed or reordered value, per run of channels, per weight."""
+class Counts(NamedTuple):
+    """What a formulation does, by kind of work; as constants, the seconds that one of each takes on one thread."""
 
-    product: float
-    value: float
-    run: float
-    weight: float
+    products: float  # multiplications, narrow channels padded to a vector
+    values: float  # elements that pass through a transform, a reorder or a gather
+    runs: float  # rows of channels fetched one by one; for the library, sums it has to start
+    weights: float  # weights read, or written as a gradient
+    variable: float  # weights packed at every call
+    bytes: float = 0.0  # traffic of further passes: layouts, conversions, post-ops
+    calls: float = 1.0
 
 
-OWN = {
-    FORWARD: Constants(2.3e-11, 4.6e-10, 4.0e-9, 2.1e-10),
-    BACKWARD_DATA: Constants(2.3e-11, 4.6e-10, 5.0e-9, 2.2e-10),
-    BACKWARD_WEIGHTS: Constants(2.4e-11, 4.0e-10, 6.0e-9, 1.5e-9),
+# the same for all: memory's rate, and what one more step costs
+_BYTE, _CALL = 1e-10, 4e-6
+
+CONSTANTS: dict[tuple[str, str], Counts] = {
+    (OWN, FORWARD): Counts(3.1e-11, 4.3e-10, 5.8e-09, 2.2e-10, 1.6e-09),
+    (OWN, BACKWARD_DATA): Counts(2.9e-11, 2.9e-10, 7.3e-09, 2.4e-10, 1.9e-09),
+    (OWN, BACKWARD_WEIGHTS): Counts(3.4e-11, 5.2e-10, 1e-08, 1.4e-09, 0.0),
+    (DECONVOLUTION, FORWARD): Counts(3.9e-11, 1.5e-10, 2.8e-10, 2.9e-10, 5.7e-10),
+    (DECONVOLUTION, BACKWARD_DATA): Counts(4.2e-11, 2.1e-10, 7.5e-11, 2.5e-10, 4.8e-10),
+    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(6.7e-11, 1e-10, 8.2e-11, 3.6e-10, 0.0),
+    (CONVOLUTION, BACKWARD_DATA): Counts(3.3e-11, 6.9e-11, 2.3e-11, 3.3e-10, 7e-10),
+    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(7.1e-11, 1.3e-10, 1e-10, 5.5e-10, 0.0),
+    (PHASES, FORWARD): Counts(3.8e-11, 2e-10, 2.9e-10, 2.9e-10, 1.5e-09),
+    (PHASES, BACKWARD_WEIGHTS): Counts(6.4e-11, 3.1e-10, 3.1e-10, 1.6e-09, 0.0),
+    (PRODUCT, FORWARD): Counts(3.3e-11, 3.2e-10, 1e-10, 3.1e-10, 1.3e-09),
+    (COLUMNS, FORWARD): Counts(4.2e-11, 7.3e-10, 1.1e-09, 2.3e-10, 3.8e-10),
+    (COLUMNS, BACKWARD_DATA): Counts(3.9e-11, 6.9e-10, 1.1e-09, 2.7e-10, 6.8e-10),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.7e-11, 7.6e-10, 1.1e-09, 3.7e-10, 0.0),
+    (DEPTHWISE, FORWARD): Counts(6.1e-11, 9.4e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_DATA): Counts(5.1e-11, 6.7e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(4.4e-11, 4.9e-10, 0.0, 0.0, 0.0),
 }
-# here `run` counts products over the depth of one sum: what narrow channels cost the library
-LIBRARY = {
-    ("deconvolution", FORWARD): Constants(2.85e-11, 1.5e-10, 3.3e-10, 1.9e-10),
-    ("deconvolution", BACKWARD_DATA): Constants(3.4e-11, 2.0e-10, 1.0e-10, 2.3e-10),
-    ("convolution", BACKWARD_DATA): Constants(2.45e-11, 7.0e-11, 2.5e-11, 2.3e-10),
-    ("deconvolution", BACKWARD_WEIGHTS): Constants(4.4e-11, 1.0e-10, 9.0e-11, 2.4e-10),
-    ("convolution", BACKWARD_WEIGHTS): Constants(3.0e-11, 1.3e-10, 2.1e-10, 3.3e-10),
-}
+
+
+def rate(family: str, dtype: str, env: Env) -> float:
+    """Seconds of a product relative to AVX2 in f32."""
+    if not env.isa.startswith("avx512"):
+        return 1.0
+    if family in (OWN, DEPTHWISE) or dtype == "f32":
+        return 0.55
+    return 0.1 if "amx" in env.isa else 0.3
+
+
+def work(counts: Counts, constants: Counts, rate: float = 1.0) -> float:
+    """Seconds that more threads divide, on one thread."""
+    return counts.products * constants.products * rate + sum(
+        n * c for n, c in zip(counts[1:5], constants[1:5], strict=True)
+    )
+
+
+def seconds(counts: Counts, family: str, problem: Problem, env: Env) -> float:
+    """The estimate."""
+    constants = CONSTANTS[family, problem.direction]
+    shared = work(counts, constants, rate(family, problem.dtype, env)) + counts.bytes * _BYTE
+    return shared / env.threads + counts.calls * _CALL
 
 
 def padded(n: int, multiple: int = LANES) -> int:
@@ -61,14 +92,31 @@ def nbytes(view: View) -> int:
     return view.size * dtypes.itemsize(view.dtype)
 
 
-def _product_seconds(constant: float, env: Env) -> float:
-    return constant * (AVX512_PRODUCTS if env.isa.startswith("avx512") else 1.0)
-
-
 def _channels(problem: Problem) -> tuple[int, int]:
     """Channels of one group: in, out."""
     g = problem.geometry
     return g.in_channels // g.groups, g.out_channels // g.groups  # type: ignore[operator]
+
+
+def _post_ops(problem: Problem) -> int:
+    """Bytes that post-ops move as a step of their own."""
+    return 2 * nbytes(problem.dst) if problem.tail else 0
+
+
+def _detours(problem: Problem) -> int:
+    """Bytes of the copies that channels-last code needs for other layouts."""
+    return sum(2 * nbytes(v) for v in (problem.src, problem.dst) if v.strides[1] != 1 and v.shape[1] > 1)
+
+
+def _conversions(problem: Problem, env: Env) -> int:
+    """Bytes of the copies to and from the dtype that the library computes in."""
+    converted = env.compute_dtype(problem.dtype) != problem.dtype
+    return 6 * (problem.src.size + problem.dst.size) * converted
+
+
+def _packing(problem: Problem, weights: float) -> float:
+    """Weights that are packed at every call."""
+    return 0.0 if problem.direction == BACKWARD_WEIGHTS or problem.weights.is_constant else weights
 
 
 @dataclass(frozen=True)
@@ -95,9 +143,9 @@ def _axis(kernel: int, stride: int, src: int, dst: int, tile: int) -> _Axis:
     return _Axis(_ceil(_ceil(dst, stride), tile), stride, sum(points) / stride, tile + max(taps) - 1, tile * stride)
 
 
-def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:
+def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Own products and transforms."""
-    g, constants = problem.geometry, OWN[problem.direction]
+    g = problem.geometry
     ic, oc = _channels(problem)
     axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.src, g.dst, tile, strict=True)]  # type: ignore[arg-type]
     phases = prod(a.phases for a in axes)
@@ -106,63 +154,93 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> float:
     last = axes[-1].phases
     # phases of the last axis share a vector
     channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc * last) / last
-    runs = tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes))
-    weights = g.groups * points * phases * ic * oc
-    seconds = (
-        tiles * points * phases * channels * _product_seconds(constants.product, env)
-        + tiles * points * (ic + phases * oc) * constants.value
-        + runs * constants.run
-        + weights * constants.weight
-    ) / env.threads
-    # variable weights are read, transformed and written at every call
-    if problem.direction != BACKWARD_WEIGHTS and not problem.weights.is_constant:
-        seconds += (nbytes(problem.weights) + 4 * weights) / (BYTES_PER_SECOND / 2)
-    return seconds + _detours(problem) + CALL_SECONDS
+    weights = g.groups * points * phases * ic * oc  # type: ignore[operator]
+    return Counts(
+        products=tiles * points * phases * channels,
+        values=tiles * points * (ic + phases * oc),
+        runs=tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes)),
+        weights=weights,
+        variable=_packing(problem, weights),
+        bytes=_detours(problem) + _post_ops(problem),
+    )
 
 
-def _detours(problem: Problem) -> float:
-    """Copies that channels-last code needs for other layouts, and post-ops as a step of their own."""
-    copies = sum(2 * nbytes(v) for v in (problem.src, problem.dst) if v.strides[1] != 1 and v.shape[1] > 1)
-    return copies / BYTES_PER_SECOND + _post_ops(problem)
-
-
-def _post_ops(problem: Problem) -> float:
-    return CALL_SECONDS + 2 * nbytes(problem.dst) / BYTES_PER_SECOND if problem.tail else 0.0
-
-
-def depthwise(problem: Problem, env: Env) -> float:
+def depthwise(problem: Problem, env: Env) -> Counts:
     """One multiplication per tap and element, at the rate of loads rather than of products."""
-    moved = nbytes(problem.src) + nbytes(problem.dst)
-    seconds = problem.macs * _product_seconds(DEPTHWISE, env) / env.threads
-    return seconds + moved / BYTES_PER_SECOND + _post_ops(problem) + CALL_SECONDS
+    values = problem.src.size + problem.dst.size
+    return Counts(problem.macs, values, 0, 0, 0, _post_ops(problem))
 
 
-def of_library(name: str) -> Callable[[Problem, Env], float]:
-    """The estimate of a native form."""
-
-    def cost(problem: Problem, env: Env) -> float:
-        constants = LIBRARY[name, problem.direction]
-        ic, oc = _channels(problem)
-        wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
-        values = problem.src.size + problem.dst.size
-        waste = min(padded(wide) / max(wide, 1), LANES)
-        seconds = (
-            problem.macs * waste * _product_seconds(constants.product, env)
-            + values * constants.value
-            + problem.macs / max(deep, 1) * constants.run
-            + problem.weights.size * constants.weight
-        ) / env.threads
-        converted = env.compute_dtype(problem.dtype) != problem.dtype
-        seconds += values * 6 * converted / BYTES_PER_SECOND
-        surplus = problem.direction == FORWARD and any(fold_end(problem)[2])
-        return seconds + CALL_SECONDS * (1 + 2 * surplus)
-
-    return cost
+def literal(problem: Problem, env: Env) -> Counts:
+    """A native op of the same sums."""
+    ic, oc = _channels(problem)
+    wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
+    surplus = problem.direction == FORWARD and any(fold_end(problem)[2])
+    return Counts(
+        products=problem.macs * min(padded(wide) / max(wide, 1), LANES),
+        values=problem.src.size + problem.dst.size,
+        runs=problem.macs / max(deep, 1),
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_conversions(problem, env),
+        calls=1 + 2 * surplus,
+    )
 
 
-def phases(problem: Problem, env: Env, folding: Folding) -> float:
-    return 1.0
+def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
+    """Convolutions over dst's phases."""
+    ic, oc = _channels(problem)
+    axes = folding.axes(problem)
+    folds = prod(axis[0].fold for axis in axes)
+    taps = prod(sum(cell.fold * cell.count * cell.length for cell in axis) for axis in axes)
+    windows = prod(
+        sum(window[2] for cell in axis if (window := cell.window(size)))
+        for axis, size in zip(axes, problem.src.shape[2:], strict=True)
+    )
+    boxes = prod(len(axis) for axis in axes)
+    weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * ic * oc
+    # rows of channels cannot be folded in place on other axes, nor where channels are not last
+    moved = folding.fold_others or problem.dst.strides[1] != 1
+    batch = problem.src.shape[0]
+    return Counts(
+        products=batch * taps * ic * padded(oc * folds) / folds,
+        values=batch * ic * windows + problem.dst.size,
+        runs=batch * taps * oc / folds,
+        weights=weights,
+        variable=_packing(problem, weights),
+        bytes=2 * nbytes(problem.dst) * moved + _post_ops(problem) + _conversions(problem, env),
+        calls=boxes * (1 + moved),
+    )
 
 
-def product(name: str) -> Callable[[Problem, Env], float]:
-    return lambda problem, env: 1.0
+def product(problem: Problem, env: Env) -> Counts:
+    """One MatMul whose results are those of dst."""
+    ic, _ = _channels(problem)
+    return Counts(
+        products=problem.macs,
+        values=problem.src.size + problem.dst.size,
+        runs=problem.macs / max(ic, 1),
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_detours(problem) + _conversions(problem, env),
+        calls=2,
+    )
+
+
+def columns(problem: Problem, env: Env) -> Counts:
+    """One MatMul with the columns of dst, which are gathered before it or added up after it."""
+    ic, oc = _channels(problem)
+    g = problem.geometry
+    places = g.batch * prod(g.src) * prod(g.kernel)  # type: ignore[operator, arg-type]
+    return Counts(
+        products=places * oc * padded(ic),
+        values=places * oc,
+        runs=places,
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_detours(problem) + _post_ops(problem) + _conversions(problem, env),
+        calls=2,
+    )
+
+
+Counting = Callable[[Problem, Env], Counts]

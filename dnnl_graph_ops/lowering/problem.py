@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,17 +96,3 @@ def weights_view(view: View, attrs: Attributes, shape: WeightsShape) -> View:
 def mergeable_groups(weights: View) -> bool:
     """Whether (G, IC/G, ...) is one strided axis, as the library's grouped shape needs."""
     return weights.can_merge(0)
-
-
-def order_of(view: View) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory."""
-    return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
-
-
-def channels_last(view: View) -> bool:
-    """Whether the channels of an activation are contiguous."""
-    return view.shape[1] == 1 or view.strides[1] == 1
-
-
-def spatial_axes(view: View) -> Sequence[int]:
-    return range(2, view.ndim)

@@ -115,6 +115,11 @@ class View:
         )
 
 
+def order_of(view: View) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory."""
+    return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
+
+
 @dataclass(frozen=True, eq=False)
 class Edge:
     """A tensor inside one native step, from an op to the next."""
@@ -186,6 +191,7 @@ class Program:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self._copies: dict[tuple[View, str, tuple[int, ...]], View] = {}
 
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
         """A new dense buffer; `order` lists the axes from the slowest to the fastest."""
@@ -202,8 +208,7 @@ class Program:
 
     def like(self, view: View, dtype: str) -> View:
         """A new dense buffer of the same shape whose axes lie in the same order as `view`'s."""
-        order = sorted(range(view.ndim), key=lambda a: (-view.strides[a], a))
-        return self.scratch(view.shape, dtype, order)
+        return self.scratch(view.shape, dtype, order_of(view))
 
     def constant(self, array: Array) -> View:
         """Data that the plan owns."""
@@ -236,13 +241,20 @@ class Program:
         )
         self.kernel(_core.kernels.copy(*args), [source], [target], label)
 
+    def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:
+        """A dense copy with the axes in this order; made once, whoever else asks for it.
+
+        Nothing writes a buffer that was read, so the copy stays true.
+        """
+        key = (view, dtype, tuple(order))
+        if key not in self._copies:
+            self._copies[key] = self.scratch(view.shape, dtype, order)
+            self.copy(view, self._copies[key], label)
+        return self._copies[key]
+
     def converted(self, view: View, dtype: str, label: str = "convert") -> View:
         """`view` itself, or a copy of it in another dtype."""
-        if view.dtype == dtype:
-            return view
-        target = self.like(view, dtype)
-        self.copy(view, target, label)
-        return target
+        return view if view.dtype == dtype else self.copied(view, dtype, order_of(view), label)
 
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:

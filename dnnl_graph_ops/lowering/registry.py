@@ -17,16 +17,22 @@ from .program import Program
 class Formulation:
     """One way to compute a direction of the family.
 
-    `applies` is true only where `build` is exact up to rounding; `cost` estimates seconds.
-    `converts` says that it reads and writes bf16 and f16 data itself while it computes in f32.
+    `applies` is true only where `build` is exact up to rounding; `counts` is its work, which the constants of its
+    `family` turn into seconds. `converts` says that it reads and writes bf16 and f16 data itself while it computes
+    in f32.
     """
 
     name: str
     direction: str
+    family: str
     applies: Callable[[Problem, Env], bool]
-    cost: Callable[[Problem, Env], float]
+    counts: cost.Counting
     build: Callable[[Program, Problem, Env], None]
     converts: Callable[[Problem], bool] = lambda problem: False
+
+    def seconds(self, problem: Problem, env: Env) -> float:
+        """The estimate of one run."""
+        return cost.seconds(self.counts(problem, env), self.family, problem, env)
 
 
 def _always(problem: Problem, env: Env) -> bool:
@@ -61,6 +67,7 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
     return Formulation(
         name,
         direction,
+        cost.OWN,
         _on_cpu if preference is None else _filters(preference),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
@@ -72,6 +79,7 @@ def _depthwise(direction: str) -> Formulation:
     return Formulation(
         "own depthwise",
         direction,
+        cost.DEPTHWISE,
         lambda p, e: _on_cpu(p, e) and depthwise.applies(p),
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
@@ -80,9 +88,13 @@ def _depthwise(direction: str) -> Formulation:
 
 
 def _library(
-    name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]
+    family: str,
+    direction: str,
+    applies: Callable[[Problem, Env], bool],
+    build: Callable[[Program, Problem], None],
+    counts: cost.Counting = cost.literal,
 ) -> Formulation:
-    return Formulation(name, direction, applies, cost.of_library(name), lambda program, p, e: build(program, p))
+    return Formulation(family, direction, family, applies, counts, lambda program, p, e: build(program, p))
 
 
 # how dst's columns are taken apart: name, folding
@@ -100,30 +112,25 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
     return Formulation(
         name,
         direction,
+        cost.PHASES,
         lambda p, e: phases.applies(p, folding),
         lambda p, e: cost.phases(p, e, folding),
         lambda program, p, e: build(program, p, folding),
     )
 
 
-def _product(
-    name: str, direction: str, applies: Callable[[Problem, Env], bool], build: Callable[..., None]
-) -> Formulation:
-    return Formulation(name, direction, applies, cost.product(name), lambda program, p, e: build(program, p))
-
-
 FORMULATIONS: tuple[Formulation, ...] = (
-    _library("deconvolution", FORWARD, _always, deconvolution.forward),
-    _library("deconvolution", BACKWARD_DATA, _undilated, deconvolution.backward_data),
-    _library("convolution", BACKWARD_DATA, _always, convolution.backward_data),
-    _library("deconvolution", BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
-    _library("convolution", BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
+    _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data),
+    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data),
+    _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
+    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
-    _product("product", FORWARD, products.apart, products.forward),
-    _product("product and overlap-add", FORWARD, products.summed, products.forward_summed),
-    _product("product of columns", BACKWARD_DATA, products.gathers, products.backward_data),
-    _product("product of columns", BACKWARD_WEIGHTS, products.gathers, products.backward_weights),
+    _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
+    _library(cost.COLUMNS, FORWARD, products.summed, products.forward_summed, cost.columns),
+    _library(cost.COLUMNS, BACKWARD_DATA, products.gathers, products.backward_data, cost.columns),
+    _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.gathers, products.backward_weights, cost.columns),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)
@@ -136,6 +143,8 @@ FORMULATIONS: tuple[Formulation, ...] = (
 def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
     found = [
-        (f, f.cost(problem, env)) for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)
+        (f, f.seconds(problem, env))
+        for f in FORMULATIONS
+        if f.direction == problem.direction and f.applies(problem, env)
     ]
     return sorted(found, key=lambda item: item[1])

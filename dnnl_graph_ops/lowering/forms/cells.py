@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 PHASES = "phases"
@@ -54,6 +55,7 @@ def _cell(kernel: int, stride: int, pad: int, start: int, count: int, multiple: 
     return Cell(start, count, stride * multiple, fold, first, multiple, taps)
 
 
+@lru_cache(256)
 def cells(kernel: int, stride: int, pad: int, size: int, mode: str, multiple: int = 1) -> list[Cell]:
     """All columns of an axis: one cell a phase, or `multiple` strides of columns folded and one cell for the rest."""
     step = stride * multiple

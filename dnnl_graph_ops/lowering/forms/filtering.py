@@ -53,10 +53,7 @@ def channels_last(program: Program, view: View, label: str) -> View:
     """A view whose channels are contiguous: itself, or a transposed copy."""
     if view.strides[1] == 1 or view.shape[1] == 1:
         return view
-    order = (0, *range(2, view.ndim), 1)
-    copy = program.scratch(view.shape, view.dtype, order)
-    program.copy(view, copy, label)
-    return copy
+    return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
 
 
 def result_view(program: Program, view: View) -> View:

@@ -9,14 +9,16 @@ from math import prod
 from typing import Any
 
 from ... import _core, dtypes
+from ...shapes.strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
-from ..program import NativeOp, Program, View, dense_strides
+from ..program import NativeOp, Program, View
 from .cells import FOLD, PHASES, Cell, cells, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
 
-# more pairs of column and tap than this make the list of weights' copies a burden
+# more pairs of column and tap than this make the list of weights' copies a burden, more boxes the list of steps
 MOST_PAIRS = 20000
+MOST_BOXES = 64
 
 
 @dataclass(frozen=True)
@@ -28,37 +30,34 @@ class Folding:
     # strides of columns that are folded at once on the last axis
     multiple: int = 1
 
+    def modes(self, rank: int) -> list[tuple[bool, int]]:
+        """Per axis: whether it is folded, and how many strides at once."""
+        return [(self.fold_others, 1)] * (rank - 1) + [(self.fold_last, self.multiple)]
+
     def axes(self, problem: Problem) -> list[list[Cell]]:
+        """The cells of each axis."""
         g = problem.geometry
-        found = []
-        last = g.rank - 1
-        for axis, row in enumerate(zip(g.kernel, g.strides, g.pads_begin, g.dst, strict=True)):
-            folds = self.fold_last if axis == last else self.fold_others
-            found.append(cells(*row, FOLD if folds else PHASES, self.multiple if axis == last else 1))  # type: ignore[arg-type]
-        return found
+        rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
+        return [
+            cells(k, s, p, size, FOLD if folds else PHASES, multiple)  # type: ignore[arg-type]
+            for k, s, p, size, (folds, multiple) in rows
+        ]
 
 
 def applies(problem: Problem, folding: Folding) -> bool:
+    """Whether this folding solves the problem and is not another one in disguise."""
     g = problem.geometry
     if g.groups != 1 or any(d != 1 for d in g.dilations) or problem.src.size == 0:
         return False
-    folds = folding.fold_others or folding.fold_last
-    others = prod(g.strides[:-1])  # type: ignore[arg-type]
-    if all(s == 1 for s in g.strides) and folding.multiple == 1:
-        # the same Convolution whatever is folded
-        return not folds
-    if folding.fold_others and others == 1:
+    modes = list(zip(g.kernel, g.strides, folding.modes(g.rank), strict=True))
+    if folding.fold_others and all(s == 1 for s in g.strides[:-1]):
         return False
-    if folding.fold_last and g.strides[-1] * folding.multiple == 1:
+    step = g.strides[-1] * folding.multiple  # type: ignore[operator]
+    if folding.fold_last and (step == 1 or (folding.multiple > 1 and g.dst[-1] < 2 * step)):  # type: ignore[operator]
         return False
-    if folding.multiple > 1 and g.dst[-1] < 2 * g.strides[-1] * folding.multiple:  # type: ignore[operator]
-        return False
-    pairs = prod(s * m * k for s, m, k in zip(g.strides, _multiples(problem, folding), g.kernel, strict=True))  # type: ignore[arg-type]
-    return pairs <= MOST_PAIRS
-
-
-def _multiples(problem: Problem, folding: Folding) -> tuple[int, ...]:
-    return (*(1 for _ in problem.geometry.strides[:-1]), folding.multiple)
+    boxes = prod(1 if folds else s for _, s, (folds, _) in modes)  # type: ignore[misc]
+    pairs = prod(s * multiple * k for k, s, (_, multiple) in modes)  # type: ignore[operator]
+    return pairs <= MOST_PAIRS and boxes <= MOST_BOXES
 
 
 def boxes(problem: Problem, folding: Folding) -> Iterator[tuple[Cell, ...]]:
@@ -253,10 +252,9 @@ def backward_weights(program: Program, problem: Problem, folding: Folding) -> No
 def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
     """diff_dst with zeros up to whole strides on the folded axes, so that one box has all their taps."""
     g = problem.geometry
-    folds = [folding.fold_others] * (g.rank - 1) + [folding.fold_last]
     sizes = [
-        -(-size // stride) * stride if fold else size
-        for size, stride, fold in zip(g.dst, g.strides, folds, strict=True)  # type: ignore[operator]
+        -(-size // stride) * stride if folds else size  # type: ignore[operator]
+        for size, stride, (folds, _) in zip(g.dst, g.strides, folding.modes(g.rank), strict=True)
     ]
     if sizes == list(g.dst):
         return problem

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import _core, dtypes
+from ...shapes.strides import dense_strides
 from .. import tail as post
 from ..env import Env
-from ..problem import Problem, order_of
-from ..program import NativeOp, Program, View, dense_strides
+from ..problem import Problem
+from ..program import NativeOp, Program, View, order_of
 from .deconvolution import crop, fill_untouched, repeated_bias
 
 
@@ -64,9 +65,7 @@ def positions(program: Program, view: View, label: str) -> View:
     found = merged(view.permute(order), view.ndim - 1)
     if found is not None and (found.strides[1] == 1 or found.shape[1] == 1):
         return found
-    copy = program.scratch(view.shape, view.dtype, order)
-    program.copy(view, copy, label)
-    whole = merged(copy.permute(order), view.ndim - 1)
+    whole = merged(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
     if whole is None:
         raise RuntimeError("a dense activation does not merge")
     return whole
