@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..lowering.program import NativeOp, NativeStep, Operand, Program, Step, View
-
-
-def describable(view: View) -> bool:
-    """Whether oneDNN takes these strides: no axis may begin again within what the finer ones span.
-
-    `x[:, ::3]` of an array of 5 columns is not: two of its columns, 3 apart, count as 6. Stride 0 is broadcast.
-    """
-    least = 1
-    for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if s > 0 and n > 1):
-        if stride < least:
-            return False
-        least = stride * size
-    return True
+from ..lowering.program import NativeOp, NativeStep, Operand, Program, Step, View, describable
 
 
 def staged(step: Step) -> list[Step]:

@@ -120,6 +120,19 @@ def order_of(view: View) -> tuple[int, ...]:
     return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
 
 
+def describable(view: View) -> bool:
+    """Whether oneDNN takes these strides: no axis may begin again within what the finer ones span.
+
+    `x[:, ::3]` of an array of 5 columns is not: two of its columns, 3 apart, count as 6. Stride 0 is broadcast.
+    """
+    least = 1
+    for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if s > 0 and n > 1):
+        if stride < least:
+            return False
+        least = stride * size
+    return True
+
+
 @dataclass(frozen=True, eq=False)
 class Edge:
     """A tensor inside one native step, from an op to the next."""

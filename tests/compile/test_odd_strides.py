@@ -7,9 +7,8 @@ from reference.data import integers
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, ops
 from dnnl_graph_ops.compile.native import fresh_id, native_op
-from dnnl_graph_ops.compile.staging import describable
 from dnnl_graph_ops.dtypes import CODES
-from dnnl_graph_ops.lowering.program import Buffer, Place, View
+from dnnl_graph_ops.lowering.program import Buffer, Place, View, describable
 from dnnl_graph_ops.runtime.engines import KINDS, default_engine
 from dnnl_graph_ops.shapes.strides import dense_strides
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -12,7 +12,7 @@ from ... import _core, dtypes
 from ...shapes.strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
-from ..program import NativeOp, Program, View
+from ..program import NativeOp, Program, View, describable
 from .cells import FOLD, PHASES, Cell, cells, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
 
@@ -109,13 +109,7 @@ def as_channels(view: View) -> View | None:
         if not view.can_merge(1):
             return None
         view = view.merge(1)
-    return view if _describable(view) else None
-
-
-def _describable(view: View) -> bool:
-    """Whether the library takes these strides: no axis may reach, in whole steps, beyond the next slower one."""
-    axes = sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1)
-    return all(size * stride <= slower for (stride, size), (slower, _) in pairwise(axes))
+    return view if describable(view) else None
 
 
 def _apart(program: Program, view: View) -> tuple[View, View]:
