@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +14,12 @@ from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import check_sizes
 from ..shapes.strides import dense_strides, extent
+from .files import read_file
 
 MAX_BYTES = 1 << 28
 MAX_OPS = 100_000
+# items of an attribute: one scale for each of so many channels
+MAX_LIST = 1 << 18
 MAX_NDIM = 12
 # a tensor of a terabyte is a broken file
 MAX_TENSOR_BYTES = 1 << 40
@@ -126,20 +129,14 @@ def read(source: Any) -> Document:
     if isinstance(source, Mapping):
         return _document(source)
     if isinstance(source, os.PathLike):
-        return _document(_parse(_read_file(Path(source))))
+        return _document(_parse(read_file(Path(source), MAX_BYTES, "Graph.from_json")))
     if isinstance(source, bytes | bytearray):
         return _document(_parse(bytes(source)))
     if not isinstance(source, str):
         raise TypeError(f"Graph.from_json: needs a path, JSON text or a dict, got {type(source).__name__}")
     if len(source) > 4096 or not source.strip() or any(mark in source for mark in '{}[]"\n\0'):
         return _document(_parse(source))
-    return _document(_parse(_read_file(Path(source))))
-
-
-def _read_file(path: Path) -> bytes:
-    if path.stat().st_size > MAX_BYTES:
-        raise InvalidArgumentError(f"Graph.from_json: {path} has more than {MAX_BYTES} bytes")
-    return path.read_bytes()
+    return _document(_parse(read_file(Path(source), MAX_BYTES, "Graph.from_json")))
 
 
 def _parse(text: str | bytes) -> Any:
@@ -241,17 +238,20 @@ def _attr(name: Any, data: Any, where: str) -> Attr:
         raise InvalidArgumentError(f"{where}: 'type' must be one of {', '.join(ATTR_TYPES)}, got {kind[:60]!r}")
     value = data.get("value")
     if kind.endswith("[]"):
-        _need(isinstance(value, list | tuple), where, "'value'", f"a list for the type {kind}", value)
-        value = list(value)
-    for item in value if isinstance(value, list) else [value]:
-        good = {
-            "s64": isinstance(item, int) and not isinstance(item, bool),
-            "f32": isinstance(item, int | float) and not isinstance(item, bool),
-            "bool": item in (0, 1) if isinstance(item, int) else False,
-            "string": isinstance(item, str),
-        }[kind.removesuffix("[]")]
-        _need(good, where, "'value'", f"of the type {kind}", item)
+        value = _list(value, "'value'", where, MAX_LIST)
+    is_good = _IS[kind.removesuffix("[]")]
+    bad = next((item for item in (value if isinstance(value, list) else [value]) if not is_good(item)), _GOOD)
+    _need(bad is _GOOD, where, "'value'", f"of the type {kind}", bad)
     return Attr(kind, value)
+
+
+_GOOD = object()
+_IS: dict[str, Callable[[Any], bool]] = {
+    "s64": lambda item: isinstance(item, int) and not isinstance(item, bool),
+    "f32": lambda item: isinstance(item, int | float) and not isinstance(item, bool),
+    "bool": lambda item: isinstance(item, int) and item in (0, 1),
+    "string": lambda item: isinstance(item, str),
+}
 
 
 def _tensor(data: Any, where: str) -> Tensor:

@@ -123,7 +123,7 @@ def binary(builder: str, left: Any, right: Any) -> Value:
         array = np.asarray(operand).astype(dtypes.numpy_dtype(other.dtype))
         if not np.isfinite(array.astype(np.float64)) and np.isfinite(float(operand)):
             raise InvalidArgumentError(f"{builder}: the scalar {operand} does not fit into {other.dtype}")
-        operands.append(array.reshape((1,) * max(len(other.shape), 1)))
+        operands.append(array.reshape((1,) * len(other.shape)))
     return apply(schema.BUILDERS[builder], operands, {})[0]
 
 

@@ -29,7 +29,8 @@ def reduce(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list
         raise InvalidArgumentError(f"{where}: axes is needed: one or more of the {rank} axes of src {text(src.shape)}")
     chosen = [axis_of(where, "axes", axis, rank) for axis in axes]
     if len(set(chosen)) < len(chosen):
-        raise InvalidArgumentError(f"{where}: axes = {tuple(axes)} names an axis of src {text(src.shape)} twice")
+        shown = f"{tuple(axes[:rank])}" + (" and more" if len(axes) > rank else "")
+        raise InvalidArgumentError(f"{where}: axes = {shown} names an axis of src {text(src.shape)} twice")
     if keep:
         shape: Shape = tuple(1 if axis in chosen else dim for axis, dim in enumerate(src.shape))
     else:

@@ -1,6 +1,7 @@
 """Graph files: what is accepted, what is refused and how, and what is written."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -172,6 +173,22 @@ def test_faults_are_named(change, words):
 def test_no_json(text):
     with pytest.raises(dgo.InvalidArgumentError):
         dgo.Graph.from_json(text)
+
+
+def test_only_ordinary_files_are_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe, "/dev/zero"):
+        with pytest.raises(dgo.InvalidArgumentError, match="ordinary file"):
+            dgo.Graph.from_json(path)
+
+
+def test_long_lists():
+    for length, words in ((10**6, "1000000 items"), (10**5, "twice")):
+        attrs = {"axes": ("s64[]", [0] * length)}
+        with pytest.raises(dgo.InvalidArgumentError, match=words) as error:
+            dgo.Graph.from_json(file(op(0, "ReduceSum", [tensor(0)], [tensor(1)], **attrs)))
+        assert len(str(error.value)) < 500
 
 
 def test_wrong_attribute_type():

@@ -1,5 +1,6 @@
 """from_onnx: ONNX's own node cases, exported models, single nodes against ONNX Runtime; what is refused."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -392,6 +393,14 @@ def test_hostile(proto, error):
 def test_no_model(content):
     with pytest.raises(dgo.InvalidArgumentError):
         dgo.from_onnx(content)
+
+
+def test_only_ordinary_files_are_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe, "/dev/zero"):
+        with pytest.raises(dgo.InvalidArgumentError, match="ordinary file"):
+            dgo.from_onnx(path)
 
 
 def test_cut_and_damaged_files(seed):

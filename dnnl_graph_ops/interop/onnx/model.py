@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
+from ...graph.files import read_file
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 
 Array = np.ndarray[Any, Any]
@@ -129,9 +130,7 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
     folder = None
     if not isinstance(source, bytes):
         path = Path(source)
-        if path.stat().st_size > MAX_BYTES:
-            raise InvalidArgumentError(f"from_onnx: {path} has more than {MAX_BYTES} bytes")
-        source, folder = path.read_bytes(), path.resolve().parent
+        source, folder = read_file(path, MAX_BYTES, "from_onnx"), path.resolve().parent
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(source)
