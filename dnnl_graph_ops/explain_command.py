@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ def _load(file: str) -> Graph:
         from .interop.onnx import from_onnx
 
         return from_onnx(file)
-    with open(file, "rb") as stream:
-        return Graph.from_json(stream.read())
+    return Graph.from_json(Path(file))
 
 
 def _print_profile(net: Net) -> None:

@@ -26,6 +26,8 @@ class Built:
     # values that a group other than their own reads, or that the net returns
     shared: set[Value]
     decisions: list[tuple[Group, Decision]] = field(default_factory=list)
+    # the position in `decisions` that each step of the program belongs to
+    owners: list[int] = field(default_factory=list)
     macs: int = 0
 
 
@@ -35,6 +37,8 @@ def build(groups: Sequence[Group], views: dict[Value, View], env: Env) -> Built:
     built = Built(Program(), _shared(parts, views))
     for one in parts:
         decision = _build_group(built, one, views, env)
+        added = len(built.program.steps) - len(built.owners)
+        built.owners += [len(built.decisions)] * added
         built.decisions.append((one, decision))
     return built
 

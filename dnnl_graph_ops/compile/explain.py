@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, dtypes
 from ..errors import Error, InvalidArgumentError
-from ..lowering.program import HostStep, KernelStep, View
+from ..lowering.program import HostStep, KernelStep, Place, View
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.verbose import Record, verbose
@@ -45,11 +45,16 @@ class StepTime:
 
     step: str
     seconds: float
+    # of the partition that the step belongs to; none for a copy to a second output
+    ops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step of a plan. `reference` flags a slow implementation that is there for completeness."""
+    """One step of a plan. `reference` flags a slow implementation that is there for completeness.
+
+    scratch_bytes: intermediate results that it writes, and what the library asks for besides (known from 3.13 on).
+    """
 
     step: str
     implementation: str
@@ -57,11 +62,12 @@ class StepReport:
     writes: tuple[str, ...]
     reorders: int
     reference: bool
+    scratch_bytes: int
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What became of ops that run together."""
+    """What became of ops that run together: the formulation, and the steps that compute it."""
 
     ops: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -69,6 +75,22 @@ class PartitionReport:
     compute_dtype: str
     candidates: tuple[tuple[str, float], ...]
     measured: bool
+    steps: tuple[StepReport, ...]
+
+    @property
+    def implementation(self) -> str:
+        """What the steps run, as the library's log names it."""
+        return "; ".join(dict.fromkeys(step.implementation for step in self.steps))
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """Of all tensors that the steps read and write."""
+        return tuple(dict.fromkeys(text for step in self.steps for text in (*step.reads, *step.writes)))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Over all steps; steps of other partitions may use the same memory."""
+        return sum(step.scratch_bytes for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -86,7 +108,10 @@ class Explanation:
     steps: tuple[StepReport, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        for part, record in zip(self.partitions, data["partitions"], strict=True):
+            record |= {name: getattr(part, name) for name in ("implementation", "layouts", "scratch_bytes")}
+        return data
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -95,7 +120,7 @@ class Explanation:
         yield f"{self.runtime}, {self.isa}, {self.threads} threads, tune={self.tune}, algorithm={self.algorithm}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
         yield ""
-        rows = [("ops", "formulation", "computed in", "weighed")]
+        rows: list[tuple[str, ...]] = [("ops", "formulation", "computed in", "scratch", "weighed")]
         for part in self.partitions:
             how = "measured" if part.measured else "estimated"
             others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
@@ -104,6 +129,7 @@ class Explanation:
                     " + ".join(part.kinds),
                     part.formulation,
                     part.compute_dtype,
+                    f"{part.scratch_bytes:,}",
                     f"{how}: {others}" if others else "",
                 )
             )
@@ -141,7 +167,19 @@ def profile(net: Net, given: Sequence[Any], repeat: int) -> list[StepTime]:
     """Implements `Net.profile`."""
     _check_repeat(net, repeat)
     ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
-    return [StepTime(label, seconds) for label, seconds in specialised.plan.executor.profile(ins, outs, repeat)]
+    times = specialised.plan.executor.profile(ins, outs, repeat)
+    return [StepTime(label, seconds, _ops(specialised, part)) for part, (label, seconds) in enumerate(times)]
+
+
+def _ops(specialised: Specialised, part: int) -> tuple[str, ...]:
+    group = _group(specialised, part)
+    return () if group is None else tuple(node.name for node in specialised.built.decisions[group][0].nodes)
+
+
+def _group(specialised: Specialised, part: int) -> int | None:
+    """The position of the partition that a part of the plan belongs to."""
+    origin, owners = specialised.plan.origins[part], specialised.built.owners
+    return owners[origin] if origin < len(owners) else None
 
 
 def _check_repeat(net: Net, repeat: Any) -> None:
@@ -175,6 +213,8 @@ def explain(net: Net) -> Explanation:
     if specialised is None:
         raise InvalidArgumentError(f"{net!r}: has unknown dims; call it once, then there is a plan to explain")
     plan, runtime = specialised.plan, net.engine.runtime
+    steps = [_step(part, net) for part in plan.parts]
+    groups = [_group(specialised, i) for i in range(len(steps))]
     partitions = tuple(
         PartitionReport(
             tuple(node.name for node in group.nodes),
@@ -183,8 +223,9 @@ def explain(net: Net) -> Explanation:
             decision.compute,
             tuple(decision.candidates),
             decision.measured,
+            tuple(step for step, owner in zip(steps, groups, strict=True) if owner == i),
         )
-        for group, decision in specialised.built.decisions
+        for i, (group, decision) in enumerate(specialised.built.decisions)
     )
     return Explanation(
         f"oneDNN {runtime.version} ({runtime.name})",
@@ -195,22 +236,27 @@ def explain(net: Net) -> Explanation:
         plan.executor.arena_bytes,
         plan.executor.constant_bytes,
         partitions,
-        tuple(_step(part, net) for part in plan.parts),
+        tuple(steps),
     )
 
 
 def _step(part: Compiled | KernelStep | HostStep, net: Net) -> StepReport:
-    if isinstance(part, HostStep):
-        return StepReport(part.label, "NumPy", _layouts(part.reads), _layouts(part.writes), 0, False)
-    if isinstance(part, KernelStep):
-        implementation = f"own, {_core.kernels.isa()}"
-        return StepReport(part.label, implementation, _layouts(part.reads), _layouts(part.writes), 0, False)
+    if not isinstance(part, Compiled):
+        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {_core.kernels.isa()}"
+        reads, writes = _layouts(part.reads), _layouts(part.writes)
+        return StepReport(part.label, implementation, reads, writes, 0, False, _scratch(part.writes))
     records = _executed(part, net)
     main = [record for record in records if record.primitive != "reorder"] or records
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
     reference = any(record.implementation.startswith("ref") for record in main)
     reorders = sum(record.primitive == "reorder" for record in records)
-    return StepReport(" + ".join(part.kinds), names, _layouts(part.inputs), _layouts(part.outputs), reorders, reference)
+    scratch = _scratch(part.outputs) + part.partition.scratchpad_size
+    reads, writes = _layouts(part.inputs), _layouts(part.outputs)
+    return StepReport(" + ".join(part.kinds), names, reads, writes, reorders, reference, scratch)
+
+
+def _scratch(views: Sequence[View]) -> int:
+    return sum(buffer.nbytes for buffer in {view.buffer for view in views} if buffer.place is Place.SCRATCH)
 
 
 def _layouts(views: Sequence[View]) -> tuple[str, ...]:

@@ -28,10 +28,11 @@ _MACS_PER_SECOND = 20e9
 
 @dataclass(frozen=True)
 class Plan:
-    """An executor and what explain() says of it."""
+    """An executor and what explain() says of it; `origins`: the step of the program that each part comes from."""
 
     executor: Any
     parts: tuple[Compiled | KernelStep | HostStep, ...]
+    origins: tuple[int, ...]
     scratch_bytes: int
 
 
@@ -52,13 +53,13 @@ def assemble(
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        steps = fold_constants([one for step in program.steps for one in staged(step)])
+        pieces = [(i, one) for i, step in enumerate(program.steps) for one in staged(step)]
+        origin = {id(one): i for i, one in pieces}
         parts: list[Compiled | KernelStep | HostStep] = []
-        for step in steps:
-            if isinstance(step, NativeStep):
-                parts.extend(_compiled(program, step, engine, fpmath_mode))
-            else:
-                parts.append(step)
+        origins: list[int] = []
+        for step in fold_constants([one for _, one in pieces]):
+            parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])
+            origins += [origin[id(step)]] * (len(parts) - len(origins))
         offsets, scratch, merged = place([_use(part) for part in parts])
         parts = [
             replace(part, in_place=tuple(pair for pair in part.in_place if pair in merged))
@@ -68,7 +69,7 @@ def assemble(
         ]
         executor = _build(parts, inputs, outputs, offsets, engine, name)
     executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
-    return Plan(executor, tuple(parts), scratch)
+    return Plan(executor, tuple(parts), tuple(origins), scratch)
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:

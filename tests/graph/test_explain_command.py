@@ -54,6 +54,21 @@ def test_explain_of_onnx(tmp_path, capsys):
     assert "Tanh" in capsys.readouterr().out
 
 
+def test_a_partition_tells_its_steps(file):
+    graph = dgo.Graph.from_json(file)
+    (last,) = graph.outputs.values()
+    net = graph.compile({"up": dgo.ops.pow(last, beta=1.5), "x": graph.inputs[1]}, tune="off")
+    first, second = net.explain().to_dict()["partitions"]
+    assert (first["ops"], second["ops"][0][:3]) == (("up", "last"), "pow")
+    assert first["implementation"] and first["formulation"] == "literal"
+    assert any("1x8x8x4" in layout for layout in first["layouts"])
+    # what pow reads lies in scratch, what it writes is a result
+    assert (first["scratch_bytes"] >= 4 * 8 * 8 * 4, second["scratch_bytes"]) == (True, 0)
+    arrays = [np.ones(value.shape, np.float32) for value in net.inputs]
+    times = net.profile(*arrays, repeat=2)
+    assert [step.ops[:1] for step in times] == [first["ops"][:1], second["ops"][:1], ()]
+
+
 @pytest.mark.parametrize("content", [None, "{", "[]", json.dumps({"graph": []})])
 def test_what_is_no_graph_is_one_line(tmp_path, capsys, content):
     path = tmp_path / "graph.json"

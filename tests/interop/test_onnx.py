@@ -162,6 +162,8 @@ NODES = {
     "concat": ("Concat", [SMALL, noise(2, 1, 5)], {"axis": -2}),
     "reduce_mean": ("ReduceMean", [IMAGE, ints([-1, 1])], {"keepdims": 0}),
     "reduce_l2": ("ReduceL2", [IMAGE], {}),
+    "reduce_log_sum_exp": ("ReduceLogSumExp", [IMAGE * 100, ints([1, -1])], {"keepdims": 0}),
+    "reduce_log_sum_exp_all": ("ReduceLogSumExp", [IMAGE], {}),
     "reduce_squares": ("ReduceSumSquare", [IMAGE, ints([2])], {}),
     "resize_nearest": (
         "Resize",

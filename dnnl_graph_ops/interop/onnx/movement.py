@@ -113,5 +113,20 @@ def reduce(step: Step) -> Value:
     return step.op(last, value) if last else value
 
 
+@rule("ReduceLogSumExp", inputs=(1, 2), axes=ints(), keepdims=integer(1, 0, 1), noop_with_empty_axes=integer(0, 0, 1))
+def reduce_log_sum_exp(step: Step) -> Operand:
+    """The largest value is taken out of the sum, which could overflow."""
+    src, given = step.value(0), _axes(step)
+    if not given and step.attr("noop_with_empty_axes"):
+        return src
+    axes = _all_axes(step, given, src)
+    top = step.op("ReduceMax", src, axes=axes, keep_dims=True)
+    total = step.op("ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes=axes, keep_dims=True)
+    made = step.op("Add", step.op("Log", total), top)
+    if step.attr("keepdims"):
+        return made
+    return step.reshape(made, [dim for axis, dim in enumerate(src.shape) if axis not in axes])
+
+
 def _all_axes(step: Step, axes: Sequence[int] | None, value: Value) -> list[int]:
     return [step.axis(axis, value.ndim) for axis in axes] if axes else list(range(value.ndim))
