@@ -83,7 +83,7 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
 
     See `dnnl_graph_ops.interop.onnx.from_onnx` for what is mapped and what is raised.
     """
-    return import_module(".interop.onnx", __name__).from_onnx(model_or_path, engine)  # type: ignore[no-any-return]
+    return import_module(".interop.onnx", __name__).from_onnx(model_or_path, engine)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from . import _core, ops
 from .compile import arrays
 from .compile.net import default_algorithm
 from .compile.specialise import specialise
+from .errors import ShapeError
 from .graph import Graph, Node, Value
 from .lowering.env import Env
 from .ops.build import apply
@@ -287,7 +288,7 @@ def _bias_gradient(diff_dst: Value, data_format: str) -> Value:
     check_dtypes(("diff_dst",), (diff_dst.dtype,), where)
     rank = len(diff_dst.shape)
     if not 3 <= rank <= 5:
-        raise rules.ShapeError(f"{where}: 'diff_dst' must have rank 3 to 5, got shape {diff_dst.shape}")
+        raise ShapeError(f"{where}: 'diff_dst' must have rank 3 to 5, got shape {diff_dst.shape}")
     channel = rank - 1 if fmt == "NXC" else 1
     axes = tuple(axis for axis in range(rank) if axis != channel)
     return apply("ReduceSum", (diff_dst,), {"axes": axes, "keep_dims": False})[0]

@@ -185,7 +185,9 @@ class Net(_core.NetBase):
         out_layouts = self._results(shapes, checked)
         specialised = self._specialise(layouts, out_layouts)
         results = [
-            arrays.empty(shape, value.dtype, out_layouts and out_layouts[i][1]) if array is None else array
+            arrays.empty(shape, value.dtype, None if out_layouts is None else out_layouts[i][1])
+            if array is None
+            else array
             for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))
         ]
         return ins, results, specialised

@@ -169,6 +169,8 @@ def _build(
     def ref(view: View) -> tuple[int, int]:
         buffer = view.buffer
         if buffer not in slots:
+            if buffer.array is None:
+                raise RuntimeError("a constant without data")
             slots[buffer] = executor.add_constant(buffer.array)
         return slots[buffer], view.byte_offset
 

@@ -308,7 +308,7 @@ def _name(name: object, where: str) -> str:
 def _shape(shape: object, where: str) -> Dims:
     if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{where}: 'shape' must be a sequence of ints (or None), got {type(shape).__name__}")
-    dims = tuple(None if item is None else integer(item, "shape", where) for item in shape)  # type: ignore[attr-defined]
+    dims = tuple(None if item is None else integer(item, "shape", where) for item in shape)
     check_sizes(dims, where, "'shape'")
     return dims
 
@@ -316,7 +316,7 @@ def _shape(shape: object, where: str) -> Dims:
 def _strides(strides: object, dims: Dims, where: str) -> tuple[int, ...]:
     if isinstance(strides, str | bytes | Mapping) or not hasattr(strides, "__iter__"):
         raise TypeError(f"{where}: 'strides' must be a sequence of ints, got {type(strides).__name__}")
-    values = tuple(integer(item, "strides", where) for item in strides)  # type: ignore[attr-defined]
+    values = tuple(integer(item, "strides", where) for item in strides)
     if len(values) != len(dims):
         raise ShapeError(f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal")
     if any(value < 0 for value in values):

@@ -277,10 +277,11 @@ def _tensor(data: Any, where: str) -> Tensor:
     use = _choice(data.get("property_type", "undef"), "property_type", PROPERTIES, where)
     if layout == "strided" and stride and len(stride) != len(shape):
         raise ShapeError(f"{where}: 'stride' has {len(stride)} values, 'shape' has {len(shape)}")
-    if layout == "strided" and stride and None not in shape and UNKNOWN not in stride:
+    sizes = [size for size in sizes if size not in _UNKNOWN_DIMS]
+    if layout == "strided" and stride and len(sizes) == len(shape) and UNKNOWN not in stride:
         if min(stride) < 0:
             raise InvalidArgumentError(f"{where}: 'stride' must not be negative, got {stride}")
-        if extent(shape, stride) * dtypes.itemsize(dtype) >= MAX_TENSOR_BYTES:
+        if extent(sizes, stride) * dtypes.itemsize(dtype) >= MAX_TENSOR_BYTES:
             raise ShapeError(f"{where}: a tensor of strides {stride} spans more than {MAX_TENSOR_BYTES} bytes")
     return Tensor(identity, dtype, shape, stride, layout, use)
 

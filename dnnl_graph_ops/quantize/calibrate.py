@@ -184,12 +184,12 @@ def _quantized_node(
     graph: Graph, node: Node, mapped: Mapping[Value, Value], limits: tuple[float, float]
 ) -> tuple[Value, LayerReport]:
     dtype, scale, zero_point = _source_scale(*limits)
-    qparams = {"scales": [scale], "zps": [zero_point], "qtype": "per_tensor"}
-    src = ops.quantize(mapped[node.inputs[0]], dtype=dtype, **qparams)  # type: ignore[attr-defined]
-    src = ops.dequantize(src, **qparams)  # type: ignore[attr-defined]
+    qparams: dict[str, Any] = {"scales": [scale], "zps": [zero_point], "qtype": "per_tensor"}
+    src = ops.quantize(mapped[node.inputs[0]], dtype=dtype, **qparams)
+    src = ops.dequantize(src, **qparams)
     weights, scales = _quantized_weights(node)
-    per_channel = {"scales": list(scales), "zps": [0] * len(scales), "qtype": "per_channel", "axis": 1}
-    w = ops.dequantize(graph.constant(weights), **per_channel)  # type: ignore[attr-defined]
+    per_channel: dict[str, Any] = {"scales": list(scales), "zps": [0] * len(scales), "qtype": "per_channel", "axis": 1}
+    w = ops.dequantize(graph.constant(weights), **per_channel)
     attrs = {**node.attrs, "weights_format": "IOX"}
     rest = [mapped[value] for value in node.inputs[2:]]
     result = ops.conv_transpose(src, w, *rest, name=node.name, **attrs)

@@ -99,7 +99,7 @@ def integers(value: object, name: str, where: str) -> tuple[int, ...]:
         )
     if getattr(value, "ndim", 1) != 1:
         raise ShapeError(f"{where}: '{name}' must have one axis, got an array of rank {value.ndim}")  # type: ignore[attr-defined]
-    return tuple(integer(item, name, where) for item in value)  # type: ignore[attr-defined]
+    return tuple(integer(item, name, where) for item in value)
 
 
 def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ def _axis_matrix(source: int, target: int, attrs: Attrs) -> Array:
     """The weights (target, source) with which one axis is resampled."""
     index = np.arange(target)
     if attrs["coordinate_transformation_mode"] == "align_corners":
-        place = index * (source - 1) / max(target - 1, 1)
+        place: Array = index * (source - 1) / max(target - 1, 1)
     else:
         place = (index + 0.5) * (source / target) - 0.5
     matrix = np.zeros((target, source))
