@@ -1,7 +1,7 @@
 """Which instruction set the own kernels use, and how to force one."""
 
 import pytest
-from family.test_fuzz import child
+from children import child
 from family.test_isa import cpu_flags
 
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}

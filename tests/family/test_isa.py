@@ -1,8 +1,7 @@
 """The family's fixed and random tests once more on smaller instruction sets than the CPU has."""
 
 import pytest
-
-from .test_fuzz import child
+from children import child
 
 # instruction set to run on, and a flag of CPUs that have more
 FLAGS = {"AVX2": "avx512f", "AVX512_CORE": "avx512_bf16"}

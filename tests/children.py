@@ -1,0 +1,53 @@
+"""Tests in processes of their own: what could crash or hang must not take the test run with it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+SECONDS = 240
+
+
+def child(*arguments: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python with the tests' folder on its path, in that folder."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=TESTS,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+    )
+
+
+def starts(config: pytest.Config, some: int, all_of_them: int, each: int) -> range:
+    """The first case of each process: `some` cases by default, all with --all."""
+    return range(0, all_of_them if config.getoption("--all") else some, each)
+
+
+def check_faulty_cases(module: str, seed: int, start: int, stop: int) -> None:
+    """`python -m module SEED START STOP` feeds faulty things to the package: it must live, and refuse most of them.
+
+    The module prints a line before each case, one that starts with FAILURE for each unexpected error, and at the end
+    "DONE number, number refused".
+    """
+    command = ("-m", module, str(seed), str(start), str(stop))
+    print("python", *command)
+    try:
+        done = child(*command)
+    except subprocess.TimeoutExpired as late:
+        text = (late.stdout or b"").decode(errors="replace")
+        pytest.fail(f"hang after {text.splitlines()[-1:]}")
+    lines = done.stdout.splitlines()
+    last = lines[-1:] or [done.stderr[-2000:]]
+    assert last[0].startswith("DONE"), f"exit {done.returncode} in {last}\n{done.stderr[-3000:]}"
+    failures = [line for line in lines if line.startswith("FAILURE")]
+    assert not failures, "\n".join(failures)
+    assert done.returncode == 0
+    refused = int(last[0].split(", ")[1].split()[0])
+    assert refused > (stop - start) / 2, "most faulty cases must be refused"
