@@ -18,10 +18,14 @@ namespace {
 
 constexpr const char* kVariable = "DNNL_GRAPH_OPS_ISA";
 
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
 bool avx512_allowed() {
-    const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
-    if (limit == nullptr) return true;
-    std::string name(limit);
+    std::string name = variable("ONEDNN_MAX_CPU_ISA");
+    if (name.empty()) name = variable("DNNL_MAX_CPU_ISA");  // oneDNN's older name
     for (char& letter : name) {
         if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
     }
@@ -65,8 +69,8 @@ const VectorCode& choose() {
     if (!has_avx2()) {
         fail(ErrorKind::runtime_unavailable, "this CPU lacks AVX2, FMA or F16C, which dnnl_graph_ops needs");
     }
-    const char* name = std::getenv(kVariable);
-    if (name != nullptr && *name != '\0') return forced(name);
+    const std::string name = variable(kVariable);
+    if (!name.empty()) return forced(name);
     return avx512_allowed() && has_avx512() ? avx512::kVectorCode : avx2::kVectorCode;
 }
 

@@ -14,9 +14,10 @@ except errors.Error as error:
 """
 
 
-def isa(forced: str = "", limit: str = "DEFAULT") -> str:
+def isa(forced: str = "", limit: str = "", older_limit: str = "") -> str:
     """The instruction set of a process of its own, or its error."""
-    done = child("-c", PROGRAM, DNNL_GRAPH_OPS_ISA=forced, ONEDNN_MAX_CPU_ISA=limit)
+    variables = {"DNNL_GRAPH_OPS_ISA": forced, "ONEDNN_MAX_CPU_ISA": limit, "DNNL_MAX_CPU_ISA": older_limit}
+    done = child("-c", PROGRAM, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -28,6 +29,8 @@ def test_the_widest_is_the_default():
 @pytest.mark.parametrize("limit", ["AVX2", "avx2_vnni"])
 def test_the_librarys_limit_holds_here_too(limit):
     assert isa(limit=limit) == "avx2"
+    assert isa(older_limit=limit) == "avx2"
+    assert isa(limit="DEFAULT", older_limit=limit) == isa()
 
 
 def test_the_narrow_one_can_be_forced():

@@ -114,7 +114,7 @@ DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
 }
 
 DGO_INLINE Lanes load_some(const float* at, int64_t count) {
-    return count >= kLanes ? bits<Lanes>(*reinterpret_cast<const LanesAt*>(at)) : load_part(at, count);
+    return count >= kLanes ? load_bytes<Lanes>(at) : load_part(at, count);
 }
 
 DGO_INLINE void store_some(float* at, Lanes v, int64_t count) {
