@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError
+from .arguments import int64, is_bool, one_of, show, suggest
 from .table import OPS, Attr, OpSchema, Version
 
-_INT64 = (-(2**63), 2**63 - 1)
 _F32_MAX = 3.4028234663852886e38
 
 
 def op_schema(kind: str, where: str) -> OpSchema:
     op = OPS.get(kind)
     if op is None:
-        raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}{_suggest(kind, OPS)}")
+        raise InvalidArgumentError(f"{where}: there is no op kind {kind!r}{suggest(kind, OPS)}")
     return op
 
 
@@ -58,7 +57,7 @@ def normalise_attrs(
     for name in attrs:
         if name not in op.attrs:
             raise InvalidArgumentError(
-                f"{where}: {kind} has no attribute {name!r}{_suggest(name, op.attrs)}; "
+                f"{where}: {kind} has no attribute {name!r}{suggest(name, op.attrs)}; "
                 f"it takes {', '.join(op.attrs) or 'none'}"
             )
     result = {}
@@ -105,17 +104,9 @@ def _kind(attr: Attr) -> str:
     return f"an int or {words}, one per spatial axis" if attr.length == "spatial" and attr.type == "s64[]" else words
 
 
-def _suggest(name: object, known: Iterable[str]) -> str:
-    import difflib  # only mistakes need it
-
-    lower = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(str(name).lower()[:64], lower, n=1)
-    return f"; did you mean {lower[close[0]]!r}?" if close else ""
-
-
 def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool) -> Any:
     if attr.type == "string":
-        return _choice(attr, given, where)
+        return one_of(given, where, attr.allowed)
     if attr.type == "bool":
         return _bool(given, where, lenient)
     if not attr.type.endswith("[]"):
@@ -140,7 +131,7 @@ def _item(given: Any) -> Any:
 def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[Any]:
     given = _item(given)
     if isinstance(given, str | bytes | Mapping | set | frozenset):
-        raise TypeError(f"{where} must be {_kind(attr)}, got {_show(given)}")
+        raise TypeError(f"{where} must be {_kind(attr)}, got {show(given)}")
     if hasattr(given, "tolist") and getattr(given, "ndim", 0) > 0:
         if given.ndim != 1:
             raise InvalidArgumentError(f"{where} must be one-dimensional, got an array of shape {given.shape}")
@@ -156,18 +147,12 @@ def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[A
 
 
 def _scalar(kind: str, given: Any, where: str) -> int | float:
-    if isinstance(given, bool) or type(given).__name__ in ("bool", "bool_"):
-        raise TypeError(f"{where} must be {'an int' if kind == 's64' else 'a float'}, got the bool {given}")
     if kind == "s64":
-        try:
-            value = operator.index(given)
-        except TypeError:
-            raise TypeError(f"{where} must be an int, got {_show(given)}") from None
-        if not _INT64[0] <= value <= _INT64[1]:
-            raise InvalidArgumentError(f"{where} = {_show(value)} does not fit into 64 bits; use a smaller number")
-        return value
+        return int64(given, where)
+    if is_bool(given):
+        raise TypeError(f"{where} must be a float, got the bool {given}")
     if isinstance(given, str | bytes) or not (hasattr(given, "__float__") or hasattr(given, "__index__")):
-        raise TypeError(f"{where} must be a float, got {_show(given)}")
+        raise TypeError(f"{where} must be a float, got {show(given)}")
     try:
         number = float(given)
     except OverflowError:
@@ -180,35 +165,16 @@ def _scalar(kind: str, given: Any, where: str) -> int | float:
 
 
 def _range(given: object, where: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{where} = {_show(given)} does not fit into float32; use a smaller number")
-
-
-def _show(given: object) -> str:
-    try:
-        text = repr(given)
-    except ValueError:  # an int of more digits than Python prints
-        return "a huge number"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return InvalidArgumentError(f"{where} = {show(given)} does not fit into float32; use a smaller number")
 
 
 def _bool(given: Any, where: str, lenient: bool) -> bool:
     given = _item(given)
-    if isinstance(given, bool) or type(given).__name__ in ("bool", "bool_"):
+    if is_bool(given):
         return bool(given)
     if lenient and isinstance(given, int) and given in (0, 1):
         return bool(given)
-    raise TypeError(f"{where} must be True or False, got {_show(given)}")
-
-
-def _choice(attr: Attr, given: Any, where: str) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"{where} must be a string, {_kind(attr)}, got {_show(given)}")
-    for choice in attr.allowed:
-        if choice.lower() == given.strip().lower():
-            return choice
-    raise InvalidArgumentError(
-        f"{where} = {_show(given)} is not known; use {_kind(attr)}{_suggest(given, attr.allowed)}"
-    )
+    raise TypeError(f"{where} must be True or False, got {show(given)}")
 
 
 def _short(values: Sequence[Any]) -> str:

@@ -10,13 +10,13 @@ ConvTransposeBackwardWeights; OpenVINO-style ConvTransposeBackpropFilters.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
-from .registry import INT64_MAX, Meta, check_sizes, rule
+from ..schema.arguments import int64, one_of
+from .registry import Meta, check_sizes, rule
 
 Dim = int | None
 Dims = tuple[Dim, ...]
@@ -80,15 +80,7 @@ class WeightsShape:
 
 def integer(value: object, name: str, where: str) -> int:
     """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        raise TypeError(f"{where}: '{name}' must be an int, got the bool {value}")
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{where}: '{name}' must be an int, got {value!r} of type {type(value).__name__}") from None
-    if not -INT64_MAX - 1 <= number <= INT64_MAX:
-        raise InvalidArgumentError(f"{where}: '{name}'={number} does not fit 64 bits")
-    return number
+    return int64(value, f"{where}: '{name}'")
 
 
 def integers(value: object, name: str, where: str) -> tuple[int, ...]:
@@ -121,12 +113,7 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
 
 def choice(value: object, name: str, allowed: Sequence[str], where: str) -> str:
     """One of `allowed`, in any case."""
-    if not isinstance(value, str):
-        raise TypeError(f"{where}: '{name}' must be a string, got {type(value).__name__}")
-    for item in allowed:
-        if item.lower() == value.lower():
-            return item
-    raise InvalidArgumentError(f"{where}: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
+    return one_of(value, f"{where}: '{name}'", allowed)
 
 
 def attributes(rank: int, where: str, values: Mapping[str, Any]) -> Attributes:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..schema.arguments import INT64_MAX
 from .common import Dim, agree, axis_of, data_shape, expect, known_product, need_rank, spatial_of, text, unify
-from .registry import INT64_MAX, Meta, Shape, rule
+from .registry import Meta, Shape, rule
 
 
 @rule("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")

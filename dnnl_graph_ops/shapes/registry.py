@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import OPS, output_dtypes
+from ..schema.arguments import INT64_MAX
 
 Shape: TypeAlias = tuple[int | None, ...]
 
 MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
-INT64_MAX: Final = 2**63 - 1
 _WIDEST_ITEM: Final = 8
 _ON_REQUEST: Final = ("SoftMax", "Dropout")  # their second output is made only for those who ask
 

@@ -90,7 +90,7 @@ def test_an_unknown_kind_gets_a_suggestion():
 
 
 def test_an_unknown_choice_names_the_choices():
-    with pytest.raises(InvalidArgumentError, match="'NHWC' is not known; use one of NXC, NCX"):
+    with pytest.raises(InvalidArgumentError, match="must be one of NXC, NCX, got 'NHWC'"):
         conv(data_format="NHWC")
     with pytest.raises(TypeError, match="data_format must be a string"):
         conv(data_format=3)

@@ -1,0 +1,58 @@
+"""Single ints and strings as users write them; `what` names the argument in messages."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import InvalidArgumentError
+
+INT64_MAX = (1 << 63) - 1
+
+
+def is_bool(value: object) -> bool:
+    """Python's bool or NumPy's."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def show(value: object) -> str:
+    """A short repr."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def int64(value: Any, what: str) -> int:
+    """`value` as a Python int; TypeError for anything that is not an integer (bool included)."""
+    if is_bool(value):
+        raise TypeError(f"{what} must be an int, got the bool {value}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an int, got {show(value)} of type {type(value).__name__}") from None
+    if not -INT64_MAX - 1 <= number <= INT64_MAX:
+        raise InvalidArgumentError(f"{what} = {show(number)} does not fit into 64 bits; use a smaller number")
+    return number
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    import difflib  # only mistakes need it
+
+    lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(str(name).lower()[:64], lower, n=1)
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
+    """The one of `allowed` that is meant, in any case."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, one of {', '.join(allowed)}, got {show(value)}")
+    for item in allowed:
+        if item.lower() == value.strip().lower():
+            return item
+    raise InvalidArgumentError(
+        f"{what} must be one of {', '.join(allowed)}, got {show(value)}{suggest(value, allowed)}"
+    )
