@@ -41,23 +41,23 @@ class Counts(NamedTuple):
 _BYTE, _CALL = 1e-10, 4e-6
 
 CONSTANTS: dict[tuple[str, str], Counts] = {
-    (OWN, FORWARD): Counts(2.8e-11, 2.2e-10, 6.0e-09, 2.3e-10, 1.6e-09),
-    (OWN, BACKWARD_DATA): Counts(2.6e-11, 1.8e-10, 6.9e-09, 2.4e-10, 1.7e-09),
-    (OWN, BACKWARD_WEIGHTS): Counts(2.8e-11, 3.3e-10, 1.2e-08, 1.2e-09, 0.0),
-    (DECONVOLUTION, FORWARD): Counts(3.7e-11, 1.5e-10, 2.3e-10, 3.4e-10, 7.1e-10),
-    (DECONVOLUTION, BACKWARD_DATA): Counts(3.6e-11, 2.4e-10, 2.5e-11, 2.7e-10, 5.6e-10),
-    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(5.2e-11, 1.1e-10, 5.8e-11, 5.0e-10, 0.0),
-    (CONVOLUTION, BACKWARD_DATA): Counts(3.0e-11, 7.0e-11, 2.1e-11, 4.0e-10, 1.0e-09),
-    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(6.8e-11, 1.4e-10, 2.2e-11, 7.6e-10, 0.0),
-    (PHASES, FORWARD): Counts(2.8e-11, 2.1e-10, 2.9e-10, 3.0e-10, 2.1e-09),
-    (PHASES, BACKWARD_WEIGHTS): Counts(5.9e-11, 2.7e-10, 2.3e-10, 2.4e-09, 0.0),
-    (PRODUCT, FORWARD): Counts(3.2e-11, 3.4e-10, 1.0e-10, 3.4e-10, 1.2e-09),
-    (COLUMNS, FORWARD): Counts(3.6e-11, 5.8e-10, 1.1e-09, 2.3e-10, 3.3e-10),
-    (COLUMNS, BACKWARD_DATA): Counts(3.3e-11, 2.3e-10, 9.8e-10, 3.2e-10, 9.7e-10),
-    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.1e-11, 7.5e-10, 1.1e-09, 3.4e-10, 0.0),
-    (DEPTHWISE, FORWARD): Counts(5.3e-11, 3.7e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_DATA): Counts(4.9e-11, 2.8e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(4.0e-11, 3.7e-10, 0.0, 0.0, 0.0),
+    (OWN, FORWARD): Counts(2.9e-11, 2.1e-10, 7.5e-09, 2.4e-10, 1.6e-09),
+    (OWN, BACKWARD_DATA): Counts(3.2e-11, 2.0e-10, 9.5e-09, 2.6e-10, 1.8e-09),
+    (OWN, BACKWARD_WEIGHTS): Counts(3.0e-11, 3.3e-10, 1.6e-08, 1.2e-09, 0.0),
+    (DECONVOLUTION, FORWARD): Counts(3.9e-11, 1.7e-10, 2.4e-10, 4.3e-10, 9.3e-10),
+    (DECONVOLUTION, BACKWARD_DATA): Counts(3.5e-11, 2.6e-10, 2.3e-11, 2.6e-10, 5.7e-10),
+    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(6.1e-11, 1.4e-10, 7.4e-11, 7.4e-10, 0.0),
+    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 7.0e-11, 2.0e-11, 4.7e-10, 1.4e-09),
+    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(5.8e-11, 1.2e-10, 1.6e-11, 8.0e-10, 0.0),
+    (PHASES, FORWARD): Counts(2.5e-11, 2.2e-10, 2.9e-10, 3.0e-10, 2.7e-09),
+    (PHASES, BACKWARD_WEIGHTS): Counts(5.5e-11, 2.3e-10, 1.8e-10, 3.2e-09, 0.0),
+    (PRODUCT, FORWARD): Counts(2.7e-11, 3.3e-10, 9.1e-11, 3.3e-10, 1.0e-09),
+    (COLUMNS, FORWARD): Counts(3.7e-11, 6.1e-10, 1.1e-09, 2.4e-10, 3.0e-10),
+    (COLUMNS, BACKWARD_DATA): Counts(3.1e-11, 2.3e-10, 9.3e-10, 3.2e-10, 1.2e-09),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.1e-11, 9.9e-10, 1.1e-09, 3.5e-10, 0.0),
+    (DEPTHWISE, FORWARD): Counts(5.3e-11, 3.3e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_DATA): Counts(5.3e-11, 2.4e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.9e-11, 3.2e-10, 0.0, 0.0, 0.0),
 }
 
 
@@ -201,6 +201,8 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
     weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * ic * oc
     # rows of channels cannot be folded in place on other axes, nor where channels are not last
     moved = folding.fold_others or problem.dst.strides[1] != 1
+    # nor does every strided view stay one inside the library
+    scattered = moved or any(len(axis) > 1 for axis in axes)
     batch = problem.src.shape[0]
     return Counts(
         products=batch * taps * ic * padded(oc * folds) / folds,
@@ -208,7 +210,7 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
         runs=batch * taps * oc / folds,
         weights=weights,
         variable=_packing(problem, weights),
-        bytes=2 * nbytes(problem.dst) * moved + _post_ops(problem) + _conversions(problem, env),
+        bytes=2 * nbytes(problem.dst) * scattered + _post_ops(problem) + _conversions(problem, env),
         calls=boxes * (1 + moved),
     )
 
