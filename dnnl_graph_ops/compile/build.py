@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .. import schema
 from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS, literal_op, make_problem
@@ -14,7 +15,7 @@ from ..lowering.problem import data_view
 from ..lowering.program import Edge, HostStep, NativeOp, Operand, Program, View
 from ..lowering.tail import POST_OPS, TailOp
 from .grouping import Group, literal_attributes, native_attributes, ordered
-from .host import equal_node, row_major, run_on_host, runs_natively
+from .host import equal_node, run_on_host, runs_natively
 from .host_ops import HOST, ONLY_EMPTY, step
 
 
@@ -248,8 +249,23 @@ def _full_rank(view: View, rank: int, data_format: str) -> View:
     return data_view(view, data_format)
 
 
-# kinds whose kernels misread axes that do not lie in their own order in memory
-_ROW_MAJOR_ONLY = frozenset({"LayerNorm", "LayerNormBackward"})
+# which operands a kernel takes only row-major, by the word of the op table
+_ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
+    "": lambda value: False,
+    "all": lambda value: True,
+    "vectors": lambda value: len(value.shape) == 1,
+    "batches": lambda value: len(value.shape) > 2,
+}
+
+
+def _needs_row_major(item: Group, value: Value, env: Env) -> bool:
+    """Whether a kernel of the group takes this value only densely in the order of its axes."""
+
+    def taken_by(node: Node) -> bool:
+        spec = schema.OPS[node.kind]
+        return env.version >= spec.row_major_since and _ROW_MAJOR[spec.row_major](value)
+
+    return any(taken_by(node) for node in item.nodes if value in (*node.inputs, *node.outputs))
 
 
 def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
@@ -257,8 +273,8 @@ def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env)
     program = built.program
     values = dict.fromkeys(value for node in item.nodes for value in (*node.inputs, *node.outputs))
     staged = [value for value in values if env.compute_dtype(value.dtype) != value.dtype]
-    if any(node.kind in _ROW_MAJOR_ONLY for node in item.nodes):
-        staged += [v for v in values if v not in staged and v in views and not row_major(views[v])]
+    loose = (v for v in values if v not in staged and v in views and not views[v].row_major)
+    staged += [v for v in loose if _needs_row_major(item, v, env)]
     if staged:
         return _build_staged(built, item, views, env, staged)
     ops = _native_ops(built, item.nodes, item, views, {}, env)

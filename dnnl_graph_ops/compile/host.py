@@ -13,7 +13,7 @@ from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS
 from ..lowering.program import Program, View
 from ..shapes import Meta
-from ..shapes.strides import dense_strides, is_row_major
+from ..shapes.strides import dense_strides
 from .host_ops import HOST, ONLY_EMPTY, step
 
 # the library packs them in pairs, NumPy does not
@@ -100,20 +100,15 @@ def _transpose(program: Program, node: Node, source: View, target: View) -> None
 
 def _reshape(program: Program, node: Node, source: View, target: View) -> None:
     """Elements in row-major order: where neither side is row-major in memory, through scratch."""
-    if row_major(source):
+    if source.row_major:
         source = View(source.buffer, target.shape, dense_strides(target.shape), source.offset)
-    elif row_major(target):
+    elif target.row_major:
         target = View(target.buffer, source.shape, dense_strides(source.shape), target.offset)
     else:
         dense = program.scratch(source.shape, source.dtype)
         program.copy(source, dense, node.kind)
         source = View(dense.buffer, target.shape, dense_strides(target.shape))
     program.copy(source, target, node.kind)
-
-
-def row_major(view: View) -> bool:
-    """Whether the elements lie densely in the order of the axes."""
-    return is_row_major(view.shape, view.strides)
 
 
 OWN: dict[str, Callable[[Program, Node, View, View], None]] = {

@@ -13,6 +13,7 @@ from ..errors import UnsupportedError
 from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.tail import POST_OPS
 from ..runtime.engines import KINDS, Engine
+from ..shapes.strides import dense_strides
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
@@ -32,7 +33,9 @@ def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> _core
     if isinstance(operand, Edge):
         return _core.LogicalTensor(identity, code, list(operand.shape), layout=_core.LayoutType.any)
     kind = _core.TensorProperty.constant if baked and operand.is_constant else _core.TensorProperty.variable
-    return _core.LogicalTensor(identity, code, list(operand.shape), list(operand.strides), property=kind)
+    # the library guesses layouts from the strides of all axes, also of those of size 1
+    strides = dense_strides(operand.shape) if operand.row_major else operand.strides
+    return _core.LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
 
 
 def native_op(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, dtypes
-from ..shapes.strides import dense_strides
+from ..shapes.strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +55,11 @@ class View:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    @property
+    def row_major(self) -> bool:
+        """Whether the elements lie densely in the order of the axes; strides of axes of size 1 do not matter."""
+        return is_row_major(self.shape, self.strides)
 
     @property
     def size(self) -> int:

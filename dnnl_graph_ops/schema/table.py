@@ -2,6 +2,8 @@
 
 Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "*" for any
 number and "@version" for one that came later; slots of one group have one dtype.
+"row_major" names the operands that kernels misread, refuse or write past the end of unless they lie densely in the
+order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class OpSchema:
     attrs: Mapping[str, Attr]
     past: tuple[Past, ...]
     cpu_since: Version | None  # first version with a CPU kernel for the op alone; None: no version has one
+    row_major: str  # all, vectors, batches or empty: operands that must lie densely in the order of their axes
+    row_major_since: Version
 
     @property
     def page(self) -> str:
@@ -137,6 +141,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
     outputs = _slots(row["outputs"], row["types"])
     arity = row.get("arity", {})
     kernel = row.get("cpu", row.get("since", "3.0"))
+    row_major, _, row_major_since = row.get("row_major", "").partition("@")
     return OpSchema(
         kind=kind,
         builder=row["builder"],
@@ -149,6 +154,8 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         attrs=attrs,
         past=past,
         cpu_since=version(kernel) if kernel else None,
+        row_major=row_major,
+        row_major_since=version(row_major_since) if row_major_since else FIRST,
     )
 
 

@@ -131,9 +131,13 @@ def _avg_pool(op: Use) -> str | None:
 
 def _interpolate(op: Use) -> str | None:
     mode = op.attrs["coordinate_transformation_mode"]
-    if mode == "half_pixel":
-        return None
-    return f"oneDNN has a kernel for {op.kind} with half_pixel only, not {mode}"
+    if mode != "half_pixel":
+        return f"oneDNN has a kernel for {op.kind} with half_pixel only, not {mode}"
+    small = op.inputs[0] if op.kind == "Interpolate" else op.outputs[0]
+    if op.version >= (3, 3) and set(spatial_of(small.shape, op.attrs["data_format"])) == {1}:
+        # 3.13 cannot tell the layouts of one position apart, and then writes past the end
+        return f"oneDNN has no safe kernel for {op.kind} of one position"
+    return None
 
 
 def _parameters_in_f32(op: Use) -> str | None:
@@ -199,8 +203,10 @@ def _zero_points(op: Use) -> str | None:
     if dynamic and op.attrs["qtype"] == "per_tensor" and op.inputs[0].dtype in ("s4", "u4"):
         return f"oneDNN has no kernel for {op.kind} of {op.inputs[0].dtype} per_tensor"
     shifted = len(op.inputs) > 2 if dynamic else any(op.attrs.get("zps") or ())
-    if shifted and op.attrs["qtype"] == "per_channel" and op.version >= (3, 3):
-        return f"oneDNN has a kernel for {op.kind} per_channel without zero points only, from 3.3 on"
+    # 3.2 compiles the dynamic ones as well, but cannot execute them
+    takes = op.version < (3, 3) and not dynamic
+    if shifted and op.attrs["qtype"] == "per_channel" and not takes:
+        return f"oneDNN {op.version[0]}.{op.version[1]} has a kernel for {op.kind} per_channel without zero points only"
     return None
 
 

@@ -10,7 +10,7 @@ import dnnl_graph_ops
 from dnnl_graph_ops import _core
 from dnnl_graph_ops._core import DataType, EngineKind, LogicalTensor, OpAttr, OpKind, PartitionPolicy
 
-PATH = Path(dnnl_graph_ops.__file__).parent / "_lib" / "libdnnl.so.3"
+PATH = Path(dnnl_graph_ops.engine("cpu").runtime.path)
 DECONV = {
     OpAttr.strides: [2, 2],
     OpAttr.pads_begin: [1, 1],
@@ -22,12 +22,12 @@ ids = itertools.count(1)
 
 @functools.cache
 def library():
-    return _core.Library(str(PATH))
+    return dnnl_graph_ops.engine("cpu").runtime.library
 
 
 @functools.cache
 def engine():
-    return _core.Engine(library(), EngineKind.cpu)
+    return dnnl_graph_ops.engine("cpu").native
 
 
 def tensor(*dims, dtype=DataType.f32, **more):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, errors
 
 from . import raw
@@ -18,10 +19,15 @@ const version_t *dnnl_version(void) {{ return &version; }}
 
 
 def test_facts_of_the_bundled_library():
+    library = dgo.engine("cpu", runtime="omp").runtime.library
+    assert library.version >= (3, 2, 0)
+    assert (library.cpu_runtime, library.gpu_runtime) == ("omp", "none")
+
+
+def test_facts_of_the_default_library():
     library = raw.library()
     assert library.path == str(raw.PATH.resolve())
     assert library.version >= (3, 2, 0)
-    assert (library.cpu_runtime, library.gpu_runtime) == ("omp", "none")
     assert library.engine_count(_core.EngineKind.cpu) == 1
     assert library.effective_cpu_isa().startswith(("avx", "sse41"))
     assert library.has("dnnl_graph_op_create") and not library.has("dnnl_graph_no_such_function")

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from reference.data import with_strides
 from reference.ops import Slot, evaluate
 
 import dnnl_graph_ops as dgo
@@ -98,16 +99,23 @@ CASES = [
 ]
 
 
+def gaps(array):
+    """The same values at every other place."""
+    return with_strides(array, [2 * stride // array.itemsize for stride in array.strides])
+
+
+LAYOUTS = {"C": lambda a: a, "F": lambda a: np.asfortranarray(a) if a.ndim else a, "gaps": gaps}
+
+
 @pytest.mark.parametrize(("kind", "inputs", "attrs"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
-@pytest.mark.parametrize("strided", [False, True])
-def test_as_evaluated(kind, inputs, attrs, strided):
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_as_evaluated(kind, inputs, attrs, layout):
     graph = dgo.Graph()
     values = [graph.input(f"in{i}", a.shape, a.dtype) for i, a in enumerate(inputs)]
     made = getattr(ops, schema.OPS[kind].builder)(*values, **attrs)
     outputs = made if isinstance(made, tuple) else (made,)
     net = graph.compile(list(outputs))
-    given = [np.asfortranarray(a) if strided and a.ndim else a for a in inputs]
-    results = net(*given)
+    results = net(*map(LAYOUTS[layout], inputs))
     slots = [Slot(v.dtype, v.shape) for v in outputs]
     expected = evaluate(kind, inputs, outputs[0].node.attrs, slots)
     for actual, exact in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):

@@ -120,13 +120,12 @@ def group_norm(
 
 
 def softmax(src, *, axis=1, mode="none"):
-    """dst and stats, the logarithm of the sum of exponentials."""
+    """dst and stats, the logarithm of the sum of exponentials; 0 for both where mode leaves nothing to sum."""
     top = src.max(axis=axis, keepdims=True)
     empty = np.isneginf(top) & (mode == "inf_as_zero")
     exponent = np.exp(src - np.where(empty, 0.0, top))
-    total = exponent.sum(axis=axis, keepdims=True)
-    with np.errstate(divide="ignore"):
-        return exponent / np.where(empty, 1.0, total), top + np.log(np.where(empty, 1.0, total))
+    total = np.where(empty, 1.0, exponent.sum(axis=axis, keepdims=True))
+    return exponent / total, np.where(empty, 0.0, top) + np.log(total)
 
 
 def softmax_backward(diff_dst, dst, *, axis=1):

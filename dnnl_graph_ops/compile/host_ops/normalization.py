@@ -106,13 +106,13 @@ def _group_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence
 
 
 def _softmax(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """dst and the logarithm of the sum of exponentials; mode inf_as_zero: a row of -inf gives zeros."""
+    """dst and the logarithm of the sum of exponentials; mode inf_as_zero: a row of -inf gives zeros for both."""
     src, axis = inputs[0], attrs["axis"]
     top = src.max(axis=axis, keepdims=True, initial=-np.inf)
     nothing = np.isneginf(top) & (attrs.get("mode") == "inf_as_zero")
     powers = np.exp(src - np.where(nothing, 0, top))
     total = np.where(nothing, 1, powers.sum(axis=axis, keepdims=True))
-    return powers / total, top + np.log(total)
+    return powers / total, np.where(nothing, 0, top) + np.log(total)
 
 
 def _softmax_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
