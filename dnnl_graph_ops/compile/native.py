@@ -116,16 +116,14 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
     builder = _Builder(engine, not _gives_constants(step))
     ops = [builder.op(op) for op in step.ops]
     kind = KINDS[engine.kind]
-    if len(ops) == 1 and fpmath_mode == "strict":
-        partitions = [_core.Partition.create_with_op(ops[0], kind)]
-    else:
-        graph = _core.Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
-        for op in ops:
-            graph.add_op(op)
-        graph.finalize()
-        policy = _core.PartitionPolicy
-        graph.filter(policy.debug if miscounts_channels(step) else policy.fusion)
-        partitions = graph.partitions()
+    graph = _core.Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
+    for op in ops:
+        graph.add_op(op)
+    graph.finalize()
+    # in oneDNN 3.2 the pattern matcher takes 4 ms, and one op needs none
+    policy = _core.PartitionPolicy
+    graph.filter(policy.debug if len(ops) == 1 or miscounts_channels(step) else policy.fusion)
+    partitions = graph.partitions()
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)
     return [_compile(partition, builder, engine, step.label, by_id) for partition in partitions]
