@@ -1,76 +1,112 @@
 #include "arena.hpp"
 
 #include <algorithm>
-#include <mutex>
+#include <cstdlib>
 #include <new>
 #include <thread>
 #include <utility>
-#include <vector>
+
+#include "device_memory.hpp"
+#include "engine.hpp"
 
 namespace dgo {
 namespace {
 
-struct Pool {
+struct Pools {
     std::mutex mutex;
-    std::vector<Block> idle;  // by size, ascending
+    std::vector<BlockPool*> all;
 };
 
-Pool& pool() {
-    static Pool* const pool = new Pool;  // never destroyed: threads may run past the end of main
-    return *pool;
+Pools& pools() {
+    static Pools* const pools = new Pools;  // never destroyed: threads may run past the end of main
+    return *pools;
 }
 
 const auto by_size = [](const Block& block, std::size_t bytes) { return block.size() < bytes; };
 
 }  // namespace
 
-Block::Block(std::size_t bytes) : size_((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment) {
+Block::Block(const Engine* engine, std::size_t bytes)
+    : size_((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment) {
     if (size_ < bytes) throw std::bad_alloc();
     if (size_ == 0) return;
-    data_.reset(static_cast<char*>(std::aligned_alloc(kScratchAlignment, size_)));
-    if (!data_) throw std::bad_alloc();
+    if (engine && engine->on_device) {
+        const auto memory = std::make_shared<DeviceMemory>(*engine, size_);
+        data_ = memory->data();
+        owner_ = memory;
+    } else {
+        data_ = static_cast<char*>(std::aligned_alloc(kScratchAlignment, size_));
+        if (!data_) throw std::bad_alloc();
+        owner_.reset(data_, &std::free);
+    }
 }
 
-Block borrow_block(std::size_t bytes) {
+BlockPool::BlockPool(const Engine* engine) : engine_(engine) {
+    const std::lock_guard lock(pools().mutex);
+    pools().all.push_back(this);
+}
+
+BlockPool::~BlockPool() {
+    const std::lock_guard lock(pools().mutex);
+    auto& all = pools().all;
+    all.erase(std::find(all.begin(), all.end(), this));
+}
+
+Block BlockPool::borrow(std::size_t bytes) {
     Block outgrown;  // one block grows with its largest user instead of staying beside it
     {
-        const std::lock_guard lock(pool().mutex);
-        auto& idle = pool().idle;
-        const auto fit = std::lower_bound(idle.begin(), idle.end(), bytes, by_size);
-        const auto take = fit == idle.end() && !idle.empty() ? idle.end() - 1 : fit;
-        if (take != idle.end()) {
+        const std::lock_guard lock(mutex_);
+        const auto fit = std::lower_bound(idle_.begin(), idle_.end(), bytes, by_size);
+        const auto take = fit == idle_.end() && !idle_.empty() ? idle_.end() - 1 : fit;
+        if (take != idle_.end()) {
             outgrown = std::move(*take);
-            idle.erase(take);
+            idle_.erase(take);
         }
     }
     if (outgrown.size() >= bytes) return outgrown;
     outgrown = Block();
-    return Block(bytes);
+    return Block(engine_, bytes);
 }
 
-void return_block(Block block) {
+void BlockPool::give_back(Block block) {
     static const std::size_t limit = std::max(1u, std::thread::hardware_concurrency());
     Block surplus;
-    const std::lock_guard lock(pool().mutex);
-    auto& idle = pool().idle;
-    idle.insert(std::lower_bound(idle.begin(), idle.end(), block.size(), by_size), std::move(block));
-    if (idle.size() > limit) {
-        surplus = std::move(idle.front());
-        idle.erase(idle.begin());
+    const std::lock_guard lock(mutex_);
+    idle_.insert(std::lower_bound(idle_.begin(), idle_.end(), block.size(), by_size), std::move(block));
+    if (idle_.size() > limit) {
+        surplus = std::move(idle_.front());
+        idle_.erase(idle_.begin());
     }
 }
 
-std::size_t idle_block_bytes() {
-    const std::lock_guard lock(pool().mutex);
+std::size_t BlockPool::idle_bytes() {
+    const std::lock_guard lock(mutex_);
     std::size_t total = 0;
-    for (const Block& block : pool().idle) total += block.size();
+    for (const Block& block : idle_) total += block.size();
+    return total;
+}
+
+void BlockPool::drop_idle() {
+    std::vector<Block> dropped;
+    const std::lock_guard lock(mutex_);
+    dropped.swap(idle_);
+}
+
+BlockPool& host_blocks() {
+    static BlockPool* const pool = new BlockPool(nullptr);  // never destroyed, like the list of pools
+    return *pool;
+}
+
+std::size_t idle_block_bytes() {
+    const std::lock_guard lock(pools().mutex);
+    std::size_t total = 0;
+    for (BlockPool* pool : pools().all) total += pool->idle_bytes();
     return total;
 }
 
 void drop_idle_blocks() {
-    std::vector<Block> dropped;
-    const std::lock_guard lock(pool().mutex);
-    dropped.swap(pool().idle);
+    const std::lock_guard lock(pools().mutex);
+    for (BlockPool* pool : pools().all) pool->drop_idle();
 }
 
 }  // namespace dgo

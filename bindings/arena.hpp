@@ -2,33 +2,54 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace dgo {
+
+class Engine;
 
 inline constexpr std::size_t kScratchAlignment = 64;
 
 class Block {
 public:
     Block() = default;
-    explicit Block(std::size_t bytes);  // throws std::bad_alloc
+    // Memory of the engine's device, or of the host if there is no engine or its partitions work there.
+    Block(const Engine* engine, std::size_t bytes);  // throws std::bad_alloc, NativeError
 
-    char* data() const { return data_.get(); }
+    char* data() const { return data_; }
     std::size_t size() const { return size_; }
 
 private:
-    struct Free {
-        void operator()(char* p) const { std::free(p); }
-    };
-    std::unique_ptr<char, Free> data_;
+    std::shared_ptr<void> owner_;
+    char* data_ = nullptr;
     std::size_t size_ = 0;
 };
 
-// Large blocks are shared by all plans of the process: what one plan has just used is warm in the cache for the
+// Large blocks are shared by all plans of an engine: what one plan has just used is warm in the cache for the
 // next, and a thousand cached plans hold no more scratch than the largest of them, once per concurrent run.
-Block borrow_block(std::size_t bytes);
-void return_block(Block block);
+class BlockPool {
+public:
+    explicit BlockPool(const Engine* engine);  // as of a Block
+    ~BlockPool();
+    BlockPool(const BlockPool&) = delete;
+    BlockPool& operator=(const BlockPool&) = delete;
+
+    Block borrow(std::size_t bytes);
+    void give_back(Block block);
+    std::size_t idle_bytes();
+    void drop_idle();
+
+private:
+    const Engine* const engine_;
+    std::mutex mutex_;
+    std::vector<Block> idle_;  // by size, ascending
+};
+
+BlockPool& host_blocks();
+
+// Of all pools.
 std::size_t idle_block_bytes();
 void drop_idle_blocks();
 

@@ -121,7 +121,7 @@ PyObject* run_call(const PlanRef& plan, const Call& call) noexcept {
     for (std::size_t i = 0; i < call.inputs; ++i) in[i] = call.input(i).data;
     for (std::size_t o = 0; call.out_given && o < call.outputs; ++o) out[o] = call.output(o).data;
     const bool ran = translated(false, [&] {
-        run_plan(*keep.plan, in, out);
+        run_plan(*keep.plan, {in, out});
         return true;
     });
     if (ran) return result;

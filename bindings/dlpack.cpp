@@ -1,4 +1,5 @@
-// DLPack tensors of CPU memory to NumPy arrays and back, for every dtype that NumPy has through ml_dtypes.
+// DLPack tensors: those of CPU memory to NumPy arrays and back, for every dtype that NumPy has through ml_dtypes; those
+// of devices to and from addresses.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "guard.hpp"
 
@@ -77,31 +79,49 @@ py::array as_array(const Tensor& t, bool read_only, const py::dict& dtypes, py::
     return array;
 }
 
+struct Taken {
+    const Tensor& tensor;
+    bool read_only;
+    py::capsule owner;
+};
+
 template <typename M>
-py::array take(py::capsule& capsule, const char* name, const char* used, bool read_only, const py::dict& dtypes) {
+Taken take(const py::capsule& capsule, const char* name, const char* used, bool read_only) {
     auto* managed = static_cast<M*>(PyCapsule_GetPointer(capsule.ptr(), name));
     if (!managed) throw py::error_already_set();
-    // from here on the array's owner releases the tensor
+    // from here on the owner releases the tensor
     if (PyCapsule_SetName(capsule.ptr(), used)) throw py::error_already_set();
-    py::capsule owner(managed, &release<M>);
-    return as_array(managed->tensor, read_only, dtypes, owner);
+    return {managed->tensor, read_only, py::capsule(managed, &release<M>)};
 }
 
-py::array import_tensor(py::capsule capsule, const py::dict& dtypes) {
+Taken take(const py::capsule& capsule) {
     const std::string name = capsule.name() ? capsule.name() : "";
-    if (name == kName) return take<Managed>(capsule, kName, "used_dltensor", false, dtypes);
+    if (name == kName) return take<Managed>(capsule, kName, "used_dltensor", false);
     if (name == kVersionedName) {
         auto* managed = static_cast<Versioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersionedName));
         if (managed->major != 1) refuse("DLPack version " + std::to_string(managed->major) + " is not known; want 1");
-        const bool read_only = managed->flags & kReadOnly;
-        return take<Versioned>(capsule, kVersionedName, "used_dltensor_versioned", read_only, dtypes);
+        return take<Versioned>(capsule, kVersionedName, "used_dltensor_versioned", managed->flags & kReadOnly);
     }
     refuse("the capsule is named '" + name + "'; a DLPack capsule can be used once");
 }
 
+py::array import_tensor(const py::capsule& capsule, const py::dict& dtypes) {
+    const Taken taken = take(capsule);
+    return as_array(taken.tensor, taken.read_only, dtypes, taken.owner);
+}
+
+py::tuple open_tensor(const py::capsule& capsule) {
+    const Taken taken = take(capsule);
+    const Tensor& t = taken.tensor;
+    const auto list = [&](const std::int64_t* values) { return std::vector<std::int64_t>(values, values + t.ndim); };
+    const py::object strides = t.strides ? py::object(py::tuple(py::cast(list(t.strides)))) : py::none();
+    return py::make_tuple(reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, py::tuple(py::cast(list(t.shape))),
+        strides, py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
+}
+
 // What an exported tensor keeps alive.
 struct Export {
-    py::array array;
+    py::object owner;
     std::vector<std::int64_t> shape, strides;
 };
 
@@ -120,20 +140,20 @@ void drop_unused(PyObject* capsule, const char* name) {
     managed->deleter(managed);
 }
 
+struct Source {
+    void* data;
+    Device device;
+    DataType dtype;
+    bool writable;
+    Export kept;
+};
+
 template <typename M>
-std::unique_ptr<M> new_tensor(const py::array& array, int code, int bits) {
-    auto kept = std::make_unique<Export>();
-    kept->array = array;
-    for (py::ssize_t i = 0; i < array.ndim(); ++i) {
-        kept->shape.push_back(array.shape(i));
-        if (array.strides(i) % array.itemsize())
-            fail(ErrorKind::invalid_argument, "to_dlpack: strides are no multiple of the elements; pass a copy");
-        kept->strides.push_back(array.strides(i) / array.itemsize());
-    }
+std::unique_ptr<M> new_tensor(Source source) {
+    auto kept = std::make_unique<Export>(std::move(source.kept));
     auto managed = std::make_unique<M>();
-    managed->tensor = Tensor{const_cast<void*>(array.data()), {kCpu, 0}, static_cast<std::int32_t>(array.ndim()),
-        {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1}, kept->shape.data(),
-        kept->strides.data(), 0};
+    managed->tensor = Tensor{source.data, source.device, static_cast<std::int32_t>(kept->shape.size()), source.dtype,
+        kept->shape.data(), kept->strides.data(), 0};
     managed->deleter = &drop_export<M>;
     managed->context = kept.release();
     return managed;
@@ -150,23 +170,53 @@ py::object wrap(std::unique_ptr<M> managed, const char* name, PyCapsule_Destruct
     return py::reinterpret_steal<py::object>(capsule);
 }
 
-py::object export_tensor(const py::array& array, int code, int bits, bool versioned) {
+py::object export_source(Source source, bool versioned) {
     if (versioned) {
-        auto managed = new_tensor<Versioned>(array, code, bits);
+        const bool writable = source.writable;
+        auto managed = new_tensor<Versioned>(std::move(source));
         managed->major = 1;
         managed->minor = 0;
-        managed->flags = array.writeable() ? 0 : kReadOnly;
+        managed->flags = writable ? 0 : kReadOnly;
         return wrap(std::move(managed), kVersionedName,
             [](PyObject* capsule) { drop_unused<Versioned>(capsule, kVersionedName); });
     }
-    return wrap(new_tensor<Managed>(array, code, bits), kName,
+    return wrap(new_tensor<Managed>(std::move(source)), kName,
         [](PyObject* capsule) { drop_unused<Managed>(capsule, kName); });
+}
+
+DataType data_type(int code, int bits) {
+    return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
+}
+
+py::object export_tensor(const py::array& array, int code, int bits, bool versioned) {
+    Export kept{array, {}, {}};
+    for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+        kept.shape.push_back(array.shape(i));
+        if (array.strides(i) % array.itemsize())
+            fail(ErrorKind::invalid_argument, "to_dlpack: strides are no multiple of the elements; pass a copy");
+        kept.strides.push_back(array.strides(i) / array.itemsize());
+    }
+    return export_source({const_cast<void*>(array.data()), {kCpu, 0}, data_type(code, bits), array.writeable(),
+                             std::move(kept)},
+        versioned);
+}
+
+py::object export_memory(py::object owner, std::uintptr_t address, std::vector<std::int64_t> shape,
+    std::vector<std::int64_t> strides, std::pair<int, int> dtype, std::pair<int, int> device, bool writable,
+    bool versioned) {
+    return export_source({reinterpret_cast<void*>(address), {device.first, device.second},
+                             data_type(dtype.first, dtype.second), writable,
+                             {std::move(owner), std::move(shape), std::move(strides)}},
+        versioned);
 }
 
 }  // namespace
 
 void bind_dlpack(py::module_& m) {
     m.def("dlpack_import", &import_tensor, py::arg("capsule"), py::arg("dtypes"));
+    m.def("dlpack_open", &open_tensor, py::arg("capsule"));
+    m.def("dlpack_export_memory", &export_memory, py::arg("owner"), py::arg("address"), py::arg("shape"),
+        py::arg("strides"), py::arg("dtype"), py::arg("device"), py::arg("writable"), py::arg("versioned"));
     m.def("dlpack_export", &export_tensor, py::arg("array").noconvert(), py::arg("code"), py::arg("bits"),
         py::arg("versioned"));
 }

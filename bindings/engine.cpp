@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "allocator.hpp"
+#include "sycl_objects.hpp"
 
 namespace py = pybind11;
 
@@ -24,8 +25,9 @@ dnnl_engine_kind_t engine_kind_from(int kind) {
 }
 
 Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std::size_t index,
-    std::shared_ptr<const Allocator> allocator)
-    : lib(std::move(lib)), kind(kind), index(index), allocator_(std::move(allocator)) {
+    std::shared_ptr<const Allocator> allocator, bool device_memory)
+    : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu),
+      allocator_(std::move(allocator)) {
     if (allocator_ && allocator_->lib != this->lib)
         fail(ErrorKind::invalid_argument,
             "Engine: the allocator belongs to '" + allocator_->lib->path() + "', the engine to '" + this->lib->path()
@@ -45,15 +47,23 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
         DGO_CALL(api(), graph_make_engine_with_allocator, &handle, kind, index, allocator_->handle);
     else
         DGO_CALL(api(), engine_create, &handle, kind, index);
+    if (on_device) blocks_ = std::make_unique<BlockPool>(this);
 }
 
-Engine::Engine(
-    std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index)
-    : lib(std::move(lib)), kind(kind), index(index), handle(handle) {}
+Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index,
+    bool device_memory)
+    : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu), handle(handle) {
+    if (on_device) blocks_ = std::make_unique<BlockPool>(this);
+}
 
 Engine::~Engine() {
     ReleaseGilIfHeld release;
+    blocks_.reset();
     if (handle) lib->api().engine_destroy(handle);
+}
+
+std::string Engine::str() const {
+    return std::string("engine ") + engine_kind_name(kind) + ":" + std::to_string(index) + " of '" + lib->path() + "'";
 }
 
 Stream::Stream(std::shared_ptr<const Engine> engine, unsigned flags) : engine(std::move(engine)) {
@@ -71,20 +81,6 @@ Stream::~Stream() {
 void Stream::wait() const { DGO_CALL(engine->api(), stream_wait, handle); }
 
 namespace {
-
-std::shared_ptr<Engine> engine_from_sycl(
-    std::shared_ptr<Library> lib, std::uintptr_t device, std::uintptr_t context, std::size_t index) {
-    const Api& api = lib->api();
-    lib->need(api.sycl_interop_engine_create, "dnnl_sycl_interop_engine_create", "with the SYCL runtime");
-    if (!device || !context)
-        fail(ErrorKind::invalid_argument, "Engine.from_sycl: device and context must be addresses of SYCL objects");
-    dnnl_engine_t handle = nullptr;
-    DGO_CALL(api, sycl_interop_engine_create, &handle, reinterpret_cast<const void*>(device),
-        reinterpret_cast<const void*>(context));
-    dnnl_engine_kind_t kind = dnnl_any_engine;
-    DGO_CALL(api, engine_get_kind, handle, &kind);
-    return std::make_shared<Engine>(std::move(lib), handle, kind, index);
-}
 
 std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<Engine> engine, std::uintptr_t queue) {
     const Api& api = engine->api();
@@ -109,19 +105,31 @@ std::uintptr_t sycl_address(const Library& lib, F function, const char* name, H 
 void bind_engine(py::module_& m) {
     py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
         .def(py::init([](std::shared_ptr<Library> lib, int kind, std::size_t index,
-                          std::shared_ptr<Allocator> allocator) {
+                          std::shared_ptr<Allocator> allocator, bool device_memory) {
             const auto native = engine_kind_from(kind);
             py::gil_scoped_release release;
-            return std::make_shared<Engine>(std::move(lib), native, index, std::move(allocator));
+            return std::make_shared<Engine>(std::move(lib), native, index, std::move(allocator), device_memory);
         }),
             py::arg("library").none(false), py::arg("kind"), py::arg("index") = 0,
-            py::arg("allocator") = std::shared_ptr<Allocator>())
+            py::arg("allocator") = std::shared_ptr<Allocator>(), py::arg("device_memory") = false)
         .def_static("from_sycl", &engine_from_sycl, py::arg("library").none(false), py::arg("device"),
-            py::arg("context"), py::arg("index") = 0)
+            py::arg("context"), py::arg("index") = 0, py::arg("device_memory") = false)
+        .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
+            py::arg("index") = 0, py::arg("device_memory") = false)
+        .def("sycl_context_capsule",
+            [](const Engine& e) {
+                return py::capsule(reinterpret_cast<void*>(sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,
+                                       "dnnl_sycl_interop_engine_get_context", e.handle)),
+                    "SyclContextRef");
+            })
+        .def("reaches",
+            [](const Engine& e, std::uintptr_t address) { return reaches(e, reinterpret_cast<const void*>(address)); },
+            py::arg("address"))
         .def_property_readonly(
             "library", [](const Engine& e) { return std::const_pointer_cast<Library>(e.lib); })
         .def_property_readonly("kind", [](const Engine& e) { return e.kind; })
         .def_property_readonly("index", [](const Engine& e) { return e.index; })
+        .def_property_readonly("on_device", [](const Engine& e) { return e.on_device; })
         .def_property_readonly("sycl_device",
             [](const Engine& e) {
                 return sycl_address(*e.lib, e.api().sycl_interop_engine_get_device,

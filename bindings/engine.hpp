@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
+#include "arena.hpp"
 #include "library.hpp"
 
 namespace dgo {
@@ -14,23 +16,29 @@ class Allocator;
 // for, even on an equal one. The runtime package keeps them.
 class Engine {
 public:
+    // device_memory: a CPU engine is treated like a GPU's, whose partitions never see memory of the host.
     Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std::size_t index,
-        std::shared_ptr<const Allocator> allocator = nullptr);
+        std::shared_ptr<const Allocator> allocator = nullptr, bool device_memory = false);
     // Takes over a handle (SYCL interop); index says which device of its kind it stands for.
-    Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index);
+    Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index,
+        bool device_memory = false);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
     const Api& api() const { return lib->api(); }
+    std::string str() const;
+    BlockPool& blocks() const { return blocks_ ? *blocks_ : host_blocks(); }
 
     const std::shared_ptr<const Library> lib;
     const dnnl_engine_kind_t kind;
     const std::size_t index;
+    const bool on_device;  // operands of partitions are memory of the device
     dnnl_engine_t handle = nullptr;
 
 private:
     std::shared_ptr<const Allocator> allocator_;  // the library keeps only a raw pointer to it
+    std::unique_ptr<BlockPool> blocks_;           // null: those of the host
 };
 
 class Stream {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "executor_context.hpp"
 #include "fork_guard.hpp"
 #include "guard.hpp"
 
@@ -16,9 +17,6 @@ namespace {
 // Contexts hold scratch up to this size themselves; more comes from the blocks that all plans share.
 constexpr std::size_t kOwnScratch = 64 * 1024;
 constexpr unsigned kRuntimeSycl = 512;
-
-// What an empty operand points at: some entry points refuse null.
-alignas(kScratchAlignment) char nothing[kScratchAlignment];
 
 class ThreadCount {
 public:
@@ -71,25 +69,6 @@ const char* step_kind_name(StepKind kind) {
     return names[static_cast<int>(kind)];
 }
 
-// What one running execution needs for itself.
-struct Executor::Context {
-    explicit Context(const Api* api) : api(api) {}
-    ~Context() {
-        for (dnnl_graph_tensor_t tensor : tensors)
-            if (tensor) api->graph_tensor_destroy(tensor);
-    }
-    Context(const Context&) = delete;
-    Context& operator=(const Context&) = delete;
-
-    const Api* api;
-    std::unique_ptr<Stream> stream;
-    Block own;
-    char* arena = nullptr;
-    std::vector<char*> bases;                  // per slot
-    std::vector<char*> operands;               // per operand
-    std::vector<dnnl_graph_tensor_t> tensors;  // per operand; null unless of a partition
-};
-
 // A context taken from the idle ones for a run; goes back only if the run ended well.
 class Executor::Lease {
 public:
@@ -103,10 +82,11 @@ public:
             }
         }
         if (!context_) context_ = owner.new_context();
-        if (owner.arena_bytes() > kOwnScratch) borrowed_ = borrow_block(owner.arena_bytes());
+        if (owner.arena_bytes() > kOwnScratch) borrowed_ = owner.blocks().borrow(owner.arena_bytes());
     }
     ~Lease() {
-        if (borrowed_.size()) return_block(std::move(borrowed_));
+        if (!done_) context_->settle();
+        if (borrowed_.size()) owner_.blocks().give_back(std::move(borrowed_));
         if (!done_) return;
         Context* none = nullptr;
         if (owner_.first_idle_.compare_exchange_strong(none, context_.get(), std::memory_order_release)) {
@@ -134,7 +114,10 @@ private:
 Executor::Executor(std::shared_ptr<const Engine> engine, std::string name)
     : engine_(std::move(engine)), name_(std::move(name)) {}
 
-Executor::~Executor() { delete first_idle_.load(std::memory_order_acquire); }
+Executor::~Executor() {
+    delete first_idle_.load(std::memory_order_acquire);
+    if (engine_) engine_->lib->constants_dropped(engine_->kind, constant_bytes_);
+}
 
 void Executor::expect_building() const {
     if (finalized_) fail(ErrorKind::invalid_argument, name_ + ": the plan is finalized and cannot be added to");
@@ -142,13 +125,15 @@ void Executor::expect_building() const {
 
 int Executor::add_slot(SlotKind kind, std::size_t bytes) {
     expect_building();
-    slots_.push_back({kind, 0, bytes, nullptr, {}});
+    Slot& slot = slots_.emplace_back();
+    slot.kind = kind;
+    slot.bytes = bytes;
     return static_cast<int>(slots_.size()) - 1;
 }
 
 int Executor::add_input(Layout layout, std::string name) {
     const int slot = add_slot(SlotKind::input, layout.extent);
-    inputs_.push_back({std::move(layout), std::move(name)});
+    inputs_.push_back({std::move(layout), std::move(name), nullptr});
     input_slots_.push_back(slot);
     return slot;
 }
@@ -158,14 +143,14 @@ int Executor::add_output(Layout layout, std::string name) {
         fail(ErrorKind::invalid_argument,
             name_ + ": " + name + " would write elements of " + layout.str() + " over each other");
     const int slot = add_slot(SlotKind::output, layout.extent);
-    outputs_.push_back({std::move(layout), std::move(name)});
+    outputs_.push_back({std::move(layout), std::move(name), nullptr});
     output_slots_.push_back(slot);
     return slot;
 }
 
 int Executor::add_constant(char* data, std::size_t bytes) {
     const int slot = add_slot(SlotKind::constant, bytes);
-    slots_[slot].data = data ? data : nothing;
+    slots_[slot].data = data ? data : nothing_on_host;
     constant_bytes_ += bytes;
     return slot;
 }
@@ -213,7 +198,7 @@ void Executor::add_operand(
             std::to_string(ref.slot) + " of " + std::to_string(available) + " bytes");
     if (written && (slot.kind == SlotKind::input || slot.kind == SlotKind::constant))
         refuse("slot " + std::to_string(ref.slot) + " may only be read");
-    operands_.push_back({ref.slot, ref.offset, tensor});
+    operands_.push_back({ref.slot, ref.offset, tensor, bytes});
 }
 
 void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
@@ -239,13 +224,18 @@ void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition,
     steps_.push_back(std::move(step));
 }
 
-void Executor::add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs, std::string label) {
+void Executor::add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
+    const std::vector<std::size_t>& bytes, std::string label) {
     Step step = new_step(StepKind::kernel, std::move(label));
+    if (bytes.empty() ? on_device() : bytes.size() != refs.size())
+        bad_step(step, "needs the bytes of its " + std::to_string(refs.size()) + " operands, got those of " +
+                std::to_string(bytes.size()));
     if (!kernel || refs.empty() || static_cast<std::size_t>(kernel->arity) != refs.size())
         bad_step(step, "the kernel has " + std::to_string(kernel ? kernel->arity : 0) + " operands, got " +
                 std::to_string(refs.size()));
-    // how far a kernel reaches from its addresses is known only where it is made
-    for (const Ref& ref : refs) add_operand(ref, 0, &ref == &refs.back(), nullptr, step);
+    for (std::size_t i = 0; i < refs.size(); ++i)
+        add_operand(refs[i], bytes.empty() ? 0 : bytes[i], i + 1 == refs.size(), nullptr, step);
+    step.inputs = refs.size();
     step.kernel = std::move(kernel);
     steps_.push_back(std::move(step));
 }
@@ -254,6 +244,7 @@ void Executor::add_callback(
     Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts, std::string label) {
     Step step = new_step(StepKind::callback, std::move(label));
     for (std::size_t i = 0; i < refs.size(); ++i) add_operand(refs[i], layouts.at(i).extent, false, nullptr, step);
+    step.inputs = refs.size();
     step.callback = std::move(callback);
     steps_.push_back(std::move(step));
 }
@@ -266,10 +257,8 @@ void Executor::finalize(bool release_gil, int threads) {
 
     // Steps run one after the other, so all share one scratchpad, which lies behind the plan's own scratch.
     std::size_t scratchpad = 0;
-    // a GPU's scratchpad would have to be memory of the device: there the library allocates it
-    const bool on_cpu = engine_ && engine_->kind == dnnl_cpu;
     for (const Step& step : steps_)
-        if (step.partition && on_cpu) scratchpad = std::max(scratchpad, step.partition->scratchpad_size());
+        if (step.partition) scratchpad = std::max(scratchpad, step.partition->scratchpad_size());
     if (scratchpad) {
         const int slot = add_scratch(arena_bytes_, scratchpad);
         arena_bytes_ -= scratchpad;
@@ -283,18 +272,22 @@ void Executor::finalize(bool release_gil, int threads) {
             step.first = operands.size();
             operands.insert(operands.end(), first, next);
             if (step.partition && step.partition->scratchpad_size())
-                operands.push_back({slot, 0, &step.partition->scratchpad()});
+                operands.push_back({slot, 0, &step.partition->scratchpad(), scratchpad});
         }
         operands_ = std::move(operands);
     }
 
-    for (std::size_t i = 0; i < operands_.size(); ++i)
-        slots_[operands_[i].slot].uses.push_back({i, operands_[i].offset});
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+        Slot& slot = slots_[operands_[i].slot];
+        slot.uses.push_back({i, operands_[i].offset});
+        slot.in_partitions |= operands_[i].tensor != nullptr;
+    }
     const auto is_empty = [](const Argument& output) { return output.layout.extent == 0; };
     nothing_to_do_ =
         steps_.empty() || (!outputs_.empty() && std::all_of(outputs_.begin(), outputs_.end(), is_empty));
     // execution on a CPU returns when the results are there, except that nobody promises it for SYCL
-    wait_ = engine_ && (!on_cpu || engine_->lib->cpu_runtime() == kRuntimeSycl);
+    wait_ = engine_ && (on_device() || engine_->lib->cpu_runtime() == kRuntimeSycl);
+    if (on_device()) prepare_device();
     release_gil_ = release_gil;
     threads_ = threads;
     finalized_ = true;
@@ -305,15 +298,30 @@ std::unique_ptr<Executor::Context> Executor::new_context() const {
     context->operands.resize(operands_.size());
     context->tensors.resize(operands_.size());
     context->bases.resize(slots_.size());
-    if (arena_bytes() <= kOwnScratch) context->own = Block(arena_bytes());
+    if (arena_bytes() <= kOwnScratch) context->own = Block(engine_.get(), arena_bytes());
     const auto is_partition = [](const Step& step) { return step.kind == StepKind::partition; };
     if (std::any_of(steps_.begin(), steps_.end(), is_partition)) context->stream = std::make_unique<Stream>(engine_);
     for (std::size_t i = 0; i < operands_.size(); ++i)
         if (const LogicalTensor* tensor = operands_[i].tensor)
-            DGO_CALL(*context->api, graph_tensor_create, &context->tensors[i], &tensor->raw, engine_->handle, nothing);
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-        if (slots_[i].kind == SlotKind::constant) bind(*context, i, slots_[i].data);
+            DGO_CALL(*context->api, graph_tensor_create, &context->tensors[i], &tensor->raw, engine_->handle, nothing());
+    if (on_device()) {
+        context->host.resize(slots_.size());
+        context->staging.resize(slots_.size());
+    }
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const Slot& slot = slots_[i];
+        if (slot.kind != SlotKind::constant) continue;
+        if (on_device()) context->host[i] = slot.data;
+        bind(*context, i, !on_device() ? slot.data : slot.device.size() ? slot.device.data() : nothing());
+    }
     return context;
+}
+
+char* Executor::nothing() const { return on_device() ? nothing_on_device_.data() : nothing_on_host; }
+
+void Executor::refuse_null(const char* address, const Slot& slot) const {
+    if (!address && slot.bytes)
+        fail(ErrorKind::invalid_argument, name_ + ": null address for an array that is not empty");
 }
 
 void Executor::bind(Context& context, std::size_t slot, char* base) const {
@@ -327,20 +335,21 @@ void Executor::bind(Context& context, std::size_t slot, char* base) const {
     context.bases[slot] = base;
 }
 
-void Executor::bind_all(Context& context, char* arena, char* const* in, char* const* out) const {
+void Executor::bind_all(Context& context, char* arena, const Addresses& arrays) const {
     if (context.arena != arena || !arena) {
-        for (const std::size_t slot : scratch_slots_) bind(context, slot, arena ? arena + slots_[slot].offset : nothing);
+        for (const std::size_t slot : scratch_slots_)
+            bind(context, slot, arena ? arena + slots_[slot].offset : nothing());
         context.arena = arena;
     }
+    if (on_device()) return bind_on_device(context, arrays);
     const auto bind_arguments = [&](const std::vector<std::size_t>& slots, char* const* addresses) {
         for (std::size_t i = 0; i < slots.size(); ++i) {
-            if (!addresses[i] && slots_[slots[i]].bytes)
-                fail(ErrorKind::invalid_argument, name_ + ": null address for an array that is not empty");
-            bind(context, slots[i], addresses[i] ? addresses[i] : nothing);
+            refuse_null(addresses[i], slots_[slots[i]]);
+            bind(context, slots[i], addresses[i] ? addresses[i] : nothing_on_host);
         }
     };
-    bind_arguments(input_slots_, in);
-    bind_arguments(output_slots_, out);
+    bind_arguments(input_slots_, arrays.in);
+    bind_arguments(output_slots_, arrays.out);
 }
 
 void Executor::run_step(const Step& step, const Context& context) const {
@@ -353,11 +362,17 @@ void Executor::run_step(const Step& step, const Context& context) const {
         return;
     }
     if (wait_ && context.stream) context.stream->wait();
-    char* const* const operands = context.operands.data() + step.first;
-    if (step.kernel)
-        step.kernel->run(operands);
+    if (on_device())
+        run_through_host(step, context);
     else
-        step.callback(operands);
+        step.run_on_host(context.operands.data() + step.first);
+}
+
+void Executor::Step::run_on_host(char* const* operands) const {
+    if (kernel)
+        kernel->run(operands);
+    else
+        callback(operands);
 }
 
 void Executor::run_steps(const Context& context) const {
@@ -365,20 +380,20 @@ void Executor::run_steps(const Context& context) const {
     if (wait_ && context.stream) context.stream->wait();
 }
 
-void Executor::run(char* const* in, char* const* out) const {
+void Executor::run(const Addresses& arrays) const {
     if (!finalized_) fail(ErrorKind::invalid_argument, name_ + ": finalize the plan before running it");
     if (nothing_to_do_) return;
     fork_guard::enter();
     const ThreadCount threads(threads_);
     Lease lease(*this);
-    bind_all(lease.context(), lease.arena(), in, out);
+    bind_all(lease.context(), lease.arena(), arrays);
     run_steps(lease.context());
+    if (on_device()) fetch_results(lease.context(), arrays);
     lease.done();
 }
 
-std::vector<double> Executor::benchmark(
-    char* const* in, char* const* out, std::size_t repeat, const Poll& poll) const {
-    run(in, out);  // what the library does only once, it does here
+std::vector<double> Executor::benchmark(const Addresses& arrays, std::size_t repeat, const Poll& poll) const {
+    run(arrays);  // what the library does only once, it does here
     std::vector<double> times;
     if (nothing_to_do_) {
         times.assign(repeat, 0.0);
@@ -386,7 +401,7 @@ std::vector<double> Executor::benchmark(
     }
     const ThreadCount threads(threads_);
     Lease lease(*this);
-    bind_all(lease.context(), lease.arena(), in, out);
+    bind_all(lease.context(), lease.arena(), arrays);
     const auto batch_seconds = [&](std::size_t batch) {
         const auto start = Clock::now();
         for (std::size_t i = 0; i < batch; ++i) run_steps(lease.context());
@@ -405,13 +420,13 @@ std::vector<double> Executor::benchmark(
     return times;
 }
 
-std::vector<double> Executor::profile(char* const* in, char* const* out, std::size_t repeat, const Poll& poll) const {
-    run(in, out);
+std::vector<double> Executor::profile(const Addresses& arrays, std::size_t repeat, const Poll& poll) const {
+    run(arrays);
     std::vector<double> medians(steps_.size(), 0.0);
     if (nothing_to_do_) return medians;
     const ThreadCount threads(threads_);
     Lease lease(*this);
-    bind_all(lease.context(), lease.arena(), in, out);
+    bind_all(lease.context(), lease.arena(), arrays);
     std::vector<std::vector<double>> times(steps_.size());
     Heartbeat heartbeat(poll);
     for (std::size_t i = 0; i < repeat; ++i) {

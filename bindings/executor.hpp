@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arena.hpp"
+#include "device_memory.hpp"
 #include "engine.hpp"
 #include "kernels/kernel.hpp"
 #include "layout.hpp"
@@ -32,7 +33,16 @@ struct Ref {
 
 struct Argument {
     Layout layout;
-    std::string name;  // for messages
+    std::string name;                          // for messages
+    std::shared_ptr<const Kernel> unpack{};  // copies the elements of a result without what lies between them
+};
+
+// The arrays of one run: one address per declared input and output, of memory as declared; null is fine for empty ones.
+struct Addresses {
+    char* const* in = nullptr;
+    char* const* out = nullptr;
+    // per input, then per output: whether it is memory of the engine's device; null: all are memory of the host
+    const std::uint8_t* on_device = nullptr;
 };
 
 class Executor {
@@ -48,6 +58,8 @@ public:
         std::shared_ptr<const Kernel> kernel;
         Callback callback;
         std::unique_ptr<std::mutex> exclusive;
+
+        void run_on_host(char* const* operands) const;  // a kernel or callback
     };
 
     // engine may be null for a plan without partitions.
@@ -65,21 +77,23 @@ public:
     // exclusive: one thread at a time inside this partition, over all runs of this executor.
     void add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
         const std::vector<Ref>& out, std::string label, bool exclusive);
-    void add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs, std::string label);
+    // bytes: how far each operand reaches; empty: unknown, which will do for memory of the host.
+    void add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
+        const std::vector<std::size_t>& bytes, std::string label);
     void add_callback(
         Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts, std::string label);
 
     // threads: OpenMP threads of every run, 0 for what the calling thread has set.
     void finalize(bool release_gil, int threads);
 
-    // One address per declared input and output, of memory as declared; null is fine for empty ones.
-    void run(char* const* in, char* const* out) const;
+    void run(const Addresses& arrays) const;
     // Seconds per execution of the steps alone; short ones are timed in batches.
-    std::vector<double> benchmark(char* const* in, char* const* out, std::size_t repeat, const Poll& poll) const;
+    std::vector<double> benchmark(const Addresses& arrays, std::size_t repeat, const Poll& poll) const;
     // Median seconds of each step.
-    std::vector<double> profile(char* const* in, char* const* out, std::size_t repeat, const Poll& poll) const;
+    std::vector<double> profile(const Addresses& arrays, std::size_t repeat, const Poll& poll) const;
 
     const std::string& name() const { return name_; }
+    const Engine* engine() const { return engine_.get(); }
     const std::vector<Argument>& inputs() const { return inputs_; }
     const std::vector<Argument>& outputs() const { return outputs_; }
     const std::vector<Step>& steps() const { return steps_; }
@@ -105,11 +119,14 @@ private:
         std::size_t bytes = 0;
         char* data = nullptr;  // of a constant
         std::vector<Use> uses;
+        bool in_partitions = false;  // read or written by one
+        DeviceMemory device{};       // a constant's copy
     };
     struct Operand {
         int slot;
         std::int64_t offset;
         const LogicalTensor* tensor;  // null unless of a partition
+        std::size_t bytes = 0;        // how far it reaches
     };
 
     void expect_building() const;
@@ -118,11 +135,22 @@ private:
     [[noreturn]] void bad_step(const Step& step, const std::string& what) const;
     Step new_step(StepKind kind, std::string label) const;
 
+    BlockPool& blocks() const { return engine_ ? engine_->blocks() : host_blocks(); }
+    char* nothing() const;  // what an empty operand points at
+    void refuse_null(const char* address, const Slot& slot) const;
     std::unique_ptr<Context> new_context() const;
     void bind(Context& context, std::size_t slot, char* base) const;
-    void bind_all(Context& context, char* arena, char* const* in, char* const* out) const;
+    void bind_all(Context& context, char* arena, const Addresses& arrays) const;
     void run_step(const Step& step, const Context& context) const;
     void run_steps(const Context& context) const;
+
+    // Of engines whose partitions work on memory of a device.
+    bool on_device() const { return engine_ && engine_->on_device; }
+    void prepare_device();
+    void bind_on_device(Context& context, const Addresses& arrays) const;
+    void run_through_host(const Step& step, const Context& context) const;
+    void fetch_results(const Context& context, const Addresses& arrays) const;
+    const DeviceMemory& staging(Context& context, std::size_t slot) const;
 
     const std::shared_ptr<const Engine> engine_;
     const std::string name_;
@@ -131,6 +159,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<Operand> operands_;
     std::vector<Step> steps_;
+    DeviceMemory nothing_on_device_;
     std::size_t arena_bytes_ = 0, scratchpad_bytes_ = 0, constant_bytes_ = 0;
     bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false;
     int threads_ = 0;

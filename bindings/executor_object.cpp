@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include "buffer.hpp"
+#include "device_array.hpp"
 #include "fork_guard.hpp"
 #include "guard.hpp"
 
@@ -24,6 +25,7 @@ std::vector<Ref> to_refs(const std::vector<RefTuple>& tuples) {
 
 // Whether two arrays share an element; what takes too long to find out counts as shared.
 bool share_memory(py::handle a, py::handle b) {
+    if (py::isinstance<DeviceArray>(a) || py::isinstance<DeviceArray>(b)) return true;
     const auto numpy = py::module_::import("numpy");
     try {
         return numpy.attr("shares_memory")(a, b, py::arg("max_work") = 100000).cast<bool>();
@@ -152,7 +154,7 @@ std::vector<double> timed(const ExecutorObject& self, py::handle inputs, py::han
     const std::size_t count = checked_repeat(repeat);
     const Arguments args = checked_arguments(self, inputs, outputs);
     const py::gil_scoped_release release;
-    return (self.core.*loop)(args.in.data(), args.out.data(), count, poll);
+    return (self.core.*loop)(args.addresses(), count, poll);
 }
 
 std::vector<std::pair<std::string, double>> profile(
@@ -203,9 +205,14 @@ Arguments checked_arguments(const ExecutorObject& plan, py::handle inputs, py::h
     args.owners = to_objects(inputs, core.name() + ": inputs", core.inputs().size());
     for (py::object& array : to_objects(outputs, core.name() + ": outputs", core.outputs().size()))
         args.owners.push_back(std::move(array));
+    args.on_device.assign(args.owners.size(), false);
     const auto address = [&](const Argument& argument, std::size_t owner, bool written) {
         const auto who = core.name() + ": " + argument.name;
-        return require_match(argument.layout, args.owners[owner].ptr(), who, written).data;
+        const py::object& array = args.owners[owner];
+        if (!core.engine() || !py::isinstance<DeviceArray>(array))
+            return require_match(argument.layout, array.ptr(), who, written).data;
+        args.on_device[owner] = true;
+        return require_match(argument.layout, *core.engine(), array.cast<const DeviceArray&>(), who, written);
     };
     for (std::size_t i = 0; i < core.inputs().size(); ++i) args.in.push_back(address(core.inputs()[i], i, false));
     for (std::size_t o = 0; o < core.outputs().size(); ++o)
@@ -214,11 +221,11 @@ Arguments checked_arguments(const ExecutorObject& plan, py::handle inputs, py::h
     return args;
 }
 
-void run_plan(const ExecutorObject& plan, char* const* in, char* const* out) {
+void run_plan(const ExecutorObject& plan, const Addresses& arrays) {
     if (plan.cleared) fail(ErrorKind::error, plan.core.name() + ": the plan was garbage-collected");
-    if (!plan.core.release_gil()) return plan.core.run(in, out);
+    if (!plan.core.release_gil()) return plan.core.run(arrays);
     const py::gil_scoped_release release;
-    plan.core.run(in, out);
+    plan.core.run(arrays);
 }
 
 void bind_executor(py::module_& m) {
@@ -264,8 +271,11 @@ void bind_executor(py::module_& m) {
         .def(
             "add_kernel",
             [](ExecutorObject& self, std::shared_ptr<Kernel> kernel, const std::vector<RefTuple>& refs,
-                std::string label) { self.core.add_kernel(std::move(kernel), to_refs(refs), std::move(label)); },
-            py::arg("kernel").none(false), py::arg("refs"), py::arg("label") = "")
+                std::string label, const std::vector<std::size_t>& nbytes) {
+                self.core.add_kernel(std::move(kernel), to_refs(refs), nbytes, std::move(label));
+            },
+            py::arg("kernel").none(false), py::arg("refs"), py::arg("label") = "",
+            py::arg("nbytes") = std::vector<std::size_t>())
         .def("add_callback", &add_callback, py::arg("callback"), py::arg("refs"), py::arg("label") = "")
         .def(
             "finalize",
@@ -275,7 +285,7 @@ void bind_executor(py::module_& m) {
             "run",
             [](const ExecutorObject& self, py::handle inputs, py::handle outputs) {
                 const Arguments args = checked_arguments(self, inputs, outputs);
-                run_plan(self, args.in.data(), args.out.data());
+                run_plan(self, args.addresses());
             },
             py::arg("inputs"), py::arg("outputs"))
         .def(

@@ -15,7 +15,10 @@ namespace py = pybind11;
 
 // Arrays of one run: addresses for the plan and a reference to each array until it ends.
 struct Arguments {
+    Addresses addresses() const { return {in.data(), out.data(), on_device.data()}; }
+
     std::vector<char*> in, out;
+    std::vector<std::uint8_t> on_device;  // per input, then per output
     std::vector<py::object> owners;
 };
 
@@ -32,6 +35,6 @@ struct ExecutorObject {
 Arguments checked_arguments(const ExecutorObject& plan, py::handle inputs, py::handle outputs);
 
 // Runs with addresses that are known to be right; throws. The caller keeps plan and arrays alive.
-void run_plan(const ExecutorObject& plan, char* const* in, char* const* out);
+void run_plan(const ExecutorObject& plan, const Addresses& arrays);
 
 }  // namespace dgo

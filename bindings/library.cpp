@@ -118,10 +118,22 @@ std::vector<std::pair<std::string, bool>> Library::functions() const {
     };
 }
 
-bool Library::has(const char* symbol) const { return dlsym(handle_, symbol) != nullptr; }
+void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
 std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
     return DGO_CALL(api_, engine_get_count, kind);
+}
+
+void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {
+    constexpr std::size_t kTooMuch = std::size_t{16} << 20;
+    const auto get = api_.graph_get_constant_tensor_cache_capacity;
+    const auto set = api_.graph_set_constant_tensor_cache_capacity;
+    if (!bytes || !get || !set) return;
+    if (dropped_constants_.fetch_add(bytes, std::memory_order_relaxed) + bytes < kTooMuch) return;
+    dropped_constants_.store(0, std::memory_order_relaxed);
+    std::size_t capacity = 0;
+    // setting a capacity empties the cache, also where it does not change
+    if (get(kind, &capacity) == dnnl_success && capacity) set(kind, capacity);
 }
 
 void Library::missing(const char* symbol, const char* since) const {

@@ -1,6 +1,7 @@
 // One loaded libdnnl: the table of its functions, its version and its runtimes.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -156,10 +157,15 @@ public:
     const std::string& hash() const { return hash_; }
     unsigned cpu_runtime() const { return cpu_runtime_; }  // dnnl_runtime bits: 1 sequential, 2 OpenMP, 512 SYCL, ...
     unsigned gpu_runtime() const { return gpu_runtime_; }
-    bool has(const char* symbol) const;
+    bool has(const char* symbol) const { return find(symbol) != nullptr; }
+    // The address of any symbol of the library or of those that it depends on; null if there is none.
+    void* find(const char* symbol) const;
     // Every C function of the table, and whether this library has it.
     std::vector<std::pair<std::string, bool>> functions() const;
     std::size_t engine_count(dnnl_engine_kind_t kind) const;
+    // So many bytes of constants were in use by plans that are gone. The library keeps what it has packed of them, so
+    // its cache is emptied now and then; plans that live on have their constants packed again.
+    void constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept;
     // Throws UnsupportedError naming the first release that has the function.
     template <typename F>
     F need(F function, const char* symbol, const char* since) const {
@@ -175,6 +181,7 @@ private:
     Api api_;
     Version version_;
     unsigned cpu_runtime_ = 0, gpu_runtime_ = 0;
+    mutable std::atomic<std::size_t> dropped_constants_{0};
 };
 
 std::string runtime_name(unsigned runtime);

@@ -17,6 +17,7 @@ void bind_threads(py::module_& m);
 void bind_dlpack(py::module_& m);
 void bind_kernels(py::module_& m);
 void bind_buffer(py::module_& m);
+void bind_device_array(py::module_& m);
 void bind_executor(py::module_& m);
 void bind_call(py::module_& m);
 }  // namespace dgo
@@ -37,6 +38,7 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_dlpack(m);
     dgo::bind_kernels(m);
     dgo::bind_buffer(m);
+    dgo::bind_device_array(m);
     dgo::bind_executor(m);
     dgo::bind_call(m);
 }

@@ -62,9 +62,9 @@ std::int64_t span(Shape shape, Strides strides, py::ssize_t ndim, std::int64_t i
 
 Memory memory_of(const py::object& source, const Engine& engine) {
     if (py::isinstance<py::int_>(source)) return {reinterpret_cast<void*>(source.cast<std::uintptr_t>()), 0, true, false};
-    if (engine.kind != dnnl_cpu)
+    if (engine.on_device)
         fail(ErrorKind::invalid_argument,
-            "Tensor: host arrays cannot be used on a GPU engine; give the address of USM memory as an int");
+            "Tensor: " + engine.str() + " takes no arrays of the host; give the address of USM memory as an int");
     if (py::isinstance<py::array>(source)) {  // also the types that the buffer protocol cannot describe: bfloat16
         const auto array = py::reinterpret_borrow<py::array>(source);
         return {const_cast<void*>(array.data()), span(array.shape(), array.strides(), array.ndim(), array.itemsize()),

@@ -35,11 +35,12 @@ from .functional import (
 )
 from .graph import Graph, Value
 from .interop import from_dlpack, to_dlpack
-from .runtime import Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
+from .runtime import DeviceArray, Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
 from .runtime.verbose import verbose
 from .weights import convert_weights
 
 __all__ = [
+    "DeviceArray",
     "Engine",
     "Error",
     "Graph",

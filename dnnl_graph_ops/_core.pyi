@@ -6,7 +6,7 @@ Enumerated arguments take the enums below or their integer values. Strides count
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -264,15 +264,34 @@ class Allocator:
 class Engine:
     """A device. Partitions run only on the very object they were compiled for."""
 
-    def __init__(self, library: Library, kind: int, index: int = 0, allocator: Allocator | None = None) -> None: ...
+    def __init__(
+        self,
+        library: Library,
+        kind: int,
+        index: int = 0,
+        allocator: Allocator | None = None,
+        device_memory: bool = False,
+    ) -> None:
+        """device_memory: a CPU engine is treated like a GPU's, whose partitions never see memory of the host."""
     @staticmethod
-    def from_sycl(library: Library, device: int, context: int, index: int = 0) -> Engine: ...
+    def from_sycl(
+        library: Library, device: int, context: int, index: int = 0, device_memory: bool = False
+    ) -> Engine: ...
     @property
     def library(self) -> Library: ...
     @property
     def kind(self) -> EngineKind: ...
     @property
     def index(self) -> int: ...
+    @property
+    def on_device(self) -> bool: ...
+    @staticmethod
+    def of_queue(library: Library, queue: int, index: int = 0, device_memory: bool = False) -> Engine:
+        """In the context of a sycl::queue, given by its address."""
+    def reaches(self, address: int) -> bool:
+        """Whether this is USM of the engine's SYCL context."""
+    def sycl_context_capsule(self) -> object:
+        """What dpctl takes for a context."""
     @property
     def sycl_device(self) -> int: ...
     @property
@@ -468,7 +487,8 @@ class Executor:
         exclusive: bool = False,
     ) -> None:
         """exclusive: one thread at a time inside this step."""
-    def add_kernel(self, kernel: Any, refs: Sequence[_Ref], label: str = "") -> None: ...
+    def add_kernel(self, kernel: Any, refs: Sequence[_Ref], label: str = "", nbytes: Sequence[int] = ()) -> None:
+        """nbytes: how far each operand reaches; engines on a device need it."""
     def add_callback(self, callback: Callable[..., object], refs: Sequence[_View], label: str = "") -> None:
         """Call with NumPy views that are valid until it returns; inputs and constants are read-only."""
     def finalize(self, release_gil: bool, threads: int = 0) -> None:
@@ -530,6 +550,48 @@ class PlanCache:
     def info(self) -> dict[str, int]:
         """hits, misses, size, capacity"""
 
+class DeviceArrayBase:
+    """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""
+
+    @overload
+    def __init__(self, engine: Engine, dtype: int, shape: Sequence[int]) -> None: ...
+    @overload
+    def __init__(
+        self,
+        engine: Engine,
+        dtype: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        address: int,
+        writable: bool,
+        owner: object,
+    ) -> None: ...
+    @property
+    def extent(self) -> int:
+        """Bytes from the first element to behind the last one."""
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def address(self) -> int: ...
+    def _read(self, target: np.ndarray[Any, Any]) -> None:
+        """All `extent` bytes into a contiguous array."""
+    def _write(self, source: np.ndarray[Any, Any]) -> None: ...
+
+def dlpack_open(
+    capsule: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]:
+    """Address, shape, strides in elements, (type code, bits), whether writable, owner."""
+
+def dlpack_export_memory(
+    owner: object,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: tuple[int, int],
+    device: tuple[int, int],
+    writable: bool,
+    versioned: bool,
+) -> object: ...
 def dlpack_import(capsule: object, dtypes: dict[tuple[int, int], np.dtype[Any]]) -> np.ndarray[Any, Any]: ...
 def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
 

@@ -12,6 +12,7 @@ from . import _core, ops
 from .compile import arrays
 from .compile.net import default_algorithm
 from .compile.specialise import specialise
+from .dtypes import numpy_dtype
 from .errors import ShapeError
 from .graph import Graph, Node, Value
 from .lowering.env import Env
@@ -351,7 +352,8 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
     layouts = [(a.shape, arrays.element_strides(a, f"{name}: '{slot}'")) for slot, a in present]
     target = None
     if out is not None:
-        target = arrays.check_out(out, shape, result.dtype, f"{name}: 'out'")
+        target = arrays.as_array(out, f"{name}: 'out'")
+        arrays.check_out(target, shape, result.dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
     env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
     made = specialise(
@@ -363,7 +365,7 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
         name=name,
     )
     cache.insert(name, ins, attrs, out, engine, made.plan.executor)
-    destination = arrays.empty(shape, result.dtype) if target is None else target
+    destination = np.empty(shape, numpy_dtype(result.dtype)) if target is None else target
     made.plan.executor.run([array for _, array in present], [destination])
     return destination if out is None else out
 

@@ -9,9 +9,13 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
+from ..runtime.device_array import DeviceArray
+from ..runtime.dlpack import ONE_API, device_of
+from ..runtime.engines import Engine
 from ..shapes.strides import extent
 
 Array = np.ndarray[Any, Any]
+Operand = Array | DeviceArray
 
 
 def as_array(value: Any, where: str) -> Array:
@@ -30,13 +34,36 @@ def as_array(value: Any, where: str) -> Array:
     raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")
 
 
-def element_strides(array: Array, where: str) -> tuple[int, ...]:
+def as_operand(value: Any, engine: Engine, where: str) -> Operand:
+    """What a net takes: as `as_array`, or an array in the memory of the engine, without a copy either.
+
+    Raises:
+        TypeError: anything else.
+        InvalidArgumentError: memory that the engine does not reach.
+    """
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, DeviceArray):
+        if value.engine is not engine:
+            raise InvalidArgumentError(
+                f"{where}: is in memory of {value.engine!r}, the net runs on {engine!r}; take it there through the "
+                f"host, DeviceArray.from_numpy(a.to_numpy(), engine)"
+            )
+        return value
+    if hasattr(value, "__sycl_usm_array_interface__") or device_of(value) == ONE_API:
+        return DeviceArray.from_dlpack(value, engine, copy=False)
+    return as_array(value, where)
+
+
+def element_strides(array: Operand, where: str) -> tuple[int, ...]:
     """Strides in elements.
 
     Raises:
         InvalidArgumentError: negative strides, strides that are no multiple of the element, misaligned data, or
             foreign byte order: the library's descriptions cannot express them.
     """
+    if isinstance(array, DeviceArray):
+        return array.element_strides
     size = array.itemsize
     strides = []
     for length, stride in zip(array.shape, array.strides, strict=True):
@@ -57,8 +84,14 @@ def element_strides(array: Array, where: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def empty(shape: tuple[int, ...], dtype: str, strides: Sequence[int] | None = None) -> Array:
-    """A new array for a result, with strides in elements; None: row-major."""
+def empty(
+    shape: tuple[int, ...], dtype: str, strides: Sequence[int] | None = None, engine: Engine | None = None
+) -> Operand:
+    """A new array for a result, with strides in elements (None: row-major), in the memory of the engine if given."""
+    if engine is not None:
+        return (
+            DeviceArray(shape, dtype, engine) if strides is None else DeviceArray.strided(shape, dtype, strides, engine)
+        )
     kind = dtypes.numpy_dtype(dtype)
     if strides is None:
         return np.empty(shape, kind)
@@ -66,7 +99,7 @@ def empty(shape: tuple[int, ...], dtype: str, strides: Sequence[int] | None = No
     return np.lib.stride_tricks.as_strided(flat, shape, [kind.itemsize * stride for stride in strides])
 
 
-def check_dtype(array: Array, dtype: str, where: str) -> None:
+def check_dtype(array: Operand, dtype: str, where: str) -> None:
     found = dtypes.canonical(array.dtype)
     if found != dtype:
         raise InvalidArgumentError(
@@ -75,24 +108,22 @@ def check_dtype(array: Array, dtype: str, where: str) -> None:
         )
 
 
-def check_shape(array: Array, shape: tuple[int | None, ...], where: str) -> None:
+def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> None:
     if array.ndim != len(shape) or any(
         want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
     ):
         raise ShapeError(f"{where}: has shape {array.shape}, expected {shape}")
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: str, where: str) -> Array:
-    """An array that a result can be written to.
+def check_out(array: Operand, shape: tuple[int, ...], dtype: str, where: str) -> None:
+    """That a result can be written to an array.
 
     Raises:
-        TypeError: not a NumPy array (nor a writable DLPack tensor).
         ShapeError, InvalidArgumentError: other shape or dtype, read-only, or elements that share memory.
     """
-    array = as_array(out, where)
     check_dtype(array, dtype, where)
     check_shape(array, shape, where)
-    if not array.flags.writeable:
+    if not (array.writable if isinstance(array, DeviceArray) else array.flags.writeable):
         raise InvalidArgumentError(f"{where}: is read-only; pass a writable array")
     strides = element_strides(array, where)
     if overlaps_itself(array.shape, strides):
@@ -100,7 +131,6 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: str, where: str) -> Array
             f"{where}: several of its elements share memory (shape {array.shape}, strides {strides} in elements); "
             f"pass an array of distinct elements"
         )
-    return array
 
 
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -125,11 +155,25 @@ def _counts_twice(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return len(np.unique(offsets)) < offsets.size
 
 
-def check_apart(outs: list[tuple[str, Array]], ins: list[tuple[str, Array]], where: str) -> None:
+def check_apart(outs: list[tuple[str, Operand]], ins: list[tuple[str, Operand]], where: str) -> None:
     """InvalidArgumentError when an output shares memory with an input or another output."""
     for position, (name, out) in enumerate(outs):
         for other_name, other in (*ins, *outs[:position]):
-            if out.size and other.size and np.may_share_memory(out, other):
+            if out.size and other.size and _may_share(out, other):
                 raise InvalidArgumentError(
                     f"{where}: '{name}' overlaps {other_name!r} in memory; pass a separate array"
                 )
+
+
+def _may_share(a: Operand, b: Operand) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.may_share_memory(a, b)
+    (start, end), (other_start, other_end) = _range(a), _range(b)
+    return start < other_end and other_start < end
+
+
+def _range(array: Operand) -> tuple[int, int]:
+    """The addresses that an array with elements and without negative strides spans."""
+    start = array.address if isinstance(array, DeviceArray) else array.ctypes.data
+    reach = sum((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True))
+    return start, start + reach + array.itemsize

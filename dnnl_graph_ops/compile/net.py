@@ -15,6 +15,7 @@ from ..errors import InvalidArgumentError
 from ..graph import Graph, Value
 from ..lowering.env import Env
 from ..runtime import threads as pool
+from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
 from ..shapes.strides import dense_strides, is_row_major
 from . import arrays
@@ -167,7 +168,7 @@ class Net(_core.NetBase):
         ins, layouts = [], []
         for value, item in zip(self.inputs, given, strict=True):
             where = f"{self!r}: input {value.name!r}"
-            array = arrays.as_array(item, where)
+            array = arrays.as_operand(item, self.engine, where)
             arrays.check_dtype(array, value.dtype, where)
             arrays.check_shape(array, value.shape, where)
             layouts.append((array.shape, arrays.element_strides(array, where)))
@@ -176,7 +177,10 @@ class Net(_core.NetBase):
         checked: list[Any] = []
         for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
             where = f"{self!r}: 'out'" + (f" for {name!r}" if len(self.outputs) > 1 else "")
-            checked.append(None if item is None else arrays.check_out(item, shape, value.dtype, where))
+            target = None if item is None else arrays.as_operand(item, self.engine, where)
+            if target is not None:
+                arrays.check_out(target, shape, value.dtype, where)
+            checked.append(target)
         arrays.check_apart(
             [("out", array) for array in checked if array is not None],
             list(zip(self.input_names, ins, strict=True)),
@@ -184,8 +188,10 @@ class Net(_core.NetBase):
         )
         out_layouts = self._results(shapes, checked)
         specialised = self._specialise(layouts, out_layouts)
+        # what comes from the engine's memory stays there
+        home = self.engine if any(isinstance(array, DeviceArray) for array in ins) else None
         results = [
-            arrays.empty(shape, value.dtype, None if out_layouts is None else out_layouts[i][1])
+            arrays.empty(shape, value.dtype, None if out_layouts is None else out_layouts[i][1], home)
             if array is None
             else array
             for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))

@@ -180,13 +180,19 @@ def _build(
                 part.partition, [ref(v) for v in part.inputs], [ref(v) for v in part.outputs], part.label
             )
         elif isinstance(part, KernelStep):
-            executor.add_kernel(part.kernel, [ref(v) for v in (*part.reads, *part.writes)], part.label)
+            views = (*part.reads, *part.writes)
+            executor.add_kernel(part.kernel, [ref(v) for v in views], part.label, [_nbytes(v) for v in views])
         else:
-            views = [
+            described = [
                 (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
             ]
-            executor.add_callback(part.function, views, part.label)
+            executor.add_callback(part.function, described, part.label)
     return executor
+
+
+def _nbytes(view: View) -> int:
+    """How far a view reaches from its first element."""
+    return extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
 
 
 def ones(view: View) -> np.ndarray[Any, Any]:

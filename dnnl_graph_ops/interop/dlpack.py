@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .. import _core
 from ..errors import InvalidArgumentError, UnsupportedError
+from ..runtime.dlpack import CODES, CPU, DTYPES, capsule_of, device_of
 
 Array = np.ndarray[Any, Any]
-
-_CPU = 1  # kDLCPU
-
-# (DLPack type code, bits): dtype
-_DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
-    **{(0, 8 * n): np.dtype(f"i{n}") for n in (1, 2, 4, 8)},
-    **{(1, 8 * n): np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
-    **{(2, 8 * n): np.dtype(f"f{n}") for n in (2, 4, 8)},
-    (4, 16): np.dtype(ml_dtypes.bfloat16),
-    (6, 8): np.dtype(np.bool_),
-    (10, 8): np.dtype(ml_dtypes.float8_e4m3fn),
-    (12, 8): np.dtype(ml_dtypes.float8_e5m2),
-}
-_CODES = {dtype: key for key, dtype in _DTYPES.items()}
 
 
 class DLPackArray:
@@ -32,7 +18,7 @@ class DLPackArray:
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self._code, self._bits = _CODES[array.dtype]
+        self._code, self._bits = CODES[array.dtype]
 
     def __dlpack__(
         self,
@@ -53,7 +39,7 @@ class DLPackArray:
         return _core.dlpack_export(array, self._code, self._bits, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU, 0
+        return CPU, 0
 
 
 def to_dlpack(array: Array) -> DLPackArray:
@@ -65,7 +51,7 @@ def to_dlpack(array: Array) -> DLPackArray:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"to_dlpack: needs a NumPy array, got {type(array).__name__}")
-    if array.dtype not in _CODES:
+    if array.dtype not in CODES:
         raise UnsupportedError(f"to_dlpack: DLPack has no type for dtype {array.dtype}")
     return DLPackArray(array)
 
@@ -86,17 +72,11 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
         raise TypeError(f"from_dlpack: needs an object with __dlpack__, got {type(obj).__name__}")
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
-    if hasattr(obj, "__dlpack_device__") and int(obj.__dlpack_device__()[0]) != _CPU:
+    if device_of(obj) != CPU:
         raise InvalidArgumentError(
             f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
             f"copy it there"
         )
-    try:
-        try:
-            capsule = obj.__dlpack__(max_version=(1, 0))
-        except TypeError:
-            capsule = obj.__dlpack__()
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise InvalidArgumentError(f"from_dlpack: {type(obj).__name__} refuses: {error}") from error
-    array = _core.dlpack_import(capsule, _DTYPES)
+    capsule = capsule_of(obj, "from_dlpack")
+    array = _core.dlpack_import(capsule, DTYPES)
     return array.copy() if copy else array

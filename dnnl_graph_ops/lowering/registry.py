@@ -43,15 +43,11 @@ def _undilated(problem: Problem, env: Env) -> bool:
     return all(d == 1 for d in problem.geometry.dilations)
 
 
-def _on_cpu(problem: Problem, env: Env) -> bool:
-    return env.engine.kind == "cpu" and env.engine.memory is None
-
-
 def _filters(preference: int) -> Callable[[Problem, Env], bool]:
     """Whether minimal filtering with this tile is allowed and differs from the one preferred before it."""
 
     def applies(problem: Problem, env: Env) -> bool:
-        if env.algorithm == "direct" or not _on_cpu(problem, env):
+        if env.algorithm == "direct":
             return False
         tile = filtering.filtering_tile(problem, preference)
         before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
@@ -68,7 +64,7 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
         name,
         direction,
         cost.OWN,
-        _on_cpu if preference is None else _filters(preference),
+        _always if preference is None else _filters(preference),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
         converts=lambda p: True,
@@ -80,7 +76,7 @@ def _depthwise(direction: str) -> Formulation:
         "own depthwise",
         direction,
         cost.DEPTHWISE,
-        lambda p, e: _on_cpu(p, e) and depthwise.applies(p),
+        lambda p, e: depthwise.applies(p),
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
         converts=lambda p: not p.tail,
@@ -140,11 +136,17 @@ FORMULATIONS: tuple[Formulation, ...] = (
 )
 
 
+# what the library computes alone; the others have steps that work in memory of the host
+_ANYWHERE = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION})
+
+
 def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
     found = [
         (f, f.seconds(problem, env))
         for f in FORMULATIONS
-        if f.direction == problem.direction and f.applies(problem, env)
+        if f.direction == problem.direction
+        and (f.family in _ANYWHERE or env.engine.memory is None)
+        and f.applies(problem, env)
     ]
     return sorted(found, key=lambda item: item[1])

@@ -2,6 +2,7 @@
 
 from .. import _core
 from .. import dtypes as _dtypes
+from .device_array import DeviceArray
 from .engines import Engine, default_engine, engine, engines
 from .info import info
 from .libraries import Runtime, runtimes
@@ -11,6 +12,7 @@ for _name, _code in _dtypes.CODES.items():
     _core.register_dtype(_dtypes.numpy_dtype(_name), _code)
 
 __all__ = [
+    "DeviceArray",
     "Engine",
     "Runtime",
     "default_engine",

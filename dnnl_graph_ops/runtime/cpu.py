@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .engines import Engine
+from .probe import has_kernels
 
 # dnnl_cpu_isa_t: each name is a set of bits
 _ISA_BITS = {
@@ -28,8 +29,10 @@ def isa(engine: Engine) -> str:
 
 def computes_natively(dtype: str, engine: Engine) -> bool:
     """Whether the library has kernels of its own for this dtype here, rather than none or an emulation."""
-    if engine.kind != "cpu" or dtype not in _NATIVE:
+    if dtype not in _NATIVE:
         return True
+    if engine.kind != "cpu":
+        return has_kernels(engine, dtype)
     return _ISA_BITS.get(isa(engine), 0) & _ISA_BITS[_NATIVE[dtype]] == _ISA_BITS[_NATIVE[dtype]]
 
 

@@ -15,17 +15,59 @@ KINDS = {"cpu": _core.EngineKind.cpu, "gpu": _core.EngineKind.gpu}
 class Engine:
     """A device that compiles and runs partitions. Made by `dgo.engine`."""
 
-    def __init__(self, kind: str, index: int, runtime: Runtime, memory: str | None) -> None:
+    def __init__(
+        self, kind: str, index: int, runtime: Runtime, memory: str | None, native: _core.Engine | None = None
+    ) -> None:
         self.kind = kind
         self.index = index
         self.runtime = runtime
         self.memory = memory
-        self.native = _core.Engine(runtime.library, KINDS[kind], index)
+        self._of_sycl = native is not None
+        self.native = native or _core.Engine(runtime.library, KINDS[kind], index, device_memory=memory is not None)
+
+    @staticmethod
+    def from_sycl(
+        queue: Any, index: int = 0, runtime: Runtime | str | None = None, memory: str | None = None
+    ) -> Engine:
+        """The engine on the device and in the context of a SYCL queue: it shares USM with the queue's owner.
+
+        Args:
+            queue: a `dpctl.SyclQueue`, a `torch.xpu.Stream`, or the address of a sycl::queue as an int. Its SYCL
+                runtime must be the one that oneDNN has loaded (libsycl.so.9).
+            index: which device of its kind it is; for messages and DLPack.
+            runtime: a `Runtime` or its name; None: "sycl".
+            memory: as of `dgo.engine`.
+
+        Raises:
+            TypeError: not a queue. RuntimeUnavailableError: no SYCL runtime here. UnsupportedError: an unknown
+            version of it, or a device that oneDNN does not use.
+        """
+        chosen = find_runtime(runtime, "gpu")
+        _check_memory(memory)
+        library, on_device = chosen.library, memory is not None
+        device, context = (
+            getattr(getattr(queue, name, None), "addressof_ref", None) for name in ("sycl_device", "sycl_context")
+        )
+        if device is not None and context is not None:
+            native = _core.Engine.from_sycl(library, int(device()), int(context()), index, on_device)
+        else:
+            address = getattr(queue, "sycl_queue", queue)
+            if isinstance(address, bool) or not isinstance(address, int):
+                raise TypeError(
+                    f"Engine.from_sycl: 'queue' must be a dpctl.SyclQueue, a torch.xpu.Stream or the address of a "
+                    f"sycl::queue, got {type(queue).__name__}"
+                )
+            native = _core.Engine.of_queue(library, address, index, on_device)
+        kind = native.kind.name
+        return Engine(kind, index, chosen, "device" if kind == "gpu" else memory, native)
 
     def __repr__(self) -> str:
-        return f"Engine({self.kind!r}, {self.index}, runtime={self.runtime.name!r})"
+        memory = f", memory={self.memory!r}" if self.memory and self.kind == "cpu" else ""
+        return f"Engine({self.kind!r}, {self.index}, runtime={self.runtime.name!r}{memory})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._of_sycl:
+            raise TypeError(f"{self!r} belongs to a SYCL queue of this process and cannot be pickled")
         return engine, (self.kind, self.index, self.runtime.name, self.memory)
 
 
@@ -42,7 +84,8 @@ def engine(
         kind: "cpu" or "gpu".
         index: which device of that kind.
         runtime: a `Runtime` or its name; None: the bundled OpenMP library for the CPU, SYCL for a GPU.
-        memory: None, or "device" to keep buffers in device memory (SYCL).
+        memory: "device": buffers lie in memory of the device, and arrays are copied there and back. Always so for a
+            GPU; a CPU engine of the SYCL runtime then takes the same path, for tests.
 
     Raises:
         InvalidArgumentError: an unknown kind, index, runtime or memory.
@@ -54,9 +97,9 @@ def engine(
         raise InvalidArgumentError(f"engine: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"engine: 'index' must be an int, got {type(index).__name__}")
-    if memory not in (None, "device"):
-        raise InvalidArgumentError(f"engine: 'memory' must be None or 'device', got {memory!r}")
+    _check_memory(memory)
     kind = kind.lower()
+    memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
     key = (chosen.path, kind, index, memory)
     found = _ENGINES.get(key)
@@ -67,6 +110,11 @@ def engine(
             _check_device(chosen, kind, index, memory)
             _ENGINES[key] = Engine(kind, index, chosen, memory)
         return _ENGINES[key]
+
+
+def _check_memory(memory: str | None) -> None:
+    if memory not in (None, "device"):
+        raise InvalidArgumentError(f"engine: 'memory' must be None or 'device', got {memory!r}")
 
 
 def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -> None:

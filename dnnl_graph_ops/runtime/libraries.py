@@ -62,7 +62,8 @@ def _load(runtime: Runtime) -> _core.Library:
         preload = sycl.prepare(runtime.path) if runtime.name == sycl.NAME else ()
         library = _core.Library(runtime.path, preload)
         if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
-            library.set_constant_tensor_cache_capacity(_core.EngineKind.cpu, _CONSTANT_CACHE_MB)
+            for kind in (_core.EngineKind.cpu, _core.EngineKind.gpu)[: 1 + (library.gpu_runtime != "none")]:
+                library.set_constant_tensor_cache_capacity(kind, _CONSTANT_CACHE_MB)
         _LOADED[key] = library
     return _LOADED[key]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import multiprocessing
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def test_order_is_that_of_the_calls(engine):
     """A later call reads what an earlier one writes."""
     net = doubling(engine, (3, 50_000))
     buffers = [np.ones((3, 50_000), np.float32)] + [np.zeros((3, 50_000), np.float32) for _ in range(12)]
-    futures = [net.submit(a, out=b) for a, b in zip(buffers, buffers[1:], strict=False)]
+    futures = [net.submit(a, out=b) for a, b in itertools.pairwise(buffers)]
     assert futures[-1].result(60)[2, -1] == 2.0**12
     assert all(future.done() for future in futures)
 

@@ -1,0 +1,330 @@
+"""Arrays in the memory of an engine, which its nets take and give without a copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core, dtypes
+from ..errors import InvalidArgumentError, UnsupportedError
+from .dlpack import CODES, CPU, DTYPES, ONE_API, capsule_of, device_of
+from .engines import Engine, default_engine
+
+Array = np.ndarray[Any, Any]
+Ints = tuple[int, ...]
+
+
+class DeviceArray(_core.DeviceArrayBase):
+    """An array in the memory of an engine's device; on engines that work in host memory, an array there.
+
+    `DeviceArray(shape, dtype, engine)` allocates without writing. A net of the same engine reads DeviceArrays where
+    they lie, and gives its results as DeviceArrays when it is given at least one. All that a call writes is there
+    when the call returns.
+
+    Args:
+        shape: an int or a sequence of them.
+        dtype: "f32", "bf16", ..., or a NumPy dtype.
+        engine: `dgo.engine(...)`; None: the default CPU engine.
+
+    Raises:
+        ShapeError: negative sizes, or more than 64 bits can count. InvalidArgumentError: an unknown dtype.
+        Error: the device has no room.
+    """
+
+    def __init__(self, shape: int | Sequence[int], dtype: Any = "f32", engine: Engine | None = None) -> None:
+        self.engine = _checked(engine)
+        self.shape = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        self.dtype = dtypes.numpy_dtype(dtypes.canonical(dtype))
+        self.element_strides = _dense(self.shape)
+        super().__init__(self.engine.native, _code(self.dtype), self.shape)
+
+    @classmethod
+    def _adopt(
+        cls,
+        engine: Engine,
+        dtype: np.dtype[Any],
+        shape: Ints,
+        strides: Ints | None,
+        address: int,
+        writable: bool,
+        owner: Any,
+    ) -> DeviceArray:
+        """An array over memory of `owner` that the engine reaches; strides count elements."""
+        self = cls.__new__(cls)
+        self.engine, self.shape, self.dtype = engine, shape, dtype
+        self.element_strides = _dense(shape) if strides is None else strides
+        _core.DeviceArrayBase.__init__(
+            self, engine.native, _code(dtype), shape, self.element_strides, address, writable, owner
+        )
+        return self
+
+    @classmethod
+    def strided(
+        cls, shape: Sequence[int], dtype: Any, strides: Sequence[int], engine: Engine | None = None
+    ) -> DeviceArray:
+        """A new array, not written to, whose elements lie `strides` apart, counted in elements."""
+        reach = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        room = cls(0 if 0 in shape else 1 + reach, dtype, engine)
+        return cls._adopt(room.engine, room.dtype, tuple(shape), tuple(strides), room.address, True, room)
+
+    @classmethod
+    def from_numpy(cls, array: Any, engine: Engine | None = None) -> DeviceArray:
+        """A row-major copy of a NumPy array.
+
+        Raises:
+            TypeError: not an array. InvalidArgumentError: a dtype that oneDNN has not.
+        """
+        if not isinstance(array, np.ndarray | np.generic):
+            raise TypeError(f"DeviceArray.from_numpy: needs a NumPy array, got {type(array).__name__}")
+        made = cls(array.shape, array.dtype, engine)
+        made.copy_from(np.asarray(array))
+        return made
+
+    @classmethod
+    def from_dlpack(cls, obj: Any, engine: Engine | None = None, *, copy: bool | None = None) -> DeviceArray:
+        """An array of another library: dpctl, dpnp and `torch.xpu` on a device, whatever has `__dlpack__` on the CPU.
+
+        Args:
+            obj: something with `__sycl_usm_array_interface__` or `__dlpack__`; stays alive as long as the result.
+            engine: where the result is to be. Memory of a device is shared if it is USM of the engine's SYCL context
+                (`Engine.from_sycl` makes an engine in the context of a queue).
+            copy: True: always copy. None: share where possible. False: share, or raise.
+
+        Raises:
+            TypeError: neither protocol. InvalidArgumentError: what it hands over cannot be used, or not without the
+            copy that `copy=False` forbids.
+        """
+        where = "DeviceArray.from_dlpack"
+        if copy is not None and not isinstance(copy, bool):
+            raise TypeError(f"{where}: 'copy' must be None, True or False, got {type(copy).__name__}")
+        engine = _checked(engine)
+        shared = _share(cls, obj, engine, where)
+        if shared is not None:
+            return cls.from_numpy(shared.to_numpy(), engine) if copy else shared
+        if copy is False:
+            raise InvalidArgumentError(
+                f"{where}: the {type(obj).__name__} is not in memory that {engine!r} reaches, so copy=False cannot be "
+                f"had; allow a copy, or use an engine in its SYCL context, Engine.from_sycl(queue)"
+            )
+        return cls.from_numpy(_on_host(obj, engine, where), engine)
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> Ints:
+        """Bytes from an element to the next, per axis, as NumPy has it."""
+        return tuple(stride * self.itemsize for stride in self.element_strides)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a DeviceArray without axes has no length")
+        return self.shape[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceArray.from_numpy, (self.to_numpy(), self.engine)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, engine={self.engine!r})"
+
+    # -- to and from the host -----------------------------------------------------------------------------------
+
+    def to_numpy(self) -> Array:
+        """A row-major copy as a NumPy array."""
+        if self._is_dense():
+            made: Array = np.empty(self.shape, self.dtype)
+            if made.size:
+                self._read(_bytes_of(made))
+            return made
+        flat, view = self._window()
+        self._read(_bytes_of(flat))
+        return np.ascontiguousarray(view)
+
+    def copy_from(self, array: Array) -> None:
+        """Overwrite with the elements of a NumPy array of the same shape and dtype.
+
+        Raises:
+            InvalidArgumentError: another shape or dtype, or memory that may only be read.
+        """
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise InvalidArgumentError(
+                f"DeviceArray.copy_from: needs shape {self.shape} and dtype {self.dtype}, got {array.shape} and "
+                f"{array.dtype}"
+            )
+        if not self.writable:
+            raise InvalidArgumentError("DeviceArray.copy_from: the array is read-only")
+        if not self.size:
+            return
+        if self._is_dense():
+            self._write(_bytes_of(np.ascontiguousarray(array)))
+            return
+        flat, view = self._window()
+        # what lies between the elements belongs to others
+        self._read(_bytes_of(flat))
+        view[...] = array
+        self._write(_bytes_of(flat))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a DeviceArray becomes a NumPy array only by a copy")
+        return self.to_numpy().astype(dtype or self.dtype, copy=False)
+
+    def _is_dense(self) -> bool:
+        return self.extent == self.nbytes and all(
+            size < 2 or stride == dense
+            for size, stride, dense in zip(self.shape, self.element_strides, _dense(self.shape), strict=True)
+        )
+
+    def _window(self) -> tuple[Array, Array]:
+        """Room on the host for all bytes that the elements span, and the elements in it."""
+        flat: Array = np.empty(self.extent // self.itemsize, self.dtype)
+        return flat, np.lib.stride_tricks.as_strided(flat, self.shape, self.strides)
+
+    # -- protocols ----------------------------------------------------------------------------------------------
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (ONE_API, self.engine.index) if self.engine.native.on_device else (CPU, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The DLPack capsule. Nothing is under way in the memory, so `stream` is not needed."""
+        device = self.__dlpack_device__()
+        target = device if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        owner: Any = self
+        if target != device:
+            if target[0] != CPU or copy is False:
+                raise BufferError(f"the array is on device {device} and cannot be given on {target} without a copy")
+            owner = DeviceArray.from_numpy(self.to_numpy())
+        elif copy:
+            owner = DeviceArray.from_numpy(self.to_numpy(), self.engine)
+        versioned = max_version is not None and max_version[0] >= 1
+        if not versioned and not owner.writable:
+            raise BufferError("a read-only array needs a consumer of DLPack 1.0 or later")
+        if self.dtype not in CODES:
+            raise BufferError(f"DLPack has no type for dtype {self.dtype}")
+        return _core.dlpack_export_memory(
+            owner,
+            owner.address,
+            owner.shape,
+            owner.element_strides,
+            CODES[self.dtype],
+            target,
+            owner.writable,
+            versioned,
+        )
+
+    @property
+    def __sycl_usm_array_interface__(self) -> Mapping[str, Any]:
+        if not self.engine.native.on_device or self.dtype.kind == "V":
+            raise AttributeError("__sycl_usm_array_interface__")
+        return {
+            "version": 1,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "strides": self.element_strides,
+            "offset": 0,
+            "data": (self.address, not self.writable),
+            "syclobj": self.engine.native.sycl_context_capsule(),
+        }
+
+
+def _checked(engine: Any) -> Engine:
+    if engine is None:
+        return default_engine()
+    if not isinstance(engine, Engine):
+        raise TypeError(f"DeviceArray: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+    return engine
+
+
+def _code(dtype: np.dtype[Any]) -> int:
+    return dtypes.CODES[dtypes.canonical(dtype)]
+
+
+def _dense(shape: Sequence[int]) -> Ints:
+    """Row-major strides in elements."""
+    return tuple(math.prod(max(size, 1) for size in shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _bytes_of(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> DeviceArray | None:
+    """The array over the object's own memory, or None where the engine does not reach it.
+
+    Raises:
+        TypeError: the object has none of the protocols.
+    """
+    if isinstance(obj, DeviceArray):
+        return obj if obj.engine is engine else None
+    usm = getattr(obj, "__sycl_usm_array_interface__", None)
+    if usm is not None:
+        return _share_usm(cls, obj, usm, engine, where) if engine.native.on_device else None
+    if not hasattr(obj, "__dlpack__"):
+        raise TypeError(
+            f"{where}: needs an object with __dlpack__ or __sycl_usm_array_interface__, got {type(obj).__name__}"
+        )
+    device = device_of(obj)
+    if device != (ONE_API if engine.native.on_device else CPU):
+        return None
+    address, shape, strides, code, writable, owner = _core.dlpack_open(capsule_of(obj, where))
+    if code not in DTYPES:
+        raise UnsupportedError(f"{where}: there is no dtype for the DLPack type code {code[0]} of {code[1]} bits")
+    if device == ONE_API and not engine.native.reaches(address):
+        return None
+    return cls._adopt(engine, DTYPES[code], shape, strides, address, writable, owner)
+
+
+def _share_usm(
+    cls: type[DeviceArray], obj: Any, usm: Mapping[str, Any], engine: Engine, where: str
+) -> DeviceArray | None:
+    address, read_only = usm["data"]
+    dtype = np.dtype(usm["typestr"])
+    strides = usm.get("strides")
+    if not engine.native.reaches(address):
+        return None
+    if strides is not None and min(strides, default=0) < 0:
+        raise InvalidArgumentError(f"{where}: has the negative strides {tuple(strides)}; pass a copy")
+    address += int(usm.get("offset", 0)) * dtype.itemsize
+    shape = tuple(map(int, usm["shape"]))
+    return cls._adopt(engine, dtype, shape, None if strides is None else tuple(strides), address, not read_only, obj)
+
+
+def _on_host(obj: Any, engine: Engine, where: str) -> Array:
+    """A copy, or the memory itself, as a NumPy array."""
+    if isinstance(obj, DeviceArray):
+        return obj.to_numpy()
+    if hasattr(obj, "__dlpack__"):
+        options = {} if device_of(obj) == CPU else {"dl_device": (CPU, 0)}
+        return _core.dlpack_import(capsule_of(obj, where, **options), DTYPES)
+    raise InvalidArgumentError(
+        f"{where}: the {type(obj).__name__} is in memory of another SYCL context than that of {engine!r}; use an "
+        f"engine in its context, Engine.from_sycl(queue), or copy it to the host first"
+    )
