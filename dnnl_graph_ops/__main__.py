@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import explain_command
+from . import explain_command, selftest
 from .errors import Error
 from .runtime import info
 
@@ -70,6 +70,11 @@ COMMANDS = {
         explain_command.run,
     ),
     "info": Command("versions, libraries, engines, CPU and threads (the default)", _info_arguments, _info),
+    "selftest": Command(
+        "whether an engine computes right; the report can be pasted into an issue",
+        selftest.arguments,
+        selftest.run,
+    ),
     "status": Command("how each op runs, by version of the library", _status_arguments, _status),
 }
 

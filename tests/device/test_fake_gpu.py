@@ -1,0 +1,135 @@
+"""GPU engines end to end, on a library whose GPU is made of the CPU but guards its memory like one."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from .engines import open_engine
+
+SOURCE = Path(__file__).with_name("fake_gpu.c")
+PRELUDE = """
+import numpy as np
+import dnnl_graph_ops as dgo
+real = dgo.engine("cpu", runtime="sycl")  # its dependencies and its driver are there from here on
+gpu = dgo.engine("gpu", runtime=dgo.Runtime("fake", {library!r}))
+assert gpu.kind == "gpu" and gpu.memory == "device" and gpu.native.on_device
+data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+def doubled(engine=gpu):
+    graph = dgo.Graph(engine)
+    x = graph.input("x", (2, 3, 4))
+    return graph.compile(x + x)
+"""
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """The built library. It names the real one by its path: the bundled one has the same name."""
+    real = open_engine("sycl").runtime.path
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    folder = tmp_path_factory.mktemp("gpu")
+    stub, made = folder / "stub.so", folder / "libfakegpu.so"
+    (folder / "stub.c").write_text("")
+    build = [compiler, "-shared", "-fPIC", "-O1"]
+    subprocess.run([*build, f"-Wl,-soname,{real}", "-o", stub, folder / "stub.c"], check=True)
+    link = ["-Wl,--no-as-needed", stub, "-ldl", "-lpthread"]
+    subprocess.run([*build, "-Wall", "-Werror", f'-DREAL="{real}"', "-o", made, SOURCE, *link], check=True)
+    return str(made)
+
+
+def started(library, code):
+    text = PRELUDE.format(library=library) + textwrap.dedent(code)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300)
+
+
+def on_gpu(library, code):
+    """What the code prints, in a process of its own; a touch of the device's memory would end it."""
+    done = started(library, code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fake GPU" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_the_guard_guards(library):
+    """A library that would let everything pass would prove nothing."""
+    touch = "import ctypes; ctypes.string_at(dgo.DeviceArray(9, 'f32', gpu).address, 9)"
+    assert started(library, touch).returncode < 0, "memory of the device was read"
+    code = """
+    from dnnl_graph_ops import _core
+    lt = _core.LogicalTensor(1, 3, [4])
+    try:
+        _core.Tensor(lt, gpu.native, np.ones(4, np.float32))
+    except dgo.InvalidArgumentError as error:
+        print(error)
+    host = np.ones(4, np.float32)
+    try:
+        _core.Tensor(lt, gpu.native, host.ctypes.data)
+    except dgo.Error as error:
+        print(error)
+    """
+    done = started(library, code)
+    assert "takes no arrays of the host" in done.stdout
+    assert "a tensor on memory of the host" in done.stderr and done.returncode == 0
+
+
+def test_selftest(library):
+    """Three directions, dtypes, graphs, submit, rounds."""
+    code = """
+    from dnnl_graph_ops import selftest
+    print("status", selftest.report(gpu))
+    """
+    output = on_gpu(library, code)
+    assert "status 0" in output and "FAILED" not in output, output
+    assert "Engine('gpu', 0" in output
+
+
+def test_arrays_and_errors(library):
+    code = """
+    net = doubled()
+    held = dgo.DeviceArray.from_numpy(data, gpu)
+    twice = net(held)
+    assert (net(twice).to_numpy() == 4 * data).all()
+    out = np.full((2, 3, 8), np.nan, np.float32)
+    net(held, out=out[..., ::2])
+    assert (out[..., ::2] == 2 * data).all() and np.isnan(out[..., 1::2]).all()
+    assert held.__dlpack_device__() == (14, 0)
+    for wrong in (dgo.DeviceArray.from_numpy(data, real), dgo.DeviceArray.from_numpy(data)):
+        try:
+            net(wrong)
+        except dgo.InvalidArgumentError as error:
+            assert "in memory of" in str(error)
+        else:
+            raise SystemExit("an array of another engine was taken")
+    try:
+        dgo.DeviceArray(1 << 45, "f32", gpu)
+    except dgo.Error as error:
+        print(error)
+    """
+    assert "no room" in on_gpu(library, code)
+
+
+def test_threads_and_rounds(library):
+    code = """
+    import threading
+    net = doubled()
+    wrong = []
+    def work(number):
+        for call in range(30):
+            mine = data + number
+            held = dgo.DeviceArray.from_numpy(mine, gpu)
+            result = net(held).to_numpy() if call % 2 else net(mine)
+            if not (result == 2 * mine).all():
+                wrong.append(number)
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert not wrong
+    futures = [net.submit(data) for _ in range(50)]
+    assert all((f.result() == 2 * data).all() for f in futures)
+    """
+    on_gpu(library, code)
