@@ -171,8 +171,8 @@ def report(rows: Sequence[dict[str, Any]]) -> Constants:
         constants[key] = Counts(*found)
         print(f"{key}: {len(seconds)} runs, median error {np.median(error):.0%}")
     constants = cautious(rows, constants)
-    for key, found in constants.items():
-        print(f"{key}: Counts({', '.join(f'{value:.1e}' for value in found[:FITTED])})")
+    for key, one in constants.items():
+        print(f"{key}: Counts({', '.join(f'{value:.1e}' for value in one[:FITTED])})")
     for name, chosen in (("these constants", constants), ("the present ones", CONSTANTS)):
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS):
             losses = sorted((loss(row, chosen) for row in rows if row["direction"] == direction), reverse=True)

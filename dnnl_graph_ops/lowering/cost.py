@@ -95,7 +95,7 @@ def nbytes(view: View) -> int:
 def _channels(problem: Problem) -> tuple[int, int]:
     """Channels of one group: in, out."""
     g = problem.geometry
-    return g.in_channels // g.groups, g.out_channels // g.groups  # type: ignore[operator]
+    return g.in_channels // g.groups, g.out_channels // g.groups
 
 
 def _post_ops(problem: Problem) -> int:
@@ -147,14 +147,14 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Own products and transforms."""
     g = problem.geometry
     ic, oc = _channels(problem)
-    axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.src, g.dst, tile, strict=True)]  # type: ignore[arg-type]
+    axes = [_axis(*row) for row in zip(g.kernel, g.strides, g.src, g.dst, tile, strict=True)]
     phases = prod(a.phases for a in axes)
-    tiles = g.batch * g.groups * prod(a.tiles for a in axes)  # type: ignore[operator]
+    tiles = g.batch * g.groups * prod(a.tiles for a in axes)
     points = prod(a.points for a in axes)
     last = axes[-1].phases
     # phases of the last axis share a vector
     channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc * last) / last
-    weights = g.groups * points * phases * ic * oc  # type: ignore[operator]
+    weights = g.groups * points * phases * ic * oc
     return Counts(
         products=tiles * points * phases * channels,
         values=tiles * points * (ic + phases * oc),
@@ -233,7 +233,7 @@ def columns(problem: Problem, env: Env) -> Counts:
     """One MatMul with the columns of dst, which are gathered before it or added up after it."""
     ic, oc = _channels(problem)
     g = problem.geometry
-    places = g.batch * prod(g.src) * prod(g.kernel)  # type: ignore[operator, arg-type]
+    places = g.batch * prod(g.src) * prod(g.kernel)
     return Counts(
         products=places * oc * padded(ic),
         values=places * oc + problem.src.size,

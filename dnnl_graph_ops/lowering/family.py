@@ -7,7 +7,7 @@ from typing import Any
 
 from ..shapes import conv_transpose as rules
 from .forms.deconvolution import fold_end, trimmed
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Labels, Problem, data_view, weights_view
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Labels, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 from .tail import Tail
 
@@ -42,16 +42,22 @@ def make_problem(
         geometry, shape = rules.forward(inputs[0].shape, inputs[1].shape, checked, where)
         src, weights, dst = inputs[0], weights_view(inputs[1], checked, shape), output
         bias = inputs[2] if len(inputs) > 2 else None
-        return Problem(direction, geometry, data_view(src, fmt), weights, data_view(dst, fmt), bias, tail, labels)
+        return Problem(
+            direction, Sizes.of(geometry), data_view(src, fmt), weights, data_view(dst, fmt), bias, tail, labels
+        )
     if direction == BACKWARD_DATA:
         geometry, shape = rules.backward_data(
             inputs[0].shape, inputs[1].shape, checked, where, src_shape=attrs.get("src_shape")
         )
         weights = weights_view(inputs[1], checked, shape)
-        return Problem(direction, geometry, data_view(output, fmt), weights, data_view(inputs[0], fmt), labels=labels)
+        return Problem(
+            direction, Sizes.of(geometry), data_view(output, fmt), weights, data_view(inputs[0], fmt), labels=labels
+        )
     geometry, shape = rules.backward_weights(inputs[0].shape, inputs[1].shape, output.shape, checked, where)
     weights = weights_view(output, checked, shape)
-    return Problem(direction, geometry, data_view(inputs[0], fmt), weights, data_view(inputs[1], fmt), labels=labels)
+    return Problem(
+        direction, Sizes.of(geometry), data_view(inputs[0], fmt), weights, data_view(inputs[1], fmt), labels=labels
+    )
 
 
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:

@@ -100,10 +100,7 @@ def _sums_nothing(problem: Problem) -> bool:
 def _untouched(problem: Problem) -> bool:
     """Whether on some axis no tap reaches dst, because pads_begin crops all of the plain result."""
     g = problem.geometry
-    return any(
-        o - max(op - pe, 0) <= 0
-        for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True)  # type: ignore[operator]
-    )
+    return any(o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
 
 
 def _write_empty_sum(program: Program, problem: Problem) -> None:

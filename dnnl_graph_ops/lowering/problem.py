@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..shapes.conv_transpose import Attributes, Geometry, WeightsShape
@@ -22,6 +22,22 @@ class Labels:
     weights_format: str = "IOX"
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes(Geometry):
+    """A geometry with every size known."""
+
+    batch: int
+    in_channels: int
+    out_channels: int
+    src: tuple[int, ...]
+    kernel: tuple[int, ...]
+    dst: tuple[int, ...]
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> Sizes:
+        return cls(**{field.name: getattr(geometry, field.name) for field in fields(geometry)})
+
+
 @dataclass(frozen=True)
 class Problem:
     """What a formulation solves.
@@ -32,7 +48,7 @@ class Problem:
     """
 
     direction: str
-    geometry: Geometry
+    geometry: Sizes
     src: View
     weights: View
     dst: View
@@ -53,9 +69,9 @@ class Problem:
     def macs(self) -> int:
         """Multiplications of the definition, taps that meet padding included."""
         g = self.geometry
-        total = g.batch * g.in_channels * (g.out_channels // g.groups)  # type: ignore[operator]
+        total = g.batch * g.in_channels * (g.out_channels // g.groups)
         for n, k in zip(g.src, g.kernel, strict=True):
-            total *= n * k  # type: ignore[operator]
+            total *= n * k
         return total
 
     def with_views(self, **views: Any) -> Problem:

@@ -67,7 +67,7 @@ def repeats_fused_ops(problem: Problem) -> bool:
     Seen in oneDNN 3.2 (brgconv_strided on AVX2) for 2-D and 3-D strided problems with long sums.
     """
     g = problem.geometry
-    depth = g.in_channels // g.groups * prod(g.kernel)  # type: ignore[operator, arg-type]
+    depth = g.in_channels // g.groups * prod(g.kernel)
     fused = problem.bias is not None or bool(problem.tail)
     return fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
 

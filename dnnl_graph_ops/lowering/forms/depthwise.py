@@ -15,13 +15,22 @@ def applies(problem: Problem) -> bool:
     return g.groups == g.in_channels == g.out_channels and g.groups > 1
 
 
-def _arguments(problem: Problem, weights: View, dst: View) -> list[Any]:
+def _arguments(problem: Problem, weights: View, dst: View) -> dict[str, Any]:
     g = problem.geometry
-    return [
-        dtypes.CODES[problem.dtype], g.batch, g.groups, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
-        list(g.pads_begin), list(g.dilations), list(problem.src.strides),
-        [weights.strides[0], *weights.strides[3:]], list(dst.strides),
-    ]  # fmt: skip
+    return {
+        "dtype": dtypes.CODES[problem.dtype],
+        "n": g.batch,
+        "c": g.groups,
+        "src_spatial": g.src,
+        "dst_spatial": g.dst,
+        "kernel": g.kernel,
+        "strides": g.strides,
+        "pads_begin": g.pads_begin,
+        "dilations": g.dilations,
+        "src_strides": problem.src.strides,
+        "weights_strides": (weights.strides[0], *weights.strides[3:]),
+        "dst_strides": dst.strides,
+    }
 
 
 def build(program: Program, problem: Problem) -> None:
@@ -33,15 +42,15 @@ def build(program: Program, problem: Problem) -> None:
         bias = problem.bias
         bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
         kernel = kernels.depthwise_forward(
-            *_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
+            **_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
         )
         reads = [src, weights] if bias is None else [src, weights, bias]
         program.kernel(kernel, reads, [target], "own depthwise forward")
         if problem.tail:
             post.apply(program, target, problem.tail, dst)
     elif problem.direction == BACKWARD_DATA:
-        kernel = kernels.depthwise_backward_data(*_arguments(problem, weights, dst))
+        kernel = kernels.depthwise_backward_data(**_arguments(problem, weights, dst))
         program.kernel(kernel, [dst, weights], [src], "own depthwise backward data")
     else:
-        kernel = kernels.depthwise_backward_weights(*_arguments(problem, weights, dst))
+        kernel = kernels.depthwise_backward_weights(**_arguments(problem, weights, dst))
         program.kernel(kernel, [src, dst], [weights], "own depthwise backward weights")

@@ -20,7 +20,7 @@ TILES = {2: (2, 3), 3: (2,)}
 def taps(problem: Problem) -> tuple[int, ...]:
     """The most taps that one output element has, per axis."""
     g = problem.geometry
-    return tuple(-(-k // s) for k, s in zip(g.kernel, g.strides, strict=True))  # type: ignore[operator]
+    return tuple(-(-k // s) for k, s in zip(g.kernel, g.strides, strict=True))
 
 
 def direct_tile(problem: Problem) -> tuple[int, ...]:
@@ -32,7 +32,7 @@ def filtering_tile(problem: Problem, preference: int = 0) -> tuple[int, ...]:
     g, counts = problem.geometry, taps(problem)
     found = []
     for count, d, size in zip(counts, g.dilations, g.src, strict=True):
-        choices = TILES.get(count, ()) if d == 1 and size > 1 else ()  # type: ignore[operator]
+        choices = TILES.get(count, ()) if d == 1 and size > 1 else ()
         found.append(choices[min(preference, len(choices) - 1)] if choices else 1)
     if len(found) == 3 and found[0] > 1:
         # the kernel's transform of a first axis serves alike ones only

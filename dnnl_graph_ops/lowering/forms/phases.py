@@ -38,10 +38,7 @@ class Folding:
         """The cells of each axis."""
         g = problem.geometry
         rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
-        return [
-            cells(k, s, p, size, FOLD if folds else PHASES, multiple)  # type: ignore[arg-type]
-            for k, s, p, size, (folds, multiple) in rows
-        ]
+        return [cells(k, s, p, size, FOLD if folds else PHASES, multiple) for k, s, p, size, (folds, multiple) in rows]
 
 
 def applies(problem: Problem, folding: Folding) -> bool:
@@ -52,11 +49,11 @@ def applies(problem: Problem, folding: Folding) -> bool:
     modes = list(zip(g.kernel, g.strides, folding.modes(g.rank), strict=True))
     if folding.fold_others and all(s == 1 for s in g.strides[:-1]):
         return False
-    step = g.strides[-1] * folding.multiple  # type: ignore[operator]
-    if folding.fold_last and (step == 1 or (folding.multiple > 1 and g.dst[-1] < 2 * step)):  # type: ignore[operator]
+    step = g.strides[-1] * folding.multiple
+    if folding.fold_last and (step == 1 or (folding.multiple > 1 and g.dst[-1] < 2 * step)):
         return False
-    boxes = prod(1 if folds else s for _, s, (folds, _) in modes)  # type: ignore[misc]
-    pairs = prod(s * multiple * k for k, s, (_, multiple) in modes)  # type: ignore[operator]
+    boxes = prod(1 if folds else s for _, s, (folds, _) in modes)
+    pairs = prod(s * multiple * k for k, s, (_, multiple) in modes)
     return pairs <= MOST_PAIRS and boxes <= MOST_BOXES
 
 
@@ -247,7 +244,7 @@ def _rounded(program: Program, problem: Problem, folding: Folding) -> Problem:
     """diff_dst with zeros up to whole strides on the folded axes, so that one box has all their taps."""
     g = problem.geometry
     sizes = [
-        -(-size // stride) * stride if folds else size  # type: ignore[operator]
+        -(-size // stride) * stride if folds else size
         for size, stride, (folds, _) in zip(g.dst, g.strides, folding.modes(g.rank), strict=True)
     ]
     if sizes == list(g.dst):

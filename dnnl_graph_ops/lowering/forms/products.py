@@ -59,16 +59,21 @@ def merged(view: View, axes: int, start: int = 0) -> View | None:
     return view
 
 
+def dense(view: View, axes: int, start: int = 0) -> View:
+    """`merged` of a view that is known to be dense."""
+    found = merged(view, axes, start)
+    if found is None:
+        raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
+    return found
+
+
 def positions(program: Program, view: View, label: str) -> View:
     """An activation as (N * positions, C)."""
     order = (0, *range(2, view.ndim), 1)
     found = merged(view.permute(order), view.ndim - 1)
     if found is not None and (found.strides[1] == 1 or found.shape[1] == 1):
         return found
-    whole = merged(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
-    if whole is None:
-        raise RuntimeError("a dense activation does not merge")
-    return whole
+    return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
 
 
 def _matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
@@ -84,9 +89,9 @@ def _plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
     found, order = _matrix(weights)
     if found is not None and 1 in found.strides:
         return found, order
-    dense = program.scratch(weights.shape, weights.dtype)
-    program.copy(weights, dense, "weights to (IC, OC, ...)")
-    return _plain(program, dense)
+    copy = program.scratch(weights.shape, weights.dtype)
+    program.copy(weights, copy, "weights to (IC, OC, ...)")
+    return _plain(program, copy)
 
 
 def _columns(problem: Problem, order: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
@@ -94,25 +99,24 @@ def _columns(problem: Problem, order: Sequence[int]) -> tuple[list[int], tuple[i
     g = problem.geometry
     sizes = (g.out_channels, *g.kernel)
     rows = (g.batch, *g.src)
-    outer = dense_strides([*rows, prod(sizes)])[:-1]  # type: ignore[arg-type, list-item]
+    outer = dense_strides([*rows, prod(sizes)])[:-1]
     inner = [0] * len(sizes)
-    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):  # type: ignore[misc]
+    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
         inner[axis] = stride
-    return [*outer, *inner[1:], inner[0]], (prod(rows), prod(sizes))  # type: ignore[arg-type]
+    return [*outer, *inner[1:], inner[0]], (prod(rows), prod(sizes))
 
 
-def _taps(problem: Problem) -> list[object]:
+def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], list[int], list[int], list[int]]:
     g = problem.geometry
-    return [
-        g.batch, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides), list(g.pads_begin),
-        list(g.dilations),
-    ]  # fmt: skip
+    sizes = (g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+    src, dst, kernel, strides, pads_begin, dilations = map(list, sizes)
+    return g.batch, g.out_channels, src, dst, kernel, strides, pads_begin, dilations
 
 
 def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
     """diff_dst as (N * src positions, OC * kernel in some order): what every source position sees of it."""
     g, diff_dst = problem.geometry, problem.dst
-    if all(k == s == 1 and n == o and p == 0 for k, s, n, o, p in zip(g.kernel, g.strides, g.src, g.dst, g.pads_begin)):  # noqa: B905
+    if g.src == g.dst and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True)) and not any(g.pads_begin):
         return positions(program, diff_dst, "diff_dst to channels last")
     strides, shape = _columns(problem, order)
     columns = program.scratch(shape, diff_dst.dtype)
@@ -129,10 +133,9 @@ def backward_data(program: Program, problem: Problem) -> None:
     diff_src = problem.src
     target = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
     if target is None or 1 not in target.strides:
-        dense = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
-        whole = merged(dense, diff_src.ndim - 1)
-        _product(program, columns, weights.permute((1, 0)), whole)  # type: ignore[arg-type]
-        back = dense.permute((0, diff_src.ndim - 1, *range(1, diff_src.ndim - 1)))
+        result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
+        _product(program, columns, weights.permute((1, 0)), dense(result, diff_src.ndim - 1))
+        back = result.permute((0, diff_src.ndim - 1, *range(1, diff_src.ndim - 1)))
         program.copy(back, diff_src, "diff_src from channels last")
         return
     _product(program, columns, weights.permute((1, 0)), target)
@@ -143,11 +146,11 @@ def backward_weights(program: Program, problem: Problem) -> None:
     target, order = _matrix(problem.weights)
     result = problem.weights
     if target is None or 1 not in target.strides:
-        result = program.scratch(problem.weights.shape, problem.weights.dtype)
-        target, order = _matrix(result)
+        result = program.scratch(result.shape, result.dtype)
+        target, order = _plain(program, result)
     columns = gathered(program, problem, order)
     src = positions(program, problem.src, "src to channels last")
-    _product(program, src.permute((1, 0)), columns, target)  # type: ignore[arg-type]
+    _product(program, src.permute((1, 0)), columns, target)
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked layout")
 
@@ -176,15 +179,15 @@ def forward(program: Program, problem: Problem) -> None:
     g, tail = problem.geometry, problem.tail
     window, covered = [], []  # per axis: first tap and number of taps; what they reach of dst
     for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
-        taps = min(k - p, size) if n == 1 else s  # type: ignore[operator, type-var]
+        taps = min(k - p, size) if n == 1 else s
         window.append((p, taps))
-        covered.append(taps if n == 1 else min(n * s, size))  # type: ignore[operator, type-var]
-    surplus = tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))  # type: ignore[operator]
+        covered.append(taps if n == 1 else min(n * s, size))
+    surplus = tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
     # a post-op with an operand would need the products' view of it
     after = bool(post.views(tail)) or (bool(tail) and any(surplus))
     dst = program.like(problem.dst, problem.dst.dtype) if after else problem.dst
     fill_untouched(program, dst, surplus, problem.bias)
-    _products(program, problem, crop(dst, surplus), window, () if after else tail)  # type: ignore[arg-type]
+    _products(program, problem, crop(dst, surplus), window, () if after else tail)
     if after:
         post.apply(program, dst, tail, problem.dst)
 
@@ -202,19 +205,18 @@ def _products(
     plain = plain.permute((0, *range(2, plain.ndim), 1))
     right = merged(plain, rank + 1, 1)
     if right is None or 1 not in right.strides:
-        dense = program.scratch(plain.shape, plain.dtype)
-        program.copy(plain, dense, "weights to (IC, ..., OC)")
-        right = merged(dense, rank + 1, 1)
+        copy = program.scratch(plain.shape, plain.dtype)
+        program.copy(plain, copy, "weights to (IC, ..., OC)")
+        right = dense(copy, rank + 1, 1)
     left = positions(program, problem.src, "src to channels last")
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
-    direct = _direct(dst, g.src, window)  # type: ignore[arg-type]
+    direct = _direct(dst, g.src, window)
     if direct is not None:
-        _product(program, left, right, direct, bias, tail)  # type: ignore[arg-type]
+        _product(program, left, right, direct, bias, tail)
         return
     shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
-    result = program.scratch(shape, dst.dtype)  # type: ignore[arg-type]
-    whole = merged(merged(result, rank + 1), rank + 1, 1)  # type: ignore[arg-type]
-    _product(program, left, right, whole, bias, tail)  # type: ignore[arg-type]
+    result = program.scratch(shape, dst.dtype)
+    _product(program, left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, tail)
     _spread(program, result, dst, window)
 
 
