@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <pybind11/stl.h>
+
 #include "allocator.hpp"
 #include "sycl_objects.hpp"
 
@@ -116,6 +118,16 @@ void bind_engine(py::module_& m) {
             py::arg("context"), py::arg("index") = 0, py::arg("device_memory") = false)
         .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
             py::arg("index") = 0, py::arg("device_memory") = false)
+        .def_property_readonly("sycl_identity",
+            [](const Engine& e) {
+                // SYCL objects are handles: their first word tells whether two are the same
+                const auto implementation = [&](auto function, const char* name) {
+                    return *reinterpret_cast<const std::uintptr_t*>(sycl_address(*e.lib, function, name, e.handle));
+                };
+                return std::pair(
+                    implementation(e.api().sycl_interop_engine_get_device, "dnnl_sycl_interop_engine_get_device"),
+                    implementation(e.api().sycl_interop_engine_get_context, "dnnl_sycl_interop_engine_get_context"));
+            })
         .def("sycl_context_capsule",
             [](const Engine& e) {
                 return py::capsule(reinterpret_cast<void*>(sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,

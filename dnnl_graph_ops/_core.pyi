@@ -290,6 +290,9 @@ class Engine:
         """In the context of a sycl::queue, given by its address."""
     def reaches(self, address: int) -> bool:
         """Whether this is USM of the engine's SYCL context."""
+    @property
+    def sycl_identity(self) -> tuple[int, int]:
+        """The same for engines on one sycl::device in one sycl::context."""
     def sycl_context_capsule(self) -> object:
         """What dpctl takes for a context."""
     @property

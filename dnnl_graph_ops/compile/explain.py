@@ -229,7 +229,7 @@ def explain(net: Net) -> Explanation:
     )
     return Explanation(
         f"oneDNN {runtime.version} ({runtime.name})",
-        cpu.isa(net.engine),
+        cpu.isa(net.engine) if net.engine.kind == "cpu" else "gpu",
         pool.get_num_threads(),
         net.options.tune,
         net.options.algorithm,

@@ -68,7 +68,8 @@ def assemble(
             for part in parts
         ]
         executor = _build(parts, inputs, outputs, offsets, engine, name)
-    executor.finalize(release_gil=seconds > GIL_SECONDS, threads=count)
+    # copies to a device and back take long whatever is computed there
+    executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
     return Plan(executor, tuple(parts), tuple(origins), scratch)
 
 

@@ -31,6 +31,8 @@ class Engine:
     ) -> Engine:
         """The engine on the device and in the context of a SYCL queue: it shares USM with the queue's owner.
 
+        The same object for queues of one device and context.
+
         Args:
             queue: a `dpctl.SyclQueue`, a `torch.xpu.Stream`, or the address of a sycl::queue as an int. Its SYCL
                 runtime must be the one that oneDNN has loaded (libsycl.so.9).
@@ -59,7 +61,12 @@ class Engine:
                 )
             native = _core.Engine.of_queue(library, address, index, on_device)
         kind = native.kind.name
-        return Engine(kind, index, chosen, "device" if kind == "gpu" else memory, native)
+        memory = "device" if kind == "gpu" else memory
+        key = (chosen.path, *native.sycl_identity, memory)
+        with _LOCK:
+            if key not in _OF_SYCL:
+                _OF_SYCL[key] = Engine(kind, index, chosen, memory, native)
+            return _OF_SYCL[key]
 
     def __repr__(self) -> str:
         memory = f", memory={self.memory!r}" if self.memory and self.kind == "cpu" else ""
@@ -72,6 +79,7 @@ class Engine:
 
 
 _ENGINES: dict[tuple[str, str, int, str | None], Engine] = {}
+_OF_SYCL: dict[tuple[str, int, int, str | None], Engine] = {}
 _LOCK = threading.RLock()
 
 

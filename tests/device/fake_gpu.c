@@ -2,6 +2,7 @@
 // - has one GPU and takes its kind everywhere,
 // - keeps memory of the device unreadable for the host, except while a partition runs and in mappings, which are copies,
 // - starts partitions at once but runs them when their stream is waited for,
+// - has 64 MB of memory,
 // - refuses addresses that are not of the device, and touching what a started partition will still use.
 // What it refuses is printed to stderr and fails with runtime_error.
 #define _GNU_SOURCE
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 1, RUNTIME_ERROR = 5, CPU = 1, GPU = 2, PLACES = 4096, TENSORS = 64 };
+static const size_t ROOM = (size_t)64 << 20;
 
 typedef struct {
     char* data;
@@ -31,6 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Range ranges[PLACES];
 static Pending pending[PLACES];
 static int started, running;
+static size_t used;
 
 static void* real(const char* name) {
     static void* library;
@@ -133,14 +136,14 @@ int dnnl_sycl_interop_memory_create(void** memory, const void* desc, void* engin
     pthread_mutex_lock(&lock);
     int status = SUCCESS;
     if (owned) {
-        data = bytes > (size_t)1 << 40 ? MAP_FAILED
-                                       : mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        data = bytes > ROOM - used ? MAP_FAILED : mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED) status = OUT_OF_MEMORY;
         for (int i = 0; i < PLACES && status == SUCCESS; ++i)
             if (!ranges[i].data) {
                 ranges[i] = (Range){data, (bytes + 4095) / 4096 * 4096};
                 break;
             }
+        if (status == SUCCESS) used += range_of(data)->bytes;
         if (running && status == SUCCESS) mprotect(data, bytes, PROT_READ | PROT_WRITE);
     } else if (!range_of(data)) {
         status = refuse("memory of the host given as memory of the device:", data);
@@ -189,6 +192,7 @@ int dnnl_memory_destroy(void* memory) {
         if (found->owned && in_use(range, NULL)) status = refuse("freed while a partition is to use it:", found->data);
         if (found->owned) {
             munmap(range->data, range->bytes);
+            used -= range->bytes;
             range->data = NULL;
         }
         *found = (Named){0};

@@ -268,10 +268,12 @@ def test_engines_of_queues(device):
     for queue in (Queue(device), stream.sycl_queue):
         engine = dgo.Engine.from_sycl(queue, memory="device")
         assert engine.kind == "cpu" and engine is not device
+        assert engine.native.sycl_identity == device.native.sycl_identity
         held = dgo.DeviceArray.from_numpy(data, device)
         taken = dgo.DeviceArray.from_dlpack(Producer(held, device), engine, copy=False)
         assert taken.address == held.address, "the context of the queue is that of the engine"
         np.testing.assert_array_equal(doubled(engine)(taken).to_numpy(), 2 * data)
+        assert dgo.Engine.from_sycl(queue, memory="device") is engine
         with pytest.raises(TypeError, match="pickled"):
             pickle.dumps(engine)
     with pytest.raises(TypeError, match=r"dpctl\.SyclQueue"):
