@@ -13,9 +13,10 @@ import numpy as np
 from . import contention, statistics
 from .peers.registry import OWN
 
-# a burst is disturbed when its threads waited for a CPU, or the hypervisor took it, for more than this share
-_MOST_WAITING: Final = 0.05
-_MOST_STEAL: Final = 0.03
+# A burst is disturbed when its threads waited for a CPU for more than this share, a round when the hypervisor took
+# more than that. One time slice (4 ms) of one thread is 7 % of a short burst and does not move its median.
+_MOST_WAITING: Final = 0.15
+_MOST_STEAL: Final = 0.06
 _ROUND: Final = 0.9
 # a competitor is not waited for when an execution takes both this long and so many times ours
 _HOPELESS_SECONDS: Final = 0.15
