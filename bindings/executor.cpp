@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "executor_context.hpp"
 #include "fork_guard.hpp"
 #include "guard.hpp"
+#include "host_task.hpp"
 
 namespace dgo {
 namespace {
@@ -287,6 +289,7 @@ void Executor::finalize(bool release_gil, int threads) {
         steps_.empty() || (!outputs_.empty() && std::all_of(outputs_.begin(), outputs_.end(), is_empty));
     // execution on a CPU returns when the results are there, except that nobody promises it for SYCL
     wait_ = engine_ && (on_device() || engine_->lib->cpu_runtime() == kRuntimeSycl);
+    host_task_ = wait_ && !on_device();
     if (on_device()) prepare_device();
     release_gil_ = release_gil;
     threads_ = threads;
@@ -358,6 +361,8 @@ void Executor::run_step(const Step& step, const Context& context) const {
         const const_dnnl_graph_tensor_t* const in = context.tensors.data() + step.first;
         const const_dnnl_graph_tensor_t* const out = in + step.inputs;
         const bool scratchpad = scratchpad_bytes_ && step.partition->scratchpad_size();
+        std::optional<host_task::Call> call;
+        if (host_task_) call.emplace();
         step.partition->execute(context.stream->handle, in, out, scratchpad ? out[step.outputs] : nullptr);
         return;
     }

@@ -161,7 +161,8 @@ private:
     std::vector<Step> steps_;
     DeviceMemory nothing_on_device_;
     std::size_t arena_bytes_ = 0, scratchpad_bytes_ = 0, constant_bytes_ = 0;
-    bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false;
+    bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false,
+         host_task_ = false;
     int threads_ = 0;
 
     mutable std::atomic<Context*> first_idle_{nullptr};  // saves the lock when one thread runs at a time

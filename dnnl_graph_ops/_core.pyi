@@ -454,6 +454,15 @@ def set_num_threads(n: int) -> None: ...
 def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
 
+def follow_caller(thread: int) -> bool:
+    """Let this thread, SYCL's host-task thread, run on the CPU of whoever calls."""
+
+def stop_following() -> None:
+    """Let it run anywhere again."""
+
+def following_thread() -> int:
+    """The thread that follows, 0 if none."""
+
 def check_fork() -> None:
     """Raise Error in a child of fork() whose parent had already computed."""
 

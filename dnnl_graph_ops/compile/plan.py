@@ -11,6 +11,7 @@ import numpy as np
 from .. import _core, dtypes
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
+from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..shapes.strides import extent
@@ -158,6 +159,8 @@ def _build(
     engine: Engine,
     name: str,
 ) -> Any:
+    if any(isinstance(part, Compiled) for part in parts):
+        follow.prepare(engine)
     executor = _core.Executor(engine.native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import Error
-from . import cpu
+from . import cpu, follow
 from .engines import engine, engines
 from .libraries import candidates, load_error
 from .threads import get_num_threads
@@ -41,6 +41,7 @@ def info() -> dict[str, Any]:
         "threads": get_num_threads(),
         "runtimes": [_runtime(runtime) for runtime in candidates()],
         "engines": [repr(item) for item in engines()],
+        "sycl_thread": follow.state(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     }
 
