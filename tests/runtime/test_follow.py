@@ -4,7 +4,7 @@ import pytest
 
 from dnnl_graph_ops import _core
 
-from .children import run, sycl
+from .processes import run, sycl
 
 __all__ = ["sycl"]
 
