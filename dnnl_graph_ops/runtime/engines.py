@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError
+from . import gpu, sycl
 from .libraries import Runtime, find_runtime, runtimes
 
 KINDS = {"cpu": _core.EngineKind.cpu, "gpu": _core.EngineKind.gpu}
@@ -126,16 +127,20 @@ def _check_memory(memory: str | None) -> None:
 
 
 def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -> None:
+    if kind == "gpu" and runtime.gpu_runtime != "sycl":
+        raise RuntimeUnavailableError(
+            f"runtime {runtime.name!r} ({runtime.path}) has no SYCL engines for GPUs; install the build that has, "
+            f"{sycl.INSTALL}"
+        )
     count = runtime.library.engine_count(KINDS[kind])
-    if memory == "device" and runtime.cpu_runtime != "sycl":
+    if kind == "cpu" and memory == "device" and runtime.cpu_runtime != "sycl":
         raise InvalidArgumentError(
             f"engine: memory='device' needs the SYCL runtime, but {runtime.name!r} is {runtime.cpu_runtime}"
         )
     if count == 0:
         raise RuntimeUnavailableError(
             f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; "
-            + ("install the device's driver" if kind == "gpu" else "check its installation")
-            + " or use another runtime"
+            + (gpu.remedy() if kind == "gpu" else "check its installation, or use another runtime")
         )
     if not 0 <= index < count:
         raise InvalidArgumentError(

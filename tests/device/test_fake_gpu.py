@@ -109,6 +109,25 @@ def test_arrays_and_errors(library):
     on_gpu(library, code)
 
 
+def test_tools(library, tmp_path):
+    code = f"""
+    import os
+    os.environ["XDG_CACHE_HOME"] = {str(tmp_path)!r}
+    weights = np.ones((4, 4, 8, 16), np.float32)
+    for tune in ("off", "heuristic", "measure"):
+        graph = dgo.Graph(gpu)
+        x = graph.input("x", (2, 5, 5, 16))
+        value = dgo.ops.conv_transpose(x, graph.constant(weights), strides=2)
+        net = graph.compile(dgo.ops.relu(value) + 1.0, tune=tune)
+        assert net(np.ones((2, 5, 5, 16), np.float32))[0, 5, 5, 0] == 65
+        explained = net.explain()
+        assert explained.isa == "gpu" and "own" not in {{step.implementation for step in explained.steps}}
+        assert net.benchmark(np.ones((2, 5, 5, 16), np.float32), repeat=5).median > 0
+        assert len(net.profile(np.ones((2, 5, 5, 16), np.float32), repeat=3)) == len(explained.steps)
+    """
+    on_gpu(library, code)
+
+
 def test_full_memory(library):
     """Whatever finds no room says so, and what is dropped can be had again."""
     code = """

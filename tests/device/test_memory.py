@@ -1,6 +1,7 @@
 """Memory of a device is given back, kept where it is of use, and never another thread's."""
 
 import gc
+import re
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
+from dnnl_graph_ops.runtime import gpu
 
 from .engines import open_engine
 
@@ -144,3 +146,26 @@ def test_device_memory_needs_sycl():
         dgo.engine("cpu", runtime="omp", memory="device")
     with pytest.raises(dgo.InvalidArgumentError, match="'device'"):
         dgo.engine("cpu", memory="shared")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "open_to_all", "loader", "message"),
+    [
+        ([], True, True, "shows none"),
+        (["renderD128"], False, True, r"may not open .*renderD128.*'render'"),
+        (["renderD128"], True, False, r"libze_absent.* cannot be loaded: install Intel's GPU driver"),
+        (["renderD128"], True, True, r"knows none of .*renderD128.*update"),
+    ],
+)
+def test_why_there_is_no_gpu(nodes, open_to_all, loader, message, tmp_path, monkeypatch):
+    for name in nodes:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(gpu, "_DEVICES", tmp_path)
+    monkeypatch.setattr(gpu, "_LOADER", "libc.so.6" if loader else "libze_absent.so.1")
+    monkeypatch.setattr(gpu.os, "access", lambda path, mode: open_to_all)
+    assert re.search(message, gpu.remedy())
+
+
+def test_a_library_without_gpus():
+    with pytest.raises(dgo.RuntimeUnavailableError, match=r"no SYCL engines for GPUs.*pip install"):
+        dgo.engine("gpu", runtime="omp")
