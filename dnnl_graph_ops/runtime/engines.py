@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from .. import _core
-from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError
+from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
 from . import gpu, sycl
 from .libraries import Runtime, find_runtime, runtimes
 
@@ -43,11 +43,17 @@ class Engine:
 
         Raises:
             TypeError: not a queue. RuntimeUnavailableError: no SYCL runtime here. UnsupportedError: an unknown
-            version of it, or a device that oneDNN does not use.
+            version of it, two of them in one process, or a device that oneDNN does not use.
         """
         chosen = find_runtime(runtime, "gpu")
         _check_memory(memory)
         library, on_device = chosen.library, memory is not None
+        loaded = gpu.sycl_runtimes()
+        if len(loaded) > 1:
+            raise UnsupportedError(
+                f"Engine.from_sycl: {len(loaded)} SYCL runtimes are loaded ({', '.join(loaded)}), and objects of one "
+                f"mean nothing to another; install the queue's package and oneDNN for the same one"
+            )
         device, context = (
             getattr(getattr(queue, name, None), "addressof_ref", None) for name in ("sycl_device", "sycl_context")
         )

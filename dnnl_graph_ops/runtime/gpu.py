@@ -1,4 +1,4 @@
-"""Why there is no GPU, as far as the machine tells."""
+"""What the machine tells of GPUs: why there is none, and who else has opened one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from pathlib import Path
 _DEVICES = Path("/dev/dri")
 _LOADER = "libze_loader.so.1"
 _DRIVER = "Intel's GPU driver with Level Zero (packages libze1 and libze-intel-gpu1, or intel-compute-runtime)"
+
+
+_MAPS = Path("/proc/self/maps")
+
+
+def sycl_runtimes() -> list[str]:
+    """Paths of the SYCL runtimes that this process has loaded."""
+    paths = {line.split(maxsplit=5)[-1] for line in _MAPS.read_text("utf-8", "replace").splitlines()}
+    return sorted(path for path in paths if Path(path).name.startswith("libsycl.so"))
 
 
 def remedy() -> str:

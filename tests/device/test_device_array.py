@@ -12,6 +12,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
+from dnnl_graph_ops.runtime import gpu
 
 from .engines import ENGINES, open_engine
 
@@ -278,6 +279,17 @@ def test_engines_of_queues(device):
             pickle.dumps(engine)
     with pytest.raises(TypeError, match=r"dpctl\.SyclQueue"):
         dgo.Engine.from_sycl("queue")
+
+
+def test_two_sycl_runtimes(device, tmp_path, monkeypatch):
+    """PyTorch brings its own: a queue of that one must not reach oneDNN."""
+    (own,) = gpu.sycl_runtimes()
+    assert own.startswith(str(device.runtime.path).rsplit("/", 1)[0])
+    maps = tmp_path / "maps"
+    maps.write_text(f"7f00-7f01 r-xp 0000 00:00 1 {own}\n7f02-7f03 r-xp 0000 00:00 2 /torch/lib/libsycl.so.8.0.0\n")
+    monkeypatch.setattr(gpu, "_MAPS", maps)
+    with pytest.raises(dgo.UnsupportedError, match=r"2 SYCL runtimes.*/torch/lib"):
+        dgo.Engine.from_sycl(Queue(device), memory="device")
 
 
 def test_protocols_out(device):
