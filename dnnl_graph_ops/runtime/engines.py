@@ -132,6 +132,13 @@ def _check_memory(memory: str | None) -> None:
         raise InvalidArgumentError(f"engine: 'memory' must be None or 'device', got {memory!r}")
 
 
+def _remedy(runtime: Runtime, kind: str) -> str:
+    """What to do where a runtime finds no device of this kind."""
+    if kind == "gpu":
+        return gpu.remedy()
+    return f"{sycl.no_cpu() if runtime.cpu_runtime == 'sycl' else 'reinstall it'}, or use another runtime"
+
+
 def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -> None:
     if kind == "gpu" and runtime.gpu_runtime != "sycl":
         raise RuntimeUnavailableError(
@@ -145,8 +152,7 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
         )
     if count == 0:
         raise RuntimeUnavailableError(
-            f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; "
-            + (gpu.remedy() if kind == "gpu" else "check its installation, or use another runtime")
+            f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; {_remedy(runtime, kind)}"
         )
     if not 0 <= index < count:
         raise InvalidArgumentError(

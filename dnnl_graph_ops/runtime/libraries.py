@@ -60,7 +60,12 @@ def _load(runtime: Runtime) -> _core.Library:
     key = os.path.realpath(runtime.path)
     if key not in _LOADED:
         preload = sycl.prepare(runtime.path) if runtime.name == sycl.NAME else ()
-        library = _core.Library(runtime.path, preload)
+        try:
+            library = _core.Library(runtime.path, preload)
+            if preload:
+                library.engine_count(_core.EngineKind.cpu)
+        finally:
+            sycl.finish()
         if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
             for kind in (_core.EngineKind.cpu, _core.EngineKind.gpu)[: 1 + (library.gpu_runtime != "none")]:
                 library.set_constant_tensor_cache_capacity(kind, _CONSTANT_CACHE_MB)

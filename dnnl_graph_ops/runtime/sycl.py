@@ -49,3 +49,17 @@ def prepare(library: str) -> tuple[str, ...]:
         # C code reads it at its first look for devices; os.environ stays as the user made it
         os.putenv(_DRIVER_VARIABLE, str(folder / _DRIVER))
     return tuple(str(folder / name) for name in _DEPENDENCIES)
+
+
+def finish() -> None:
+    """To be called when devices have been looked for: child processes get the environment that the user made."""
+    if _DRIVER_VARIABLE not in os.environ:
+        os.unsetenv(_DRIVER_VARIABLE)
+
+
+def no_cpu() -> str:
+    """What to do where the library finds no CPU."""
+    chosen = os.environ.get(_DRIVER_VARIABLE)
+    if chosen:
+        return f"{_DRIVER_VARIABLE} is {chosen!r}: unset it, or let it name {_DRIVER} of the package intel-opencl-rt"
+    return f"reinstall its OpenCL driver with {INSTALL}"

@@ -9,7 +9,7 @@ from dnnl_graph_ops.runtime import Engine
 
 # name: arguments of dgo.engine
 ENGINES = {
-    "omp": {},
+    "omp": {"runtime": "omp"},
     "sycl": {"runtime": "sycl"},
     "device": {"runtime": "sycl", "memory": "device"},
 }
