@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import gc
+import multiprocessing
 import pickle
 import weakref
 
@@ -137,6 +138,27 @@ def test_owners(engine):
     del taken
     gc.collect()
     assert dead() is None
+
+
+def _in_child(held, pipe):
+    try:
+        pipe.send(repr(held.to_numpy()))
+    except dgo.Error as error:
+        pipe.send(str(error))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_is_told_and_ends(engine):
+    held = doubled(engine)(dgo.DeviceArray.from_numpy(values((2, 3, 4)), engine))
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_in_child, args=(held, theirs))
+    child.start()
+    assert ours.poll(60), "the child hangs"
+    assert "spawn" in ours.recv()
+    child.join(60)
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(held.to_numpy(), 2 * values((2, 3, 4)))
 
 
 # -- other libraries ---
