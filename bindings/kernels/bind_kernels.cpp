@@ -130,6 +130,13 @@ void bind_kernels(py::module_& parent) {
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");
+    m.def(
+        "row_product",
+        [](int64_t rows, int64_t columns, int64_t depth, int64_t a_row, int64_t b_row, int64_t c_row,
+           int64_t c_column) { return make_row_product({rows, columns, depth, a_row, b_row, c_row, c_column}); },
+        "rows"_a, "columns"_a, "depth"_a, "a_row"_a, "b_row"_a, "c_row"_a, "c_column"_a,
+        "run(a, b, c): c[i, j] is the product of row i of a and row j of b, all f32. Strides count elements; the rows "
+        "of a and b are contiguous.");
     bind_depthwise(m);
     bind_columns(m);
     bind_minimal_filter(m);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "row_product_code.hpp"
 
 namespace dgo {
 
@@ -68,5 +69,8 @@ std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem);
 // col, [bias,] dst: dst = bias + the sum of all columns that meet a position; col is f32
 std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, bool relu,
                                          int bias_dtype);
+
+// a, b, c, all f32
+std::shared_ptr<Kernel> make_row_product(const RowProduct& product);
 
 }  // namespace dgo

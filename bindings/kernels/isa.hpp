@@ -6,6 +6,7 @@
 #include "cell.hpp"
 #include "depthwise_code.hpp"
 #include "minimal_filter_code.hpp"
+#include "row_product_code.hpp"
 
 namespace dgo {
 
@@ -30,6 +31,7 @@ struct VectorCode {
     BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
     const DepthwiseCode& depthwise;
     const MinimalFilterCode& minimal_filter;
+    RowProductFn row_product;
 };
 
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest

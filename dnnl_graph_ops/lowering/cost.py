@@ -20,8 +20,8 @@ from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import View
 
 LANES = 8
-OWN, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, DEPTHWISE = (
-    "own", "deconvolution", "convolution", "phases", "product", "columns", "depthwise",
+OWN, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
+    "own", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
 )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (PRODUCT, FORWARD): Counts(2.7e-11, 3.3e-10, 9.1e-11, 3.3e-10, 1.0e-09),
     (COLUMNS, FORWARD): Counts(3.7e-11, 6.1e-10, 1.1e-09, 2.4e-10, 3.0e-10),
     (COLUMNS, BACKWARD_DATA): Counts(3.1e-11, 2.3e-10, 9.3e-10, 3.2e-10, 1.2e-09),
+    (ROWS, BACKWARD_DATA): Counts(2.8e-11, 2.3e-10, 9.3e-10, 3.2e-10, 0.0),
     (COLUMNS, BACKWARD_WEIGHTS): Counts(3.1e-11, 9.9e-10, 1.1e-09, 3.5e-10, 0.0),
     (DEPTHWISE, FORWARD): Counts(5.3e-11, 3.3e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_DATA): Counts(5.3e-11, 2.4e-10, 0.0, 0.0, 0.0),
@@ -65,7 +66,7 @@ def rate(family: str, dtype: str, env: Env) -> float:
     """Seconds of a product relative to AVX2 in f32."""
     if not env.isa.startswith("avx512"):
         return 1.0
-    if family in (OWN, DEPTHWISE) or dtype == "f32":
+    if family in (OWN, ROWS, DEPTHWISE) or dtype == "f32":
         return 0.55
     return 0.1 if "amx" in env.isa else 0.3
 
@@ -243,6 +244,13 @@ def columns(problem: Problem, env: Env) -> Counts:
         bytes=_detours(problem) + _post_ops(problem) + _conversions(problem, env),
         calls=2,
     )
+
+
+def rows(problem: Problem, env: Env) -> Counts:
+    """`columns` with own products, three in channels at a time, on weights as they are."""
+    counts = columns(problem, env)
+    ic, _ = _channels(problem)
+    return counts._replace(products=counts.products / padded(ic) * padded(ic, 3), variable=0.0)
 
 
 Counting = Callable[[Problem, Env], Counts]

@@ -125,8 +125,9 @@ FORMULATIONS: tuple[Formulation, ...] = (
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
     _library(cost.COLUMNS, FORWARD, products.summed, products.forward_summed, cost.columns),
-    _library(cost.COLUMNS, BACKWARD_DATA, products.gathers, products.backward_data, cost.columns),
-    _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.gathers, products.backward_weights, cost.columns),
+    _library(cost.COLUMNS, BACKWARD_DATA, products.single, products.backward_data, cost.columns),
+    _library(cost.ROWS, BACKWARD_DATA, products.whole_rows, products.backward_data_rows, cost.rows),
+    _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)

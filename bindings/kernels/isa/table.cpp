@@ -3,6 +3,7 @@
 #include "copy_blocks.hpp"
 #include "depthwise.hpp"
 #include "filter_code.hpp"
+#include "row_product.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
@@ -15,6 +16,7 @@ const VectorCode kVectorCode = {
     copy_block,
     kDepthwiseCode,
     kMinimalFilterCode,
+    row_product,
 };
 
 }  // namespace dgo::DGO_ISA

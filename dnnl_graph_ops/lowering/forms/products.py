@@ -35,14 +35,8 @@ def apart(problem: Problem, env: Env) -> bool:
 
 
 def summed(problem: Problem, env: Env) -> bool:
-    """Partial sums are added in f32."""
-    on_cpu = env.engine.kind == "cpu" and env.engine.memory is None
-    return single(problem, env) and on_cpu and env.compute_dtype(problem.dtype) == "f32"
-
-
-def gathers(problem: Problem, env: Env) -> bool:
-    """The gather is own code."""
-    return single(problem, env) and env.engine.kind == "cpu" and env.engine.memory is None
+    """One group, and own code that knows f32 only."""
+    return single(problem, env) and env.compute_dtype(problem.dtype) == "f32"
 
 
 def _product(program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()) -> None:
@@ -94,16 +88,47 @@ def _plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
     return _plain(program, copy)
 
 
-def _columns(problem: Problem, order: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
-    """Strides of the columns (N, src..., kernel..., OC) whose last axes lie in memory as `order` says; their shape."""
+def _gathers_rows(problem: Problem) -> bool:
+    """Whether the weights are to change places so that columns can be gathered in whole rows of dst.
+
+    That needs channels last, and pays where the columns outweigh the weights.
+    """
+    g, dst = problem.geometry, problem.dst
+    columns = g.batch * prod(g.src) * prod(g.kernel) * g.out_channels
+    scattered = _matrix(problem.weights)[1][-1] != 0
+    return scattered and dst.strides[1] == 1 and columns > 2 * problem.weights.size
+
+
+def _channels_fastest(weights: View) -> tuple[int, ...]:
+    """(G, IC, OC, kernel...) with OC last in memory."""
+    return (0, 1, *range(3, weights.ndim), 2)
+
+
+def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]]:
+    """Weights as (IC, the rest in memory's order), and that order as axes of (OC, kernel)."""
+    weights = problem.weights
+    if _gathers_rows(problem):
+        weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights to (IC, kernel, OC)")
+    return _plain(program, weights)
+
+
+# rows so many elements apart, or a multiple of it, would share few sets of a cache
+SAME_SETS = 1024
+
+
+def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[list[int], View]:
+    """Strides of the columns (N, src..., kernel..., OC) whose last axes lie in memory as `order` says; their matrix."""
     g = problem.geometry
     sizes = (g.out_channels, *g.kernel)
     rows = (g.batch, *g.src)
-    outer = dense_strides([*rows, prod(sizes)])[:-1]
+    width = prod(sizes)
+    distance = width + 16 * (width % SAME_SETS == 0)
+    matrix = program.scratch((prod(rows), distance), dtype).narrow(1, 0, width)
+    outer = dense_strides([*rows, distance])[:-1]
     inner = [0] * len(sizes)
     for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
         inner[axis] = stride
-    return [*outer, *inner[1:], inner[0]], (prod(rows), prod(sizes))
+    return [*outer, *inner[1:], inner[0]], matrix
 
 
 def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], list[int], list[int], list[int]]:
@@ -118,8 +143,7 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
     g, diff_dst = problem.geometry, problem.dst
     if g.src == g.dst and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True)) and not any(g.pads_begin):
         return positions(program, diff_dst, "diff_dst to channels last")
-    strides, shape = _columns(problem, order)
-    columns = program.scratch(shape, diff_dst.dtype)
+    strides, columns = _columns(program, problem, order, diff_dst.dtype)
     code = dtypes.CODES[diff_dst.dtype]
     kernel = _core.kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
@@ -128,23 +152,52 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
 
 def backward_data(program: Program, problem: Problem) -> None:
     """diff_src = im2col(diff_dst) times the plain weights."""
-    weights, order = _plain(program, problem.weights)
+    weights, order = _arranged(program, problem)
     columns = gathered(program, problem, order)
-    diff_src = problem.src
-    target = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
-    if target is None or 1 not in target.strides:
-        result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
-        _product(program, columns, weights.permute((1, 0)), dense(result, diff_src.ndim - 1))
-        back = result.permute((0, diff_src.ndim - 1, *range(1, diff_src.ndim - 1)))
-        program.copy(back, diff_src, "diff_src from channels last")
-        return
+    target, back = _diff_src(program, problem.src)
     _product(program, columns, weights.permute((1, 0)), target)
+    if back is not None:
+        program.copy(back, problem.src, "diff_src from channels last")
+
+
+def whole_rows(problem: Problem, env: Env) -> bool:
+    """Whether own code can read the weights of an in channel as one row."""
+    if not summed(problem, env):
+        return False
+    weights, _ = _matrix(problem.weights)
+    return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
+
+
+def backward_data_rows(program: Program, problem: Problem) -> None:
+    """The same by own code: dot products of columns and weights, both read once and as they are."""
+    weights, order = _arranged(program, problem)
+    columns = gathered(program, problem, order)
+    target, back = _diff_src(program, problem.src)
+    (rows, depth), channels = columns.shape, weights.shape[0]
+    kernel = _core.kernels.row_product(
+        rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
+    )
+    program.kernel(kernel, [columns, weights], [target], "own product of rows")
+    if back is not None:
+        program.copy(back, problem.src, "diff_src from channels last")
+
+
+def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
+    """Where (N * positions, IC) goes; scratch, and the same as diff_src's axes, if diff_src's strides forbid it."""
+    last = diff_src.ndim - 1
+    target = merged(diff_src.permute((0, *range(2, last + 1), 1)), last)
+    if target is not None and 1 in target.strides:
+        return target, None
+    result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
+    return dense(result, last), result.permute((0, last, *range(1, last)))
 
 
 def backward_weights(program: Program, problem: Problem) -> None:
     """diff_weights = src transposed times im2col(diff_dst)."""
-    target, order = _matrix(problem.weights)
     result = problem.weights
+    if _gathers_rows(problem):
+        result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
+    target, order = _matrix(result)
     if target is None or 1 not in target.strides:
         result = program.scratch(result.shape, result.dtype)
         target, order = _plain(program, result)
@@ -157,10 +210,9 @@ def backward_weights(program: Program, problem: Problem) -> None:
 
 def forward_summed(program: Program, problem: Problem) -> None:
     """dst is the overlap-add of src times the plain weights."""
-    weights, order = _plain(program, problem.weights)
+    weights, order = _arranged(program, problem)
     src = positions(program, problem.src, "src to channels last")
-    strides, shape = _columns(problem, order)
-    columns = program.scratch(shape, "f32")
+    strides, columns = _columns(program, problem, order, "f32")
     _product(program, src, weights, columns)
     bias = problem.bias
     dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst

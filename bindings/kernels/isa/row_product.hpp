@@ -1,0 +1,9 @@
+#pragma once
+
+#include "../row_product_code.hpp"
+
+namespace dgo::DGO_ISA {
+
+void row_product(const RowProduct& p, const float* a, const float* b, float* c);
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,35 @@
+"""Own products of two matrices whose rows are contiguous."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import _core
+
+SIZES = [(1, 1, 1), (1, 3, 7), (4, 6, 16), (5, 7, 33), (3, 21, 1024), (64, 12, 1025), (65, 13, 1031), (130, 40, 2050)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("rows", "columns", "depth"), SIZES)
+def test_a_product_of_rows(rows: int, columns: int, depth: int, transposed: bool, threads: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-3, 4, (n, depth + 5)).astype(np.float32) for n in (rows, columns))
+    c = np.full((columns, rows) if transposed else (rows, columns), np.nan, np.float32)
+    strides = (1, rows) if transposed else (columns, 1)
+    kernel = _core.kernels.row_product(rows, columns, depth, depth + 5, depth + 5, *strides)
+    before = dgo.get_num_threads()
+    dgo.set_num_threads(threads)
+    try:
+        kernel.run(a, b, c)
+    finally:
+        dgo.set_num_threads(before)
+    want = a[:, :depth] @ b[:, :depth].T
+    np.testing.assert_array_equal(c.T if transposed else c, want)
+
+
+def test_an_empty_product_is_refused() -> None:
+    with pytest.raises(dgo.InvalidArgumentError, match="below 1"):
+        _core.kernels.row_product(0, 1, 1, 1, 1, 1, 1)
