@@ -5,6 +5,7 @@
 #include "factories.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
+#include "scratch.hpp"
 
 namespace dgo {
 namespace {
@@ -21,11 +22,13 @@ struct RowProductKernel : Kernel {
         const auto* a = reinterpret_cast<const float*>(operands[0]);
         const auto* b = reinterpret_cast<const float*>(operands[1]);
         auto* c = reinterpret_cast<float*>(operands[2]);
-        constexpr int64_t kParts = 4;  // of the columns for each thread, so that all end together
         const int64_t blocks = (whole.rows + kRowProductRows - 1) / kRowProductRows;
         const int64_t work = whole.rows * whole.columns * whole.depth / 4;
-        const int64_t ranges = std::min<int64_t>(kParts * threads_for(whole.columns, work), (whole.columns + 11) / 12);
+        // Every range reads all of a again: no more of them than keep the threads busy.
+        const int64_t threads = threads_for(blocks * whole.columns, work);
+        const int64_t ranges = blocks < 3 * threads ? std::min(threads, whole.columns) : 1;
         parallel_for(blocks * ranges, work, [&](int64_t begin, int64_t end) {
+            float* room = scratch<float>(Room::rows, kRowProductRows * kRowProductRoom);
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t row = task / ranges * kRowProductRows, range = task % ranges;
                 const int64_t column = whole.columns * range / ranges;
@@ -33,7 +36,7 @@ struct RowProductKernel : Kernel {
                 part.rows = std::min(kRowProductRows, whole.rows - row);
                 part.columns = whole.columns * (range + 1) / ranges - column;
                 vector_code().row_product(part, a + row * whole.a_row, b + column * whole.b_row,
-                                          c + row * whole.c_row + column * whole.c_column);
+                                          c + row * whole.c_row + column * whole.c_column, room);
             }
         });
     }

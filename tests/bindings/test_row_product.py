@@ -7,6 +7,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
+from dnnl_graph_ops.runtime.threads import using
 
 SIZES = [(1, 1, 1), (1, 3, 7), (4, 6, 16), (5, 7, 33), (3, 21, 1024), (64, 12, 1025), (65, 13, 1031), (130, 40, 2050)]
 
@@ -20,12 +21,8 @@ def test_a_product_of_rows(rows: int, columns: int, depth: int, transposed: bool
     c = np.full((columns, rows) if transposed else (rows, columns), np.nan, np.float32)
     strides = (1, rows) if transposed else (columns, 1)
     kernel = _core.kernels.row_product(rows, columns, depth, depth + 5, depth + 5, *strides)
-    before = dgo.get_num_threads()
-    dgo.set_num_threads(threads)
-    try:
+    with using(threads):
         kernel.run(a, b, c)
-    finally:
-        dgo.set_num_threads(before)
     want = a[:, :depth] @ b[:, :depth].T
     np.testing.assert_array_equal(c.T if transposed else c, want)
 

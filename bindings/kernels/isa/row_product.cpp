@@ -10,7 +10,6 @@ using Lanes = Vec<kLanes>::f32;
 
 constexpr int kRows = 4;
 constexpr int kColumns = kLanes == 16 ? 6 : 3;
-constexpr int64_t kDepth = 1024;  // of a part: tiles of both factors stay in the first cache
 
 DGO_INLINE float total(Lanes v) {
 #ifdef DGO_WIDE
@@ -30,7 +29,7 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
                                     int64_t columns, int64_t depth, bool add) {
     const float* left[Rows];
     const float* right[kColumns];
-    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * p.a_row;
+    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * kRowProductRoom;
     for (int64_t j = 0; j < kColumns; ++j) right[j] = b + (j < columns ? j : columns - 1) * p.b_row;
     Lanes sum[Rows][kColumns] = {};
     int64_t k = 0;
@@ -63,21 +62,23 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
 
 }  // namespace
 
-void row_product(const RowProduct& p, const float* a, const float* b, float* c) {
-    for (int64_t k = 0; k < p.depth; k += kDepth) {
-        const int64_t depth = p.depth - k < kDepth ? p.depth - k : kDepth;
+void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
+    for (int64_t k = 0; k < p.depth; k += kRowProductDepth) {
+        const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
+        // Rows of a may lie such that they push each other out of the caches; these do not.
+        for (int64_t i = 0; i < p.rows; ++i) {
+            __builtin_memcpy(room + i * kRowProductRoom, a + i * p.a_row + k, sizeof(float) * static_cast<size_t>(depth));
+        }
         for (int64_t j = 0; j < p.columns; j += kColumns) {
-            for (int64_t i = 0; i < p.rows;) {
-                const float* left = a + i * p.a_row + k;
-                const float* right = b + j * p.b_row + k;
+            const float* right = b + j * p.b_row + k;
+            for (int64_t i = 0; i < p.rows; i += kRows) {
+                const float* left = room + i * kRowProductRoom;
                 float* at = c + i * p.c_row + j * p.c_column;
-                const int64_t rows = p.rows - i;
-                if (rows == 1) {
+                if (p.rows - i == 1) {
                     tile<1>(p, left, right, at, 1, p.columns - j, depth, k > 0);
                 } else {
-                    tile<kRows>(p, left, right, at, rows, p.columns - j, depth, k > 0);
+                    tile<kRows>(p, left, right, at, p.rows - i, p.columns - j, depth, k > 0);
                 }
-                i += rows == 1 ? 1 : kRows;
             }
         }
     }

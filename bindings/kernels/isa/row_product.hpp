@@ -4,6 +4,6 @@
 
 namespace dgo::DGO_ISA {
 
-void row_product(const RowProduct& p, const float* a, const float* b, float* c);
+void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room);
 
 }  // namespace dgo::DGO_ISA
