@@ -218,15 +218,18 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
 
 def product(problem: Problem, env: Env) -> Counts:
     """One MatMul whose results are those of dst."""
+    g = problem.geometry
     ic, _ = _channels(problem)
+    # the taps of one axis at most lie beside each other in dst
+    spread = sum(n > 1 and k > 1 for n, k in zip(g.src, g.kernel, strict=True)) > 1
     return Counts(
         products=problem.macs,
         values=problem.src.size + problem.dst.size,
         runs=problem.macs / max(ic, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem) + _conversions(problem, env),
-        calls=2,
+        bytes=_detours(problem) + _conversions(problem, env) + 2 * nbytes(problem.dst) * spread,
+        calls=2 + spread,
     )
 
 
