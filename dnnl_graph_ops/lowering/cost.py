@@ -54,7 +54,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (PRODUCT, FORWARD): Counts(2.7e-11, 3.3e-10, 9.1e-11, 3.3e-10, 1.0e-09),
     (COLUMNS, FORWARD): Counts(3.7e-11, 6.1e-10, 1.1e-09, 2.4e-10, 3.0e-10),
     (COLUMNS, BACKWARD_DATA): Counts(3.1e-11, 2.3e-10, 9.3e-10, 3.2e-10, 1.2e-09),
-    (ROWS, BACKWARD_DATA): Counts(3.0e-11, 8.0e-10, 9.3e-10, 3.2e-10, 0.0),
+    (ROWS, BACKWARD_DATA): Counts(3.8e-11, 8.0e-10, 9.3e-10, 3.2e-10, 0.0),
     (COLUMNS, BACKWARD_WEIGHTS): Counts(3.1e-11, 9.9e-10, 1.1e-09, 3.5e-10, 0.0),
     (DEPTHWISE, FORWARD): Counts(5.3e-11, 3.3e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_DATA): Counts(5.3e-11, 2.4e-10, 0.0, 0.0, 0.0),
@@ -186,6 +186,18 @@ def literal(problem: Problem, env: Env) -> Counts:
         bytes=_conversions(problem, env),
         calls=1 + 2 * surplus,
     )
+
+
+def convolution(problem: Problem, env: Env) -> Counts:
+    """A Convolution, which reorders what is not channels last with little speed."""
+    counts = literal(problem, env)
+    return counts._replace(bytes=counts.bytes + 3 * _detours(problem))
+
+
+def aside(problem: Problem, env: Env) -> Counts:
+    """A Convolution on channels-last copies."""
+    counts = literal(problem, env)
+    return counts._replace(bytes=counts.bytes + _detours(problem), calls=counts.calls + 2)
 
 
 def phases(problem: Problem, env: Env, folding: Folding) -> Counts:

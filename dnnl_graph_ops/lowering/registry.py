@@ -93,6 +93,17 @@ def _library(
     return Formulation(family, direction, family, applies, counts, lambda program, p, e: build(program, p))
 
 
+def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
+    return Formulation(
+        "convolution, channels last",
+        direction,
+        cost.CONVOLUTION,
+        lambda p, e: e.engine.memory is None and convolution.channels_first(p),
+        cost.aside,
+        lambda program, p, e: build(program, p),
+    )
+
+
 # how dst's columns are taken apart: name, folding
 FOLDINGS: tuple[tuple[str, Folding], ...] = (
     ("phases", Folding(fold_last=False, fold_others=False)),
@@ -118,9 +129,11 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
 FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
     _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data),
-    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data),
+    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution),
     _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
-    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights, cost.convolution),
+    _aside(BACKWARD_DATA, convolution.backward_data_aside),
+    _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..problem import Problem
 from ..program import NativeOp, Program
 from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
+from .filtering import channels_last, result_view
 
 
 def backward_data(program: Program, problem: Problem) -> None:
@@ -23,3 +24,24 @@ def backward_weights(program: Program, problem: Problem) -> None:
     op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
     program.native([op], "ConvolutionBackwardWeights")
     finish_weights(program, result, problem)
+
+
+def channels_first(problem: Problem) -> bool:
+    """Whether an activation's channels lie apart."""
+    return any(view.strides[1] != 1 and view.shape[1] > 1 for view in (problem.src, problem.dst))
+
+
+def backward_data_aside(program: Program, problem: Problem) -> None:
+    """`backward_data` on channels-last copies: the library's kernels for channels first are slower than the copies."""
+    target = result_view(program, problem.src)
+    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    backward_data(program, problem.with_views(src=target, dst=dst))
+    if target is not problem.src:
+        program.copy(target, problem.src, "diff_src from channels last")
+
+
+def backward_weights_aside(program: Program, problem: Problem) -> None:
+    """`backward_weights` on channels-last copies."""
+    src = channels_last(program, problem.src, "src to channels last")
+    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    backward_weights(program, problem.with_views(src=src, dst=dst))
