@@ -29,7 +29,7 @@ from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import FORMULATIONS
 from ..runtime.threads import get_num_threads
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 from .problem import Problem
 from .suite import real_layers
 

@@ -12,7 +12,7 @@ from ..errors import InvalidArgumentError, ShapeError
 from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import ONE_API, device_of
 from ..runtime.engines import Engine
-from ..shapes.strides import extent
+from ..strides import extent
 
 Array = np.ndarray[Any, Any]
 Operand = Array | DeviceArray

@@ -14,7 +14,7 @@ from ..lowering.family import DIRECTIONS, literal_op
 from ..lowering.program import Buffer, Place, View
 from ..runtime.engines import KINDS, Engine
 from ..shapes import native_attrs
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 from .native import FPMATH, fresh_id, native_op
 
 POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}

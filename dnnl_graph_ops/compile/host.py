@@ -13,7 +13,7 @@ from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS
 from ..lowering.program import Program, View
 from ..shapes import Meta
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 from .host_ops import HOST, ONLY_EMPTY, step
 
 # the library packs them in pairs, NumPy does not

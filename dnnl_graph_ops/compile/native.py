@@ -13,7 +13,7 @@ from ..errors import UnsupportedError
 from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.tail import POST_OPS
 from ..runtime.engines import KINDS, Engine
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 

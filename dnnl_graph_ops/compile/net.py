@@ -17,7 +17,7 @@ from ..lowering.env import Env
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
-from ..shapes.strides import dense_strides, is_row_major
+from ..strides import dense_strides, is_row_major
 from . import arrays
 from .grouping import POLICIES, Group, reachable
 from .specialise import Layout, Specialised, group_nodes, known_values, specialise

@@ -14,7 +14,7 @@ from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, 
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
-from ..shapes.strides import extent
+from ..strides import extent
 from .memory import Use, place
 from .native import Compiled, compile_step
 from .staging import staged

@@ -11,7 +11,7 @@ from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.program import Buffer, Place, View
 from ..shapes import Meta, infer
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 from .build import Built, build
 from .grouping import Group, group
 from .host import runs_natively

@@ -22,7 +22,7 @@ from ..lowering.problem import Problem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import Formulation
 from ..runtime.info import cpu_model, version
-from ..shapes.strides import extent
+from ..strides import extent
 from .plan import assemble, ones
 
 # Seconds that one op may take to tune, and what its estimate or time must not exceed to stay in the race

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +12,9 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import check_sizes
-from ..shapes.strides import dense_strides, extent
+from ..strides import dense_strides, extent
 from .files import read_file
+from .order import topological
 
 MAX_BYTES = 1 << 28
 MAX_OPS = 100_000
@@ -339,21 +339,9 @@ def ordered(ops: Iterable[Op]) -> list[Op]:
     """
     listed = list(ops)
     producer = {tensor.id: i for i, op in enumerate(listed) for tensor in op.outputs}
-    waits = [len({producer[t.id] for t in op.inputs if t.id in producer}) for op in listed]
-    readers: list[list[int]] = [[] for _ in listed]
-    for i, op in enumerate(listed):
-        for source in {producer[t.id] for t in op.inputs if t.id in producer}:
-            readers[source].append(i)
-    ready = [i for i, count in enumerate(waits) if count == 0]
-    found = []
-    while ready:
-        i = heapq.heappop(ready)
-        found.append(listed[i])
-        for reader in readers[i]:
-            waits[reader] -= 1
-            if waits[reader] == 0:
-                heapq.heappush(ready, reader)
-    if len(found) < len(listed):
-        stuck = [op.name[:60] for op, count in zip(listed, waits, strict=True) if count][:5]
+    needs = [{producer[t.id] for t in op.inputs if t.id in producer} for op in listed]
+    order, circle = topological(needs)
+    if circle:
+        stuck = [listed[i].name[:60] for i in circle[:5]]
         raise InvalidArgumentError(f"graph JSON: ops depend on each other in a circle, among them {', '.join(stuck)}")
-    return found
+    return [listed[i] for i in order]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, dtypes
-from ..shapes.strides import dense_strides, is_row_major
+from ..strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from ..graph import Graph, Node, Value
 from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read
 from ..schema.attributes import op_schema
 from ..shapes import Meta
-from ..shapes.strides import dense_strides
+from ..strides import dense_strides
 from .build import apply
 from .conv_transpose import check_scales, resolve
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core, dtypes
 from ..errors import InvalidArgumentError, UnsupportedError
+from ..strides import dense_strides, is_row_major
 from .dlpack import CODES, CPU, DTYPES, ONE_API, capsule_of, device_of
 from .engines import Engine, default_engine
 
@@ -38,7 +39,7 @@ class DeviceArray(_core.DeviceArrayBase):
         self.engine = _checked(engine)
         self.shape = tuple(shape) if isinstance(shape, Sequence) else (shape,)
         self.dtype = dtypes.numpy_dtype(dtypes.canonical(dtype))
-        self.element_strides = _dense(self.shape)
+        self.element_strides = dense_strides(self.shape)
         super().__init__(self.engine.native, _code(self.dtype), self.shape)
 
     @classmethod
@@ -55,7 +56,7 @@ class DeviceArray(_core.DeviceArrayBase):
         """An array over memory of `owner` that the engine reaches; strides count elements."""
         self = cls.__new__(cls)
         self.engine, self.shape, self.dtype = engine, shape, dtype
-        self.element_strides = _dense(shape) if strides is None else strides
+        self.element_strides = dense_strides(shape) if strides is None else strides
         _core.DeviceArrayBase.__init__(
             self, engine.native, _code(dtype), shape, self.element_strides, address, writable, owner
         )
@@ -191,10 +192,7 @@ class DeviceArray(_core.DeviceArrayBase):
         return self.to_numpy().astype(dtype or self.dtype, copy=False)
 
     def _is_dense(self) -> bool:
-        return self.extent == self.nbytes and all(
-            size < 2 or stride == dense
-            for size, stride, dense in zip(self.shape, self.element_strides, _dense(self.shape), strict=True)
-        )
+        return self.extent == self.nbytes and is_row_major(self.shape, self.element_strides)
 
     def _window(self) -> tuple[Array, Array]:
         """Room on the host for all bytes that the elements span, and the elements in it."""
@@ -265,11 +263,6 @@ def _checked(engine: Any) -> Engine:
 
 def _code(dtype: np.dtype[Any]) -> int:
     return dtypes.CODES[dtypes.canonical(dtype)]
-
-
-def _dense(shape: Sequence[int]) -> Ints:
-    """Row-major strides in elements."""
-    return tuple(math.prod(max(size, 1) for size in shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _bytes_of(array: Array) -> Array:

@@ -8,7 +8,7 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import plan
 from dnnl_graph_ops.compile.memory import Use, place
 from dnnl_graph_ops.lowering.program import Buffer, Place, View
-from dnnl_graph_ops.shapes.strides import dense_strides
+from dnnl_graph_ops.strides import dense_strides
 
 SHAPE = (2, 8, 8, 16)
 BYTES = 4 * 2 * 8 * 8 * 16

@@ -10,7 +10,7 @@ from dnnl_graph_ops.compile.native import fresh_id, native_op
 from dnnl_graph_ops.dtypes import CODES
 from dnnl_graph_ops.lowering.program import Buffer, Place, View, describable
 from dnnl_graph_ops.runtime.engines import KINDS, default_engine
-from dnnl_graph_ops.shapes.strides import dense_strides
+from dnnl_graph_ops.strides import dense_strides
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
 from dnnl_graph_ops.lowering.tail import TailOp
-from dnnl_graph_ops.shapes.strides import dense_strides
+from dnnl_graph_ops.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
 CASES = 1000

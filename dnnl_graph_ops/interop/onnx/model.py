@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph.files import read_file
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
+from ...graph.order import topological
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int | None, ...]
@@ -277,22 +277,8 @@ def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise InvalidArgumentError(f"from_onnx: nothing makes these tensors: {'; '.join(missing[:10])}{more}")
     needs: list[set[int]] = [{m for name in n.inputs if (m := maker.get(name)) is not None} for n in nodes]
-    readers: list[list[int]] = [[] for _ in nodes]
-    for i, sources in enumerate(needs):
-        for source in sources:
-            readers[source].append(i)
-    waiting = [len(sources) for sources in needs]
-    ready = [i for i, count in enumerate(waiting) if not count]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        i = heapq.heappop(ready)
-        order.append(nodes[i])
-        for reader in readers[i]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                heapq.heappush(ready, reader)
-    if len(order) < len(nodes):
-        stuck = next(i for i, count in enumerate(waiting) if count)
+    order, circle = topological(needs)
+    if circle:
+        stuck = circle[0]
         raise InvalidArgumentError(f"{nodes[stuck].where}: the graph has a cycle through or before this node")
-    return tuple(order)
+    return tuple(nodes[i] for i in order)

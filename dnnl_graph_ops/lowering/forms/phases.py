@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ... import _core, dtypes
-from ...shapes.strides import dense_strides
+from ...strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
 from ..program import NativeOp, Program, View, describable

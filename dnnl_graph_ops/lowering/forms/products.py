@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import _core, dtypes
-from ...shapes.strides import dense_strides
+from ...strides import dense_strides
 from .. import tail as post
 from ..env import Env
 from ..problem import Problem

@@ -1,0 +1,28 @@
+"""Topological order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+
+
+def topological(needs: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
+    """Items after all that they need, by number where that is free; and those that wait on a circle.
+
+    `needs[i]` are the numbers of the items that item i needs, each once.
+    """
+    readers: list[list[int]] = [[] for _ in needs]
+    for i, sources in enumerate(needs):
+        for source in sources:
+            readers[source].append(i)
+    waiting = [len(sources) for sources in needs]
+    ready = [i for i, count in enumerate(waiting) if not count]
+    order = []
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for reader in readers[i]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, reader)
+    return order, [i for i, count in enumerate(waiting) if count]
