@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 from .. import engine
+from ..compile.tune import Runner, runner_of
 from ..errors import Error
 from ..lowering import cost
-from ..lowering.cost import CONSTANTS, Counts
+from ..lowering.cost import CONSTANTS, FITTED, Counts
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS as KINDS
 from ..lowering.family import make_problem
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from ..lowering.problem import Problem as LoweringProblem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import FORMULATIONS
 from ..runtime.threads import get_num_threads
@@ -35,15 +37,14 @@ from .suite import real_layers
 
 SECONDS = 0.25
 HOPELESS = 4.0
-FITTED = 5  # the first fields of Counts
 PULL = 0.05  # towards the constants that are there
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 
 Constants = dict[tuple[str, str], Counts]
 
 
-def described(layer: Problem, direction: str, layout: str, constant: bool) -> tuple[Any, list[View], View]:
-    """The layer for `lowering`, its inputs and its output; integers as data."""
+def described(layer: Problem, direction: str, layout: str, constant: bool) -> LoweringProblem:
+    """The layer as `lowering` sees it; constant weights have integers as data."""
     kind = next(kind for kind, name in KINDS.items() if name == direction)
     shapes = {
         FORWARD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
@@ -64,52 +65,39 @@ def described(layer: Problem, direction: str, layout: str, constant: bool) -> tu
     }  # fmt: skip
     if direction == BACKWARD_DATA:
         attrs["src_shape"] = result.shape
-    return make_problem(kind, attrs, [first, second], result), [first, second], result
+    return make_problem(kind, attrs, [first, second], result)
 
 
 def measure(layer: Problem, direction: str, layout: str, constant: bool, env: Env) -> dict[str, Any] | None:
     """Least seconds and counts of every formulation; those far behind the first round's best run once."""
-    # imported late: compile lies above lowering, and only the measuring needs it
-    from ..compile.plan import assemble, ones
-    from ..lowering import lower
-
-    problem, inputs, output = described(layer, direction, layout, constant)
-    given = [view for view in inputs if not view.is_constant]
-    arrays, result = [ones(view) for view in given], ones(output)
-    plans, times, forms = {}, {}, {}
-
-    def timed(plan: Any) -> float:
-        start = time.perf_counter()
-        plan.executor.run(arrays, [result])
-        return time.perf_counter() - start
-
+    problem = described(layer, direction, layout, constant)
+    runners: dict[str, Runner] = {}
     for form in FORMULATIONS:
         if form.direction != direction or not form.applies(problem, env):
             continue
-        program = Program()
         try:
-            lower.build(program, problem, form, env)
-            plan = assemble(program, given, [output], env.engine, threads=env.threads)
+            runner = runner_of(problem, env, form)
+            runner.run()
         except Error:
             continue
-        plan.executor.run(arrays, [result])
-        plans[form.name], times[form.name], forms[form.name] = plan, [min(timed(plan), timed(plan))], form
-    if len(plans) < 2:
+        runner.times.clear()
+        runner.run()
+        runner.run()
+        runners[form.name] = runner
+    if len(runners) < 2:
         return None
-    best = min(t[0] for t in times.values())
-    racing = [name for name, t in times.items() if t[0] <= HOPELESS * best]
-    for name in racing:
-        times[name].clear()
+    best = min(min(runner.times) for runner in runners.values())
+    racing = [runner for runner in runners.values() if min(runner.times) <= HOPELESS * best]
     begin = time.perf_counter()
-    while len(times[racing[0]]) < 3 or (time.perf_counter() - begin < SECONDS and len(times[racing[0]]) < 30):
-        for name in racing:
-            times[name].append(timed(plans[name]))
+    while len(racing[0].times) < 5 or (time.perf_counter() - begin < SECONDS and len(racing[0].times) < 32):
+        for runner in racing:
+            runner.run()
     return {
         "layer": layer.name, "direction": direction, "layout": layout, "constant": constant, "threads": env.threads,
         "forms": [
-            {"name": name, "family": forms[name].family, "counts": list(forms[name].counts(problem, env)),
-             "rate": cost.rate(forms[name].family, problem.dtype, env), "seconds": min(times[name])}
-            for name in plans
+            {"name": name, "family": runner.form.family, "counts": list(runner.form.counts(problem, env)),
+             "rate": cost.rate(runner.form.family, problem.dtype, env), "seconds": min(runner.times)}
+            for name, runner in runners.items()
         ],
     }  # fmt: skip
 
@@ -137,7 +125,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], np.
             for form in row["forms"]:
                 if (form["family"], row["direction"]) == key:
                     one = Counts(*form["counts"])
-                    fixed = one.bytes * 1e-10 / row["threads"] + one.calls * 4e-6
+                    fixed = cost.overhead(one, row["threads"])
                     scaled = np.array(one[:FITTED]) / row["threads"]
                     scaled[0] *= form["rate"]
                     counts.append(scaled)
@@ -205,9 +193,8 @@ def loss(row: dict[str, Any], constants: Mapping[tuple[str, str], Counts]) -> tu
     """Time of the formulation that the constants choose by the best one's; the layer and both names."""
 
     def estimate(form: dict[str, Any]) -> float:
-        one = Counts(*form["counts"])
-        work = cost.work(one, constants[form["family"], row["direction"]], form["rate"]) + one.bytes * 1e-10
-        return work / row["threads"] + one.calls * 4e-6
+        chosen = constants[form["family"], row["direction"]]
+        return cost.estimate(Counts(*form["counts"]), chosen, form["rate"], row["threads"])
 
     took = min(row["forms"], key=estimate)
     best = min(row["forms"], key=lambda form: form["seconds"])

@@ -36,7 +36,9 @@ Ranked = list[tuple[Formulation, float]]
 
 
 @dataclass
-class _Runner:
+class Runner:
+    """A formulation of one problem, on buffers of its own."""
+
     form: Formulation
     executor: Any
     inputs: list[Any]
@@ -70,7 +72,7 @@ def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
     deadline = time.perf_counter() + BUDGET
     for form in forms:
         try:
-            runner = _runner(problem, env, form)
+            runner = runner_of(problem, env, form)
             runner.run()
         except Error:
             # a form that the library refuses here is no candidate
@@ -89,7 +91,7 @@ def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
     return sorted(((r.form, median(r.times)) for r in runners), key=lambda item: item[1])
 
 
-def _runner(problem: Problem, env: Env, form: Formulation) -> _Runner:
+def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
     """The problem on buffers of its own, filled with ones, as a plan of this formulation."""
     program = Program()
     inputs: dict[View, View] = {}
@@ -116,7 +118,7 @@ def _runner(problem: Problem, env: Env, form: Formulation) -> _Runner:
         program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads
     )
     arrays = [ones(view) for view in inputs.values()]
-    return _Runner(form, plan.executor, arrays, [ones(output)], [])
+    return Runner(form, plan.executor, arrays, [ones(output)], [])
 
 
 # -- the file cache -----------------------------------------------------------------------------------------------

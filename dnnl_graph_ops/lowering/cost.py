@@ -1,8 +1,9 @@
 """Estimates of what a formulation costs, in seconds: a few counts times fitted constants.
 
-The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` to
-the harness's own suite. Where no such machine was at hand (AVX-512, native bf16) only the rate of the products is
-changed, by what the instruction set promises.
+The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` on
+two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 120 layers, two thirds of them of the harness's own suite; those of
+the own columns were set by hand to a few. Where no such machine was at hand (AVX-512, native bf16) only the rate of the
+products is changed, by what the instruction set promises.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .. import dtypes
 from .env import Env
 from .forms.deconvolution import fold_end
 from .forms.phases import Folding
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from .program import View
 
 LANES = 8
@@ -37,6 +38,7 @@ class Counts(NamedTuple):
     calls: float = 1.0
 
 
+FITTED = 5  # the first fields, which each family has constants for
 # the same for all: memory's rate, and what one more step costs
 _BYTE, _CALL = 1e-10, 4e-6
 
@@ -71,18 +73,22 @@ def rate(family: str, dtype: str, env: Env) -> float:
     return 0.1 if "amx" in env.isa else 0.3
 
 
-def work(counts: Counts, constants: Counts, rate: float = 1.0) -> float:
-    """Seconds that more threads divide, on one thread."""
-    return counts.products * constants.products * rate + sum(
-        n * c for n, c in zip(counts[1:5], constants[1:5], strict=True)
-    )
+def estimate(counts: Counts, constants: Counts, rate: float, threads: int) -> float:
+    """Seconds of one run."""
+    work = counts.products * constants.products * rate
+    work += sum(n * c for n, c in zip(counts[1:FITTED], constants[1:FITTED], strict=True))
+    return work / threads + overhead(counts, threads)
+
+
+def overhead(counts: Counts, threads: int) -> float:
+    """Seconds of a run that no constant of a family stands for."""
+    return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
 def seconds(counts: Counts, family: str, problem: Problem, env: Env) -> float:
-    """The estimate."""
+    """The estimate of one formulation here."""
     constants = CONSTANTS[family, problem.direction]
-    shared = work(counts, constants, rate(family, problem.dtype, env)) + counts.bytes * _BYTE
-    return shared / env.threads + counts.calls * _CALL
+    return estimate(counts, constants, rate(family, problem.dtype, env), env.threads)
 
 
 def padded(n: int, multiple: int = LANES) -> int:
@@ -106,7 +112,7 @@ def _post_ops(problem: Problem) -> int:
 
 def _detours(problem: Problem) -> int:
     """Bytes of the copies that channels-last code needs for other layouts."""
-    return sum(2 * nbytes(v) for v in (problem.src, problem.dst) if v.strides[1] != 1 and v.shape[1] > 1)
+    return sum(2 * nbytes(v) for v in (problem.src, problem.dst) if not is_channels_last(v))
 
 
 def _conversions(problem: Problem, env: Env) -> int:

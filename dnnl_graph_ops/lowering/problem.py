@@ -112,3 +112,8 @@ def weights_view(view: View, attrs: Attributes, shape: WeightsShape) -> View:
 def mergeable_groups(weights: View) -> bool:
     """Whether (G, IC/G, ...) is one strided axis, as the library's grouped shape needs."""
     return weights.can_merge(0)
+
+
+def is_channels_last(view: View) -> bool:
+    """Whether the channels of an activation are contiguous."""
+    return view.strides[1] == 1 or view.shape[1] <= 1

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-PHASES = "phases"
-FOLD = "fold"
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -56,10 +53,10 @@ def _cell(kernel: int, stride: int, pad: int, start: int, count: int, multiple: 
 
 
 @lru_cache(256)
-def cells(kernel: int, stride: int, pad: int, size: int, mode: str, multiple: int = 1) -> list[Cell]:
+def cells(kernel: int, stride: int, pad: int, size: int, folds: bool, multiple: int = 1) -> list[Cell]:
     """All columns of an axis: one cell a phase, or `multiple` strides of columns folded and one cell for the rest."""
     step = stride * multiple
-    if mode == PHASES:
+    if not folds:
         return [
             _cell(kernel, stride, pad, start, -(-(size - start) // step), multiple, 1)
             for start in range(min(step, size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..problem import Problem
+from ..problem import Problem, is_channels_last
 from ..program import NativeOp, Program
 from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
 from .filtering import channels_last, result_view
@@ -28,7 +28,7 @@ def backward_weights(program: Program, problem: Problem) -> None:
 
 def channels_first(problem: Problem) -> bool:
     """Whether an activation's channels lie apart."""
-    return any(view.strides[1] != 1 and view.shape[1] > 1 for view in (problem.src, problem.dst))
+    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))
 
 
 def backward_data_aside(program: Program, problem: Problem) -> None:

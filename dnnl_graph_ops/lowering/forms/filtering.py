@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import _core, dtypes
 from .. import tail as post
-from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
+from ..problem import BACKWARD_DATA, FORWARD, Problem, is_channels_last, mergeable_groups
 from ..program import Program, View
 
 # results per tile for so many taps per phase, in order of preference
@@ -51,14 +51,14 @@ def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
 
 def channels_last(program: Program, view: View, label: str) -> View:
     """A view whose channels are contiguous: itself, or a transposed copy."""
-    if view.strides[1] == 1 or view.shape[1] == 1:
+    if is_channels_last(view):
         return view
     return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
 
 
 def result_view(program: Program, view: View) -> View:
     """Where a result goes whose channels must be contiguous: the view itself, or scratch to copy from."""
-    if view.strides[1] == 1 or view.shape[1] == 1:
+    if is_channels_last(view):
         return view
     return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
 

@@ -13,7 +13,7 @@ from ...strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
 from ..program import NativeOp, Program, View, describable
-from .cells import FOLD, PHASES, Cell, cells, tap_pairs
+from .cells import Cell, cells, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
 
 # more pairs of column and tap than this make the list of weights' copies a burden, more boxes the list of steps
@@ -38,7 +38,7 @@ class Folding:
         """The cells of each axis."""
         g = problem.geometry
         rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
-        return [cells(k, s, p, size, FOLD if folds else PHASES, multiple) for k, s, p, size, (folds, multiple) in rows]
+        return [cells(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
 
 
 def applies(problem: Problem, folding: Folding) -> bool:
@@ -120,17 +120,17 @@ def _apart(program: Program, view: View) -> tuple[View, View]:
     return dense, folded
 
 
-def _folded_weights(box: Sequence[Cell], channels: tuple[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of a box's weights as (taps..., IC, folds..., OC) in memory."""
-    shape = (*(cell.length for cell in box), channels[0], *(cell.fold for cell in box), channels[1])
-    return shape, dense_strides(shape)
+def _folded_shape(box: Sequence[Cell], channels: tuple[int, int]) -> tuple[int, ...]:
+    """A box's weights as they lie in memory: (taps..., IC, folds..., OC)."""
+    return (*(cell.length for cell in box), channels[0], *(cell.fold for cell in box), channels[1])
 
 
 def _oix(program: Program, box: Sequence[Cell], channels: tuple[int, int], dtype: str) -> View:
     """A buffer for a box's weights as (folds * OC, IC, taps...)."""
     rank = len(box)
-    shape, _ = _folded_weights(box, channels)
-    view = program.scratch(shape, dtype).permute((*range(rank + 1, 2 * rank + 2), rank, *range(rank)))
+    view = program.scratch(_folded_shape(box, channels), dtype).permute(
+        (*range(rank + 1, 2 * rank + 2), rank, *range(rank))
+    )
     for _ in range(rank):
         view = view.merge(0)
     return view
@@ -139,7 +139,7 @@ def _oix(program: Program, box: Sequence[Cell], channels: tuple[int, int], dtype
 def _pairs(weights: View, box: Sequence[Cell], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
     """Offsets of the (IC, OC) matrices in the plain and in the folded weights; whether some are absent."""
     rank = len(box)
-    _, strides = _folded_weights(box, channels)
+    strides = dense_strides(_folded_shape(box, channels))
     found, absent = [], False
     for columns, taps, where in tap_pairs(box):
         if where is None:
@@ -151,17 +151,21 @@ def _pairs(weights: View, box: Sequence[Cell], channels: tuple[int, int]) -> tup
     return found, absent
 
 
+def _matrix_strides(weights: View, box: Sequence[Cell]) -> tuple[list[int], list[int]]:
+    """Strides of one (IC, OC) matrix in the plain and in the folded weights."""
+    return list(weights.strides[1:3]), [prod(cell.fold for cell in box) * weights.shape[2], 1]
+
+
 def _gather(program: Program, problem: Problem, box: Sequence[Cell]) -> View:
     """The weights of a box; absent taps are zeros."""
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
     target = _oix(program, box, channels, weights.dtype)
     pairs, absent = _pairs(weights, box, channels)
-    shape, strides = _folded_weights(box, channels)
-    outer, inner = list(weights.strides[1:3]), [strides[len(box)], 1]
+    outer, inner = _matrix_strides(weights, box)
     code = dtypes.CODES[weights.dtype]
     items = [(list(channels), plain, outer, folded, inner) for plain, folded in pairs]
-    kernel = _core.kernels.copy_list(items, code, code, prod(shape) if absent else 0)
+    kernel = _core.kernels.copy_list(items, code, code, target.size if absent else 0)
     program.kernel(kernel, [weights], [target], "fold weights")
     return target
 
@@ -171,8 +175,7 @@ def _scatter(program: Program, problem: Problem, box: Sequence[Cell], source: Vi
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
     pairs, _ = _pairs(weights, box, channels)
-    _, strides = _folded_weights(box, channels)
-    outer, inner = list(weights.strides[1:3]), [strides[len(box)], 1]
+    outer, inner = _matrix_strides(weights, box)
     code = dtypes.CODES[weights.dtype]
     items = [(list(channels), folded, inner, plain, outer) for plain, folded in pairs]
     program.kernel(_core.kernels.copy_list(items, code, code, 0), [source], [weights], "unfold weights")

@@ -5,7 +5,7 @@ The weights are read or written as they are whenever their memory is a matrix of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ... import _core, dtypes
@@ -152,10 +152,27 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
 
 def backward_data(program: Program, problem: Problem) -> None:
     """diff_src = im2col(diff_dst) times the plain weights."""
+    _backward_data(program, problem, lambda a, b, c: _product(program, a, b.permute((1, 0)), c))
+
+
+def backward_data_rows(program: Program, problem: Problem) -> None:
+    """The same by own code: dot products of columns and weights, both read once and as they are."""
+
+    def multiply(columns: View, weights: View, target: View) -> None:
+        (rows, depth), channels = columns.shape, weights.shape[0]
+        kernel = _core.kernels.row_product(
+            rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
+        )
+        program.kernel(kernel, [columns, weights], [target], "own product of rows")
+
+    _backward_data(program, problem, multiply)
+
+
+def _backward_data(program: Program, problem: Problem, multiply: Callable[[View, View, View], None]) -> None:
     weights, order = _arranged(program, problem)
     columns = gathered(program, problem, order)
     target, back = _diff_src(program, problem.src)
-    _product(program, columns, weights.permute((1, 0)), target)
+    multiply(columns, weights, target)
     if back is not None:
         program.copy(back, problem.src, "diff_src from channels last")
 
@@ -166,20 +183,6 @@ def whole_rows(problem: Problem, env: Env) -> bool:
         return False
     weights, _ = _matrix(problem.weights)
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
-
-
-def backward_data_rows(program: Program, problem: Problem) -> None:
-    """The same by own code: dot products of columns and weights, both read once and as they are."""
-    weights, order = _arranged(program, problem)
-    columns = gathered(program, problem, order)
-    target, back = _diff_src(program, problem.src)
-    (rows, depth), channels = columns.shape, weights.shape[0]
-    kernel = _core.kernels.row_product(
-        rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
-    )
-    program.kernel(kernel, [columns, weights], [target], "own product of rows")
-    if back is not None:
-        program.copy(back, problem.src, "diff_src from channels last")
 
 
 def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
