@@ -16,9 +16,21 @@ int64_t result_stride(const ProductPlan& plan) {
     return (plan.block + kTileRows - 1) / kTileRows * kTileRows * kFilterChunk;
 }
 
+// Weights that stay in the second cache level from one row of tiles to the next, alone or beside those to come.
+constexpr int64_t kNearBytes = 256 * 1024;
+constexpr int64_t kNearRuns = 16;
+
+// A run of the destination: of it elements [low, high) exist.
+struct Target {
+    float* at;
+    int64_t low, high;
+};
+
 struct Room {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines;
     const float** rows;  // [tile][run]: the left factor, a run at a time
+    float** to;          // [tile]: where its products go
+    Target* targets;     // [run][tile]: the same for products that are results
     Span* spans;
 };
 
@@ -54,6 +66,9 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.result = take(plan.planes * result_stride(plan) + kLanes);
     room.lines = take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
     room.rows = reinterpret_cast<const float**>(take(plan.block * row_runs(plan) * kFloatsPer<const float*>));
+    room.to = reinterpret_cast<float**>(take(plan.block * kFloatsPer<float*>));
+    room.targets = reinterpret_cast<Target*>(
+        take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
     room.spans = reinterpret_cast<Span*>(take(plan.src.segments * kFloatsPer<Span>));
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
@@ -154,20 +169,48 @@ int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
     return group.target_count * plan.dst.channels;
 }
 
+// A panel of a plane: its weights, and where they lie among those of the group.
+const float* panel_at(const ProductPlan& plan, const TileGroup& group, int64_t plane, int64_t column,
+                      const float* packed) {
+    const int64_t panels = (group_columns(plan, group) + kPanel - 1) / kPanel;
+    return packed + (plane * panels + column / kPanel) * plan.src.segments * plan.src.channels * kPanel;
+}
+
+// Rows of the left factor for one register tile; rows beyond the last repeat it.
+struct TileRows {
+    const float* const* row[kTileRows];
+};
+
+TileRows tile_rows(const ProductPlan& plan, int64_t t, int64_t count, const Room& room) {
+    TileRows rows;
+    for (int64_t i = 0; i < kTileRows; ++i) rows.row[i] = room.rows + smaller(t + i, count - 1) * row_runs(plan);
+    return rows;
+}
+
+// What the tile at t of a block should fetch of the next panel: the tiles share it out between them.
+Ahead part_of(const ProductPlan& plan, const float* next, int64_t t, int64_t count) {
+    const int64_t tiles = (count + kTileRows - 1) / kTileRows, bytes = kPanel * static_cast<int64_t>(sizeof(float));
+    const int64_t part = plan.src.segments * plan.src.channels * bytes / tiles;
+    return {reinterpret_cast<const char*>(next) + t / kTileRows * part, larger(bytes / tiles, 1)};
+}
+
+// Columns [column, column + columns) of every plane to room.result.
 void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const Room& room) {
-    const int64_t depth = plan.src.segments * plan.src.channels;
-    const int64_t panels = (group_columns(plan, group) + kPanel - 1) / kPanel;
-    const int64_t plane = plan.block * left_stride(plan), runs = row_runs(plan), run = row_run(plan);
     for (int p = 0; p < plan.planes; ++p) {
+        for (int64_t t = 0; t < count; ++t) room.to[t] = room.result + p * result_stride(plan) + t * kFilterChunk;
         for (int64_t n = 0; n < columns; n += kPanel) {
-            float* c = room.result + p * result_stride(plan) + n;
             const int64_t span_count = spans_of(plan, group, p, column + n, room.spans);
-            const float* panel = packed + (p * panels + (column + n) / kPanel) * depth * kPanel;
+            const float* panel = panel_at(plan, group, p, column + n, packed);
+            const bool last = n + kPanel >= columns;
+            const int64_t plane = last ? (p + 1) % plan.planes : p;
+            const int64_t after = last ? (p + 1 < plan.planes ? column : column + columns) : column + n + kPanel;
+            const float* next = panel_at(plan, group, plane, after, packed);
             for (int64_t t = 0; t < count; t += kTileRows) {
-                const float* const* rows[kTileRows];
-                for (int64_t i = 0; i < kTileRows; ++i) rows[i] = room.rows + smaller(t + i, count - 1) * runs;
-                tile_product(rows, p * plane, room.spans, span_count, run, panel, c + t * kFilterChunk, kFilterChunk);
+                float* to[kTileRows];
+                for (int64_t i = 0; i < kTileRows; ++i) to[i] = room.to[smaller(t + i, count - 1)] + n;
+                tile_product(tile_rows(plan, t, count, room).row, p * plan.block * left_stride(plan), room.spans,
+                             span_count, row_run(plan), panel, room.zeros, to, part_of(plan, next, t, count));
             }
         }
     }
@@ -268,6 +311,117 @@ void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first,
     });
 }
 
+// Products that are results, whole panels of a run at a time: they need not go through the room.
+bool direct(const ProductPlan& plan, const FilterImage& image) {
+    return in_place(plan) && image.cell == Cell::f32 && image.run % kPanel == 0;
+}
+
+// Where one run of a block's tiles goes.
+void find_targets(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
+                  int64_t count, int64_t run, char* dst, Target* targets) {
+    constexpr int last = kFilterAxes - 1;
+    const Axes& begin = image.first[run * image.fold];
+    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        int64_t offset = p.image * image.batch_stride;
+        bool absent = false;
+        for (int a = 0; a < last; ++a) {
+            const int64_t position = image.step[a] * p.at[a] + begin[a];
+            absent = absent || position < 0 || position >= image.size[a];
+            offset += position * image.strides[a];
+        }
+        int64_t position = image.step[last] * p.at[last] + begin[last];
+        for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
+            targets[i].at = reinterpret_cast<float*>(dst + (offset + position * image.strides[last]) * image.item);
+            targets[i].low = larger(0, -position) * image.channels;
+            targets[i].high = absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+        }
+    });
+}
+
+// The results of one row of register tiles: columns [column, end) of a group, all of one run, panel by panel where a
+// part of it does not exist. `further`: the distance of the panels to fetch, or 0.
+void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, int64_t column, int64_t end,
+                 int64_t n, const float* packed, const float* bias, const Target* targets, int64_t span_count,
+                 int64_t further, const Room& room) {
+    const int64_t depth = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
+    const TileRows rows = tile_rows(plan, t, count, room);
+    const float* panel = panel_at(plan, group, 0, column, packed);
+    Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
+                               : part_of(plan, panel + further * depth, t, count);
+    float* to[kTileRows];
+    bool whole = true;
+    for (int64_t i = 0; i < kTileRows; ++i) {
+        const Target& target = targets[smaller(t + i, count - 1)];
+        whole = whole && n >= target.low && n + end - column <= target.high;
+        to[i] = target.at + n;
+    }
+    for (; column < end; column += kPanel, n += kPanel, panel += depth * kPanel) {
+        for (int64_t i = 0; !whole && i < kTileRows; ++i) to[i] = room.result + i * kPanel;
+        if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, column, room.spans);
+        tile_product(rows.row, 0, room.spans, span_count, row_run(plan), panel, bias + n, to, ahead);
+        if (further != 0) ahead.at += depth * kPanel * static_cast<int64_t>(sizeof(float));
+        for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
+        for (int64_t i = 0; !whole && i < present; ++i) {
+            const Target& target = targets[t + i];
+            const int64_t from = larger(n, target.low), until = smaller(n + kPanel, target.high);
+            if (from >= until) continue;
+            __builtin_memcpy(target.at + from, room.result + i * kPanel + from - n,
+                             static_cast<size_t>(until - from) * sizeof(float));
+        }
+    }
+}
+
+// Asks for rows of the left factor a few cache lines at a time.
+struct Fetch {
+    const float* const* piece;
+    const float* const* end;
+    int64_t at, run;  // elements
+
+    void lines(int64_t count) {
+        constexpr int64_t line = 64 / sizeof(float);
+        for (; count > 0 && piece != end; --count) {
+            _mm_prefetch(reinterpret_cast<const char*>(*piece + at), _MM_HINT_T1);
+            at += line;
+            if (at < run) continue;
+            at = 0;
+            ++piece;
+        }
+    }
+};
+
+// Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
+// the other, so that the rows of both sides are touched in order.
+void write_products(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
+                    int64_t count, int64_t begin, int64_t end, const float* packed, const float* bias, char* dst,
+                    const Room& room) {
+    const int64_t depth = plan.src.segments * plan.src.channels, runs = row_runs(plan);
+    const int64_t span_count = plan.zero == nullptr ? spans_of(plan, group, 0, begin, room.spans) : 0;
+    const bool all = depth * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
+    const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (depth * kPanel * 4), 1);
+    const int64_t lines = kTileRows * depth / 16 * smaller(image.run, end - begin) / (end - begin) + runs;
+    for (int64_t stop; begin < end; begin = stop) {
+        // as many whole runs as fit, or a part of one
+        stop = smaller(begin + panels * kPanel, end);
+        if (!all) stop = smaller(stop, (begin / image.run + 1) * image.run);
+        const int64_t base = begin / image.run;
+        for (int64_t run = base; run * image.run < stop; ++run) {
+            find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
+                         room.targets + (run - base) * plan.block);
+        }
+        for (int64_t t = 0; t < count; t += kTileRows) {
+            Fetch fetch{room.rows + smaller(t + kTileRows, count) * runs,
+                        room.rows + smaller(t + 2 * kTileRows, count) * runs, 0, row_run(plan)};
+            for (int64_t c = begin, next; c < stop; c = next) {
+                const int64_t run = c / image.run;
+                next = smaller((run + 1) * image.run, stop);
+                if (all) fetch.lines(lines);
+                write_tiles(plan, group, t, count, c, next, c % image.run, packed, bias,
+                            room.targets + (run - base) * plan.block, span_count, all ? 0 : stop - begin, room);
+            }
+        }
+    }
+}
+
 void run_task(const ProductPlan& plan, int64_t task, const char* src, const float* packed, const float* bias, char* dst,
               const Room& room) {
     const TileGroup* group = plan.groups;
@@ -283,6 +437,12 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const FilterImage image = group->folded ? plan.dst : unfolded(plan.dst);
     if (in_place(plan)) find_block(plan, *group, first, count, src, room);
     else transform_block(plan, *group, first, count, src, room);
+    if (direct(plan, image)) {
+        const int64_t panels = all / kPanel, stop = panels * (part + 1) / group->parts * kPanel;
+        write_products(plan, image, *group, first, count, panels * part / group->parts * kPanel, stop,
+                       packed + group->packed, bias, dst, room);
+        return;
+    }
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
         const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
         multiply(plan, *group, column, end - column, count, packed + group->packed, room);

@@ -18,33 +18,22 @@ struct Span {
     int64_t run, begin, end;
 };
 
-template <int Rows>
-DGO_INLINE void clear(Lanes (&sum)[Rows][kTileVectors]) {
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-        for (int j = 0; j < kTileVectors; ++j) sum[i][j] = Lanes{};
-    }
-}
+// Memory that a later tile needs: each step of a product asks for one more piece of it.
+struct Ahead {
+    const char* at;
+    int64_t step;  // bytes
+};
 
-template <int Rows>
-DGO_INLINE void put(const Lanes (&sum)[Rows][kTileVectors], float* c, int64_t row_stride, bool add) {
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 2
-        for (int j = 0; j < kTileVectors; ++j) {
-            LanesAt* at = reinterpret_cast<LanesAt*>(c + i * row_stride + j * kLanes);
-            *at = add ? *at + sum[i][j] : sum[i][j];
-        }
-    }
-}
-
-// c[i][:] = sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:].
+// to[i][:] = bias + sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:].
 __attribute__((noinline)) inline void tile_product(const float* const* const* rows, int64_t offset, const Span* spans,
-                                                   int64_t span_count, int64_t depth, const float* panel, float* c,
-                                                   int64_t row_stride) {
+                                                   int64_t span_count, int64_t depth, const float* panel,
+                                                   const float* bias, float* const* to, Ahead ahead) {
     Lanes sum[kTileRows][kTileVectors];
-    clear(sum);
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
+    }
     for (const Span* span = spans; span != spans + span_count; ++span) {
         const float* a[kTileRows];
 #pragma GCC unroll 16
@@ -56,6 +45,8 @@ __attribute__((noinline)) inline void tile_product(const float* const* const* ro
 #pragma GCC unroll 2
             for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
             b += kPanel;
+            _mm_prefetch(ahead.at, _MM_HINT_T1);
+            ahead.at += ahead.step;
 #pragma GCC unroll 16
             for (int i = 0; i < kTileRows; ++i) {
                 const float left = a[i][k];
@@ -64,14 +55,21 @@ __attribute__((noinline)) inline void tile_product(const float* const* const* ro
             }
         }
     }
-    put(sum, c, row_stride, false);
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
+    }
 }
 
 // c[i][:] (+)= sum over k of strip[k][i] * panel[k][:], the strip kStrip wide.
 __attribute__((noinline)) inline void tile_product_transposed(const float* strip, int64_t count, const float* panel,
                                                               float* c, int64_t row_stride, bool add) {
-    Lanes sum[kTileRows][kTileVectors];
-    clear(sum);
+    Lanes sum[kTileRows][kTileVectors] = {};
+    // Old sums are fetched while the new ones are computed.
+    for (int i = 0; add && i < kTileRows; ++i) {
+        _mm_prefetch(reinterpret_cast<const char*>(c + i * row_stride), _MM_HINT_T0);
+    }
     const float* a = strip;
     const float* b = panel;
     for (int64_t k = 0; k < count; ++k) {
@@ -87,7 +85,14 @@ __attribute__((noinline)) inline void tile_product_transposed(const float* strip
         a += kStrip;
         b += kPanel;
     }
-    put(sum, c, row_stride, add);
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kTileVectors; ++j) {
+            LanesAt* at = reinterpret_cast<LanesAt*>(c + i * row_stride + j * kLanes);
+            *at = add ? *at + sum[i][j] : sum[i][j];
+        }
+    }
 }
 
 }  // namespace dgo::DGO_ISA
