@@ -31,6 +31,7 @@ struct VectorCode {
     BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
     const DepthwiseCode& depthwise;
     const MinimalFilterCode& minimal_filter;
+    int64_t (*row_product_room)();
     RowProductFn row_product;
 };
 

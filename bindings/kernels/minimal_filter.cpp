@@ -221,6 +221,9 @@ private:
             const int64_t tiles = plan_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
             const int64_t columns = group.target_count * plan_.dst.channels;
             group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
+            // Of few blocks the same number for each thread.
+            const bool uneven = group.blocks > 1 && group.blocks < 8 * plan_.threads;
+            if (uneven) group.blocks = std::min(ceil_div(group.blocks, plan_.threads) * plan_.threads, tiles);
             // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
             const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
             const int64_t blocks = group.blocks * plan_.channel_groups;

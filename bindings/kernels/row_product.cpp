@@ -10,6 +10,8 @@
 namespace dgo {
 namespace {
 
+constexpr int64_t kNarrow = 128;  // columns of a thread that are hard to share out evenly
+
 struct RowProductKernel : Kernel {
     RowProduct whole;
 
@@ -24,21 +26,40 @@ struct RowProductKernel : Kernel {
         auto* c = reinterpret_cast<float*>(operands[2]);
         const int64_t blocks = (whole.rows + kRowProductRows - 1) / kRowProductRows;
         const int64_t work = whole.rows * whole.columns * whole.depth / 4;
-        // Every range reads all of a again: no more of them than keep the threads busy.
         const int64_t threads = threads_for(blocks * whole.columns, work);
-        const int64_t ranges = blocks < 3 * threads ? std::min(threads, whole.columns) : 1;
-        parallel_for(blocks * ranges, work, [&](int64_t begin, int64_t end) {
-            float* room = scratch<float>(Room::rows, kRowProductRows * kRowProductRoom);
+        // Every range of columns reads all of a again, every range of the depth has sums of its own: no more of them
+        // than keep the threads busy.
+        const bool few = blocks < 3 * threads;
+        const bool narrow = whole.columns < kNarrow * threads && whole.depth >= kRowProductDepth * threads;
+        const int64_t ranges = few && !narrow ? std::min(threads, whole.columns) : 1;
+        const int64_t depths = few && narrow ? threads : 1;
+        const int64_t sums = whole.rows * whole.columns;
+        float* partial = depths == 1 ? nullptr : scratch<float>(Room::partial_sums, static_cast<size_t>(sums * depths));
+        parallel_for(blocks * ranges * depths, work, [&](int64_t begin, int64_t end) {
+            float* room = scratch<float>(Room::rows, static_cast<size_t>(vector_code().row_product_room()));
             for (int64_t task = begin; task < end; ++task) {
-                const int64_t row = task / ranges * kRowProductRows, range = task % ranges;
-                const int64_t column = whole.columns * range / ranges;
+                const int64_t row = task / ranges / depths * whole.rows / blocks, range = task / depths % ranges;
+                const int64_t column = whole.columns * range / ranges, k = whole.depth * (task % depths) / depths;
                 RowProduct part = whole;
-                part.rows = std::min(kRowProductRows, whole.rows - row);
+                part.rows = (task / ranges / depths + 1) * whole.rows / blocks - row;
                 part.columns = whole.columns * (range + 1) / ranges - column;
-                vector_code().row_product(part, a + row * whole.a_row, b + column * whole.b_row,
-                                          c + row * whole.c_row + column * whole.c_column, room);
+                part.depth = whole.depth * (task % depths + 1) / depths - k;
+                float* to = c + row * whole.c_row + column * whole.c_column;
+                if (partial != nullptr) {
+                    part.c_row = whole.columns;
+                    part.c_column = 1;
+                    to = partial + task % depths * sums + row * whole.columns;
+                }
+                vector_code().row_product(part, a + row * whole.a_row + k, b + column * whole.b_row + k, to, room);
             }
         });
+        for (int64_t i = 0; partial != nullptr && i < whole.rows; ++i) {
+            for (int64_t j = 0; j < whole.columns; ++j) {
+                float total = 0;
+                for (int64_t d = 0; d < depths; ++d) total += partial[d * sums + i * whole.columns + j];
+                c[i * whole.c_row + j * whole.c_column] = total;
+            }
+        }
     }
 };
 

@@ -11,10 +11,10 @@ struct RowProduct {
     int64_t a_row, b_row, c_row, c_column;
 };
 constexpr int64_t kRowProductDepth = 1024;  // worked on at once: tiles of both factors stay in the first cache
-constexpr int64_t kRowProductRows = 64;     // of a at once: that many such rows stay in the second cache
+constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
 constexpr int64_t kRowProductRoom = kRowProductDepth + 16;  // elements between them in `room`
 
-// At most kRowProductRows rows.
+// At most kRowProductRows rows; `room` has row_product_room floats.
 using RowProductFn = void (*)(const RowProduct& p, const float* a, const float* b, float* c, float* room);
 
 }  // namespace dgo

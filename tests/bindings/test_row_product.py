@@ -9,7 +9,10 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
 from dnnl_graph_ops.runtime.threads import using
 
-SIZES = [(1, 1, 1), (1, 3, 7), (4, 6, 16), (5, 7, 33), (3, 21, 1024), (64, 12, 1025), (65, 13, 1031), (130, 40, 2050)]
+SIZES = [
+    (1, 1, 1), (1, 3, 7), (4, 6, 16), (5, 7, 33), (3, 21, 1024), (64, 12, 1025), (65, 13, 1031), (130, 40, 2050),
+    (33, 40, 4097),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -76,6 +76,13 @@ void read_tap(const PreparePlan& plan, const typename C::T* from, int64_t rows, 
     }
 }
 
+// One row of a panel: the direct form only passes it on.
+DGO_INLINE void put_row(SpreadFn transform, const PreparePlan& plan, const float* const* from, float* to,
+                        const Spread& spread) {
+    if (plan.planes > 1) return transform(from, kPanel, to, spread);
+    for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + c, load_bytes<Lanes>(from[0] + c));
+}
+
 // One segment of one panel, read tap by tap.
 void pack_taps(const PreparePlan& plan, const char* weights, int64_t segment, const Piece* pieces,
                int64_t piece_count, float* to, const Spread& spread) {
@@ -102,7 +109,7 @@ void pack_taps(const PreparePlan& plan, const char* weights, int64_t segment, co
         }
         for (int64_t row = 0; row < rows; ++row) {
             for (int64_t j = 0; j < length; ++j) from[j] = taps[j] + row * kPanel;
-            transform(from, kPanel, to + (k + row) * kPanel, spread);
+            put_row(transform, plan, from, to + (k + row) * kPanel, spread);
         }
     }
 }
@@ -112,7 +119,8 @@ void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segme
                   int64_t piece_count, int64_t rows, float* to, const Spread& spread) {
     const SpreadFn transform = find<Transform::filter>(plan.shape);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
-    alignas(64) float taps[kMaxLength][kPanel] = {};
+    alignas(64) float taps[kMaxLength][kPanel];
+    __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
     alignas(64) static const float zeros[kPanel] = {};
     const float* from[kMaxLength];
     int64_t offset[kPanel][kMaxLength];
@@ -121,6 +129,8 @@ void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segme
     }
     const bool whole = pieces[0].count == kPanel;
     for (int64_t k = 0; k < rows; ++k) {
+        // where the next segment goes
+        if (plan.planes == 1) __builtin_prefetch(to + (plan.k + k) * kPanel, 1);
         const float* row = columns.at + k * columns.row_stride;
         for (int64_t j = 0; j < length; ++j) {
             if (whole) {
@@ -135,7 +145,7 @@ void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segme
                 for (int64_t c = 0; c < piece.count; ++c) taps[j][piece.column + c] = at[c];
             }
         }
-        transform(from, kPanel, to + k * kPanel, spread);
+        put_row(transform, plan, from, to + k * kPanel, spread);
     }
 }
 

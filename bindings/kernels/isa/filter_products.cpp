@@ -19,6 +19,7 @@ int64_t result_stride(const ProductPlan& plan) {
 // Weights that stay in the second cache level from one row of tiles to the next, alone or beside those to come.
 constexpr int64_t kNearBytes = 256 * 1024;
 constexpr int64_t kNearRuns = 16;
+constexpr int64_t kDepth = 2048;  // of the inner dimension at once
 
 // A run of the destination: of it elements [low, high) exist.
 struct Target {
@@ -69,7 +70,7 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.to = reinterpret_cast<float**>(take(plan.block * kFloatsPer<float*>));
     room.targets = reinterpret_cast<Target*>(
         take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
-    room.spans = reinterpret_cast<Span*>(take(plan.src.segments * kFloatsPer<Span>));
+    room.spans = reinterpret_cast<Span*>(take((plan.src.segments + 1) * kFloatsPer<Span>));
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
 }
@@ -78,10 +79,6 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
 int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int64_t column, Span* spans) {
     const int64_t depth = plan.src.channels, runs = row_runs(plan), per_run = plan.src.segments / runs;
     int64_t count = 0;
-    if (plan.zero == nullptr) {
-        for (int64_t run = 0; run < runs; ++run) spans[count++] = {run, 0, per_run * depth};
-        return count;
-    }
     const int64_t first = column / plan.dst.channels;
     const int64_t last = smaller((column + kPanel - 1) / plan.dst.channels, group.target_count - 1);
     for (int64_t s = 0; s < plan.src.segments; ++s) {
@@ -187,30 +184,60 @@ TileRows tile_rows(const ProductPlan& plan, int64_t t, int64_t count, const Room
     return rows;
 }
 
-// What the tile at t of a block should fetch of the next panel: the tiles share it out between them.
-Ahead part_of(const ProductPlan& plan, const float* next, int64_t t, int64_t count) {
+// The inner dimension in parts, so that those of both factors stay in the second cache level. Where some of its weights
+// are all zero it is one.
+struct Depth {
+    int64_t all, parts;
+
+    int64_t begin(int64_t part) const { return all * part / parts; }
+};
+
+Depth depth_of(const ProductPlan& plan) {
+    const int64_t all = plan.src.segments * plan.src.channels;
+    return {all, plan.zero == nullptr ? larger((all + kDepth - 1) / kDepth, 1) : 1};
+}
+
+// What the tile at t of a block should fetch of `depth` rows of the next panel: the tiles share it out between them.
+Ahead part_of(const float* next, int64_t depth, int64_t t, int64_t count) {
     const int64_t tiles = (count + kTileRows - 1) / kTileRows, bytes = kPanel * static_cast<int64_t>(sizeof(float));
-    const int64_t part = plan.src.segments * plan.src.channels * bytes / tiles;
-    return {reinterpret_cast<const char*>(next) + t / kTileRows * part, larger(bytes / tiles, 1)};
+    return {reinterpret_cast<const char*>(next) + t / kTileRows * (depth * bytes / tiles), larger(bytes / tiles, 1)};
+}
+
+// Elements [begin, end) of the inner dimension.
+int64_t spans_between(const ProductPlan& plan, int64_t begin, int64_t end, Span* spans) {
+    const int64_t length = row_run(plan);
+    int64_t count = 0;
+    for (int64_t run = begin / length; run * length < end; ++run) {
+        spans[count++] = {run, larger(begin - run * length, 0), smaller(end - run * length, length)};
+    }
+    return count;
 }
 
 // Columns [column, column + columns) of every plane to room.result.
 void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const Room& room) {
+    const Depth depth = depth_of(plan);
+    const auto weights = [&](int p, int64_t part, int64_t n) {
+        return panel_at(plan, group, p, column + n, packed) + depth.begin(part) * kPanel;
+    };
     for (int p = 0; p < plan.planes; ++p) {
         for (int64_t t = 0; t < count; ++t) room.to[t] = room.result + p * result_stride(plan) + t * kFilterChunk;
-        for (int64_t n = 0; n < columns; n += kPanel) {
-            const int64_t span_count = spans_of(plan, group, p, column + n, room.spans);
-            const float* panel = panel_at(plan, group, p, column + n, packed);
-            const bool last = n + kPanel >= columns;
-            const int64_t plane = last ? (p + 1) % plan.planes : p;
-            const int64_t after = last ? (p + 1 < plan.planes ? column : column + columns) : column + n + kPanel;
-            const float* next = panel_at(plan, group, plane, after, packed);
-            for (int64_t t = 0; t < count; t += kTileRows) {
-                float* to[kTileRows];
-                for (int64_t i = 0; i < kTileRows; ++i) to[i] = room.to[smaller(t + i, count - 1)] + n;
-                tile_product(tile_rows(plan, t, count, room).row, p * plan.block * left_stride(plan), room.spans,
-                             span_count, row_run(plan), panel, room.zeros, to, part_of(plan, next, t, count));
+        for (int64_t part = 0; part < depth.parts; ++part) {
+            int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+            for (int64_t n = 0; n < columns; n += kPanel) {
+                if (plan.zero != nullptr) span_count = spans_of(plan, group, p, column + n, room.spans);
+                const float* next = n + kPanel < columns         ? weights(p, part, n + kPanel)
+                                    : part + 1 < depth.parts     ? weights(p, part + 1, 0)
+                                    : p + 1 < plan.planes        ? weights(p + 1, 0, 0)
+                                                                 : weights(0, 0, columns);
+                const auto tile = columns - n > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
+                for (int64_t t = 0; t < count; t += kTileRows) {
+                    float* to[kTileRows];
+                    for (int64_t i = 0; i < kTileRows; ++i) to[i] = room.to[smaller(t + i, count - 1)] + n;
+                    tile(tile_rows(plan, t, count, room).row, p * plan.block * left_stride(plan), room.spans,
+                         span_count, row_run(plan), weights(p, 0, n), part == 0 ? room.zeros : nullptr, to,
+                         part_of(next, depth.all / depth.parts, t, count));
+                }
             }
         }
     }
@@ -338,36 +365,47 @@ void find_targets(const ProductPlan& plan, const FilterImage& image, const TileG
     });
 }
 
-// The results of one row of register tiles: columns [column, end) of a group, all of one run, panel by panel where a
-// part of it does not exist. `further`: the distance of the panels to fetch, or 0.
-void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, int64_t column, int64_t end,
-                 int64_t n, const float* packed, const float* bias, const Target* targets, int64_t span_count,
-                 int64_t further, const Room& room) {
-    const int64_t depth = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
+// Columns [column, end) of a group that are elements of one run from `n` on.
+struct Columns {
+    int64_t column, end, n;
+    const Target* targets;
+};
+
+// Elements [n, n + kPanel) of a run as far as they exist, to or from `room`.
+void copy_cut(const Target& target, int64_t n, float* room, bool back) {
+    const int64_t from = larger(n, target.low), until = smaller(n + kPanel, target.high);
+    if (from >= until) return;
+    float *there = target.at + from, *here = room + from - n;
+    __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
+}
+
+// The results of one row of register tiles, by way of the room where a part of them does not exist. `further`: the
+// distance of the panels to fetch, or 0.
+void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, Columns at,
+                 const float* packed, const float* bias, int64_t span_count, int64_t depth, int64_t further,
+                 const Room& room) {
+    const int64_t all = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
     const TileRows rows = tile_rows(plan, t, count, room);
-    const float* panel = panel_at(plan, group, 0, column, packed);
-    Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                               : part_of(plan, panel + further * depth, t, count);
+    const float* panel = panel_at(plan, group, 0, at.column, packed);
     float* to[kTileRows];
     bool whole = true;
     for (int64_t i = 0; i < kTileRows; ++i) {
-        const Target& target = targets[smaller(t + i, count - 1)];
-        whole = whole && n >= target.low && n + end - column <= target.high;
-        to[i] = target.at + n;
+        const Target& target = at.targets[smaller(t + i, count - 1)];
+        whole = whole && at.n >= target.low && at.n + at.end - at.column <= target.high;
+        to[i] = target.at + at.n;
     }
-    for (; column < end; column += kPanel, n += kPanel, panel += depth * kPanel) {
-        for (int64_t i = 0; !whole && i < kTileRows; ++i) to[i] = room.result + i * kPanel;
-        if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, column, room.spans);
-        tile_product(rows.row, 0, room.spans, span_count, row_run(plan), panel, bias + n, to, ahead);
-        if (further != 0) ahead.at += depth * kPanel * static_cast<int64_t>(sizeof(float));
-        for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
-        for (int64_t i = 0; !whole && i < present; ++i) {
-            const Target& target = targets[t + i];
-            const int64_t from = larger(n, target.low), until = smaller(n + kPanel, target.high);
-            if (from >= until) continue;
-            __builtin_memcpy(target.at + from, room.result + i * kPanel + from - n,
-                             static_cast<size_t>(until - from) * sizeof(float));
+    for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
+        for (int64_t i = 0; !whole && i < kTileRows; ++i) {
+            to[i] = room.result + smaller(i, present - 1) * kPanel;
+            if (bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
+        if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, at.column, room.spans);
+        const Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
+                                         : part_of(panel + further, depth, t, count);
+        tile_product(rows.row, 0, room.spans, span_count, row_run(plan), panel, bias == nullptr ? bias : bias + at.n,
+                     to, ahead);
+        for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
+        for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
 }
 
@@ -394,13 +432,13 @@ struct Fetch {
 void write_products(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
                     int64_t count, int64_t begin, int64_t end, const float* packed, const float* bias, char* dst,
                     const Room& room) {
-    const int64_t depth = plan.src.segments * plan.src.channels, runs = row_runs(plan);
-    const int64_t span_count = plan.zero == nullptr ? spans_of(plan, group, 0, begin, room.spans) : 0;
-    const bool all = depth * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
-    const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (depth * kPanel * 4), 1);
-    const int64_t lines = kTileRows * depth / 16 * smaller(image.run, end - begin) / (end - begin) + runs;
+    Depth depth = depth_of(plan);
+    const bool all = depth.all * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
+    if (all) depth.parts = 1;
+    const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
+    const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
+    const int64_t lines = kTileRows * depth.all / 16 * smaller(image.run, end - begin) / (end - begin) + runs;
     for (int64_t stop; begin < end; begin = stop) {
-        // as many whole runs as fit, or a part of one
         stop = smaller(begin + panels * kPanel, end);
         if (!all) stop = smaller(stop, (begin / image.run + 1) * image.run);
         const int64_t base = begin / image.run;
@@ -408,15 +446,23 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
             find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
                          room.targets + (run - base) * plan.block);
         }
-        for (int64_t t = 0; t < count; t += kTileRows) {
-            Fetch fetch{room.rows + smaller(t + kTileRows, count) * runs,
-                        room.rows + smaller(t + 2 * kTileRows, count) * runs, 0, row_run(plan)};
-            for (int64_t c = begin, next; c < stop; c = next) {
-                const int64_t run = c / image.run;
-                next = smaller((run + 1) * image.run, stop);
-                if (all) fetch.lines(lines);
-                write_tiles(plan, group, t, count, c, next, c % image.run, packed, bias,
-                            room.targets + (run - base) * plan.block, span_count, all ? 0 : stop - begin, room);
+        for (int64_t part = 0; part < depth.parts; ++part) {
+            const int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+            // the next panels of this part of the depth, or these of the next
+            const int64_t further = all                      ? 0
+                                    : part + 1 < depth.parts ? depth.begin(part + 1) * kPanel
+                                                             : (stop - begin) * depth.all;
+            for (int64_t t = 0; t < count; t += kTileRows) {
+                Fetch fetch{room.rows + smaller(t + kTileRows, count) * runs,
+                            room.rows + smaller(t + 2 * kTileRows, count) * runs, 0, row_run(plan)};
+                Columns at{begin, begin, 0, room.targets};
+                for (; at.column < stop; at.column = at.end, at.targets += plan.block) {
+                    at.end = smaller((at.column / image.run + 1) * image.run, stop);
+                    at.n = at.column % image.run;
+                    if (all) fetch.lines(lines);
+                    const float* start = part == 0 ? bias : nullptr;
+                    write_tiles(plan, group, t, count, at, packed, start, span_count, deep, further, room);
+                }
             }
         }
     }

@@ -24,15 +24,19 @@ struct Ahead {
     int64_t step;  // bytes
 };
 
-// to[i][:] = bias + sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:].
-__attribute__((noinline)) inline void tile_product(const float* const* const* rows, int64_t offset, const Span* spans,
-                                                   int64_t span_count, int64_t depth, const float* panel,
-                                                   const float* bias, float* const* to, Ahead ahead) {
-    Lanes sum[kTileRows][kTileVectors];
+// to[i][:] = bias + sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:]; without a bias the sum
+// goes on from what is there. Of a last panel that is half empty one vector is enough.
+template <int kVectors = kTileVectors>
+__attribute__((noinline)) void tile_product(const float* const* const* rows, int64_t offset, const Span* spans,
+                                            int64_t span_count, int64_t depth, const float* panel, const float* bias,
+                                            float* const* to, Ahead ahead) {
+    Lanes sum[kTileRows][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2
-        for (int j = 0; j < kTileVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
+        for (int j = 0; j < kVectors; ++j) {
+            sum[i][j] = *reinterpret_cast<const LanesAt*>((bias != nullptr ? bias : to[i]) + j * kLanes);
+        }
     }
     for (const Span* span = spans; span != spans + span_count; ++span) {
         const float* a[kTileRows];
@@ -41,9 +45,9 @@ __attribute__((noinline)) inline void tile_product(const float* const* const* ro
         const float* b = panel + (span->run * depth + span->begin) * kPanel;
         const int64_t end = span->end;
         for (int64_t k = span->begin; k < end; ++k) {
-            Lanes right[kTileVectors];
+            Lanes right[kVectors];
 #pragma GCC unroll 2
-            for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
+            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
             b += kPanel;
             _mm_prefetch(ahead.at, _MM_HINT_T1);
             ahead.at += ahead.step;
@@ -51,14 +55,14 @@ __attribute__((noinline)) inline void tile_product(const float* const* const* ro
             for (int i = 0; i < kTileRows; ++i) {
                 const float left = a[i][k];
 #pragma GCC unroll 2
-                for (int j = 0; j < kTileVectors; ++j) sum[i][j] += left * right[j];
+                for (int j = 0; j < kVectors; ++j) sum[i][j] += left * right[j];
             }
         }
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2
-        for (int j = 0; j < kTileVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
+        for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
     }
 }
 

@@ -1,12 +1,12 @@
-// Dot products of rows: both factors are read as they lie in memory, b once for each block of a's rows.
+// Products of rows: both factors are read as they lie in memory, b once for each block of a's rows. Few rows of a are
+// dot products with those of b; for many, rows of b are transposed to panels on the way.
 #include "row_product.hpp"
 
-#include "vector.hpp"
+#include "filter_transpose.hpp"
+#include "gemm_tile.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
-
-using Lanes = Vec<kLanes>::f32;
 
 constexpr int kRows = 4;
 constexpr int kColumns = kLanes == 16 ? 6 : 3;
@@ -60,18 +60,42 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
     }
 }
 
-}  // namespace
+// Asks for rows of b a few cache lines at a time.
+struct Fetch {
+    const float* at;
+    int64_t rows, row, depth, offset;
 
-void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
+    void lines(int64_t count) {
+        for (; count > 0 && rows > 0; --count) {
+            _mm_prefetch(reinterpret_cast<const char*>(at + offset), _MM_HINT_T1);
+            offset += 64 / static_cast<int64_t>(sizeof(float));
+            if (offset < depth) continue;
+            offset = 0;
+            at += row;
+            --rows;
+        }
+    }
+};
+
+constexpr int64_t kFewRows = 24;
+constexpr int64_t kPanelDepth = 512;  // transposed at once
+
+void dot_products(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
     for (int64_t k = 0; k < p.depth; k += kRowProductDepth) {
         const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
         // Rows of a may lie such that they push each other out of the caches; these do not.
         for (int64_t i = 0; i < p.rows; ++i) {
             __builtin_memcpy(room + i * kRowProductRoom, a + i * p.a_row + k, sizeof(float) * static_cast<size_t>(depth));
         }
+        // b comes from memory, once: the tiles that share rows of it fetch the next ones. One tile would only wait.
+        const int64_t tiles = (p.rows + kRows - 1) / kRows;
+        const int64_t lines = tiles == 1 ? 0 : kColumns * (depth / 16 + 1) / tiles + 1;
         for (int64_t j = 0; j < p.columns; j += kColumns) {
             const float* right = b + j * p.b_row + k;
+            const int64_t left_over = p.columns - j - kColumns;
+            Fetch fetch{right + kColumns * p.b_row, left_over < kColumns ? left_over : kColumns, p.b_row, depth, 0};
             for (int64_t i = 0; i < p.rows; i += kRows) {
+                fetch.lines(lines);
                 const float* left = room + i * kRowProductRoom;
                 float* at = c + i * p.c_row + j * p.c_column;
                 if (p.rows - i == 1) {
@@ -82,6 +106,73 @@ void row_product(const RowProduct& p, const float* a, const float* b, float* c, 
             }
         }
     }
+}
+
+// The next rows of b, which come from memory.
+struct Next {
+    const float* at;
+    int64_t rows, row, depth;
+
+    // What the tile at i of `count` rows is to fetch: one of them bit by bit, any others at once.
+    Ahead part(int64_t i, int64_t count) const {
+        const int64_t tiles = (count + kTileRows - 1) / kTileRows, tile = i / kTileRows;
+        const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
+        if (begin == end) return {reinterpret_cast<const char*>(at), 0};
+        Fetch{at + (begin + 1) * row, end - begin - 1, row, depth, 0}.lines((end - begin) * (depth / 16 + 1));
+        return {reinterpret_cast<const char*>(at + begin * row), sizeof(float)};
+    }
+};
+
+// A panel times all rows of a, by way of `sums` where c's columns do not follow each other.
+void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth, const float* panel, float* sums,
+                    float* c, int64_t columns, bool add, const Next& next) {
+    alignas(64) static const float zeros[kPanel] = {};
+    const bool straight = p.c_column == 1 && columns == kPanel;
+    const Span span{0, 0, depth};
+    for (int64_t i = 0; i < p.rows; i += kTileRows) {
+        const float* const* rows[kTileRows];
+        float* to[kTileRows];
+        for (int64_t r = 0; r < kTileRows; ++r) {
+            const int64_t at = smaller(i + r, p.rows - 1);
+            rows[r] = row + at;
+            to[r] = straight ? c + at * p.c_row : sums + at * kPanel;
+        }
+        tile_product(rows, 0, &span, 1, depth, panel, straight && add ? nullptr : zeros, to, next.part(i, p.rows));
+    }
+    for (int64_t i = 0; !straight && i < p.rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+            float* at = c + i * p.c_row + j * p.c_column;
+            *at = add ? *at + sums[i * kPanel + j] : sums[i * kPanel + j];
+        }
+    }
+}
+
+void panel_products(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
+    float *panel = room, *sums = room + kPanelDepth * kPanel;
+    const float* row[kRowProductRows];
+    for (int64_t k = 0; k < p.depth; k += kPanelDepth) {
+        const int64_t depth = smaller(kPanelDepth, p.depth - k);
+        for (int64_t i = 0; i < p.rows; ++i) row[i] = a + i * p.a_row + k;
+        for (int64_t j = 0; j < p.columns; j += kPanel) {
+            const float* right = b + j * p.b_row + k;
+            const int64_t columns = smaller(kPanel, p.columns - j);
+            transpose_to<F32>(reinterpret_cast<const F32::T*>(right), p.b_row, depth, columns, panel, kPanel);
+            const int64_t following = larger(0, smaller(kPanel, p.columns - j - kPanel));
+            const Next next{right + kPanel * p.b_row, following, p.b_row, depth};
+            multiply_panel(p, row, depth, panel, sums, c + j * p.c_column, columns, k > 0, next);
+        }
+    }
+}
+
+}  // namespace
+
+int64_t row_product_room() {
+    return larger(kRowProductRows * kRowProductRoom, (kPanelDepth + kRowProductRows) * kPanel);
+}
+
+void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
+    if (p.rows < kFewRows) dot_products(p, a, b, c, room);
+    else panel_products(p, a, b, c, room);
 }
 
 }  // namespace dgo::DGO_ISA

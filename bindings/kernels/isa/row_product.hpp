@@ -4,6 +4,7 @@
 
 namespace dgo::DGO_ISA {
 
+int64_t row_product_room();
 void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room);
 
 }  // namespace dgo::DGO_ISA

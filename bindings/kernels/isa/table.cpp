@@ -16,6 +16,7 @@ const VectorCode kVectorCode = {
     copy_block,
     kDepthwiseCode,
     kMinimalFilterCode,
+    row_product_room,
     row_product,
 };
 
