@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leave the choice: half a first cache level
 constexpr int64_t kCachedWeights = 1 << 18;
+constexpr int64_t kFetched = 3;  // rows ahead
 
 // `count` consecutive columns of a panel: channels of one target.
 struct Piece {
@@ -127,10 +128,19 @@ void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segme
     for (int64_t i = 0; i < piece_count; ++i) {
         tap_offsets(plan.taps, columns.tap_strides, segment, pieces[i].target, offset[i]);
     }
-    const bool whole = pieces[0].count == kPanel;
+    // What follows the last channel of one target fills its panel up, and is never asked for.
+    const bool whole = piece_count == 1;
+    if (whole && plan.planes == 1) {
+        const int64_t at = offset[0][0] + pieces[0].channel - columns.first;
+        for (int64_t k = 0; k < rows; ++k) {
+            // where the next segment goes
+            __builtin_prefetch(to + (plan.k + k) * kPanel, 1);
+            const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
+            for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + k * kPanel + c, load_bytes<Lanes>(row + c));
+        }
+        return;
+    }
     for (int64_t k = 0; k < rows; ++k) {
-        // where the next segment goes
-        if (plan.planes == 1) __builtin_prefetch(to + (plan.k + k) * kPanel, 1);
         const float* row = columns.at + k * columns.row_stride;
         for (int64_t j = 0; j < length; ++j) {
             if (whole) {
@@ -186,6 +196,11 @@ void prepare_block(const PreparePlan& plan, const char* weights, int64_t k, int6
     const int64_t block = column_block(plan), width = smaller(block, plan.n - n), all = row_block(plan) * stride;
     with_cell(plan.cell, weights + (k * plan.k_stride + n * plan.n_stride) * plan.item, [&](auto cell, const auto* at) {
         for (int64_t row = 0; row < rows; ++row) {
+            // Columns are far apart: nobody else fetches their next lines.
+            const auto* later = at + (row + kFetched) * plan.k_stride;
+            for (int64_t c = 0; c < width; ++c) {
+                _mm_prefetch(reinterpret_cast<const char*>(later + c * plan.n_stride), _MM_HINT_T0);
+            }
             transpose_to<decltype(cell)>(at + row * plan.k_stride, plan.n_stride, tap_count(plan), width,
                                          room + row * stride, all);
         }
@@ -238,7 +253,7 @@ void prepare_by_tap(const PreparePlan& plan, const char* weights, float* packed)
 }  // namespace
 
 int64_t prepare_room(const PreparePlan& plan) {
-    return taps_together(plan) ? tap_count(plan) * row_block(plan) * padded_block(plan) : 0;
+    return taps_together(plan) ? tap_count(plan) * row_block(plan) * padded_block(plan) + kPanel : 0;
 }
 
 void run_prepare(const PreparePlan& plan, const char* weights, float* room, float* packed) {

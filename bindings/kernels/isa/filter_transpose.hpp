@@ -29,7 +29,16 @@ template <class C>
 void transpose_to(const typename C::T* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
                   int64_t to_stride) {
     for (int64_t j = 0; j < columns; j += 8) {
-        for (int64_t i = 0; i < rows; i += 8) {
+        int64_t i = 0;
+        for (; columns - j >= 8 && rows - i >= 8; i += 8) {
+            __m256 r[8];
+#pragma GCC unroll 8
+            for (int c = 0; c < 8; ++c) r[c] = bits<__m256>(load_float<C, 8>(from + i + (j + c) * from_stride));
+            transpose8(r);
+#pragma GCC unroll 8
+            for (int c = 0; c < 8; ++c) store_bytes(to + (i + c) * to_stride + j, r[c]);
+        }
+        for (; i < rows; i += 8) {
             __m256 r[8];
             const int64_t count = smaller(8, rows - i);
 #pragma GCC unroll 8
