@@ -124,9 +124,70 @@ void transform_right(const GradientPlan& plan, const Share& share, const TilePla
     }
 }
 
+// The direct form in f32 only moves runs: whole lines of tiles at a time, without the search for each one's place.
+bool moves(const GradientPlan& plan) {
+    return plan.planes == 1 && plan.src.cell == Cell::f32 && plan.diff.cell == Cell::f32 && plan.diff.run % kPanel == 0;
+}
+
+void move_left(const GradientPlan& plan, const Share& share, int64_t t, int64_t n, const TilePlace& p, const char* src,
+               const Room& room) {
+    const LineRun line = line_run(plan.src, p, 0);
+    const int64_t step = plan.src.strides[kFilterAxes - 1];
+    const float* from = reinterpret_cast<const float*>(src) + line.offset + line.position * step + share.row;
+    const int64_t rows = share.row_end - share.row;
+    for (int64_t i = t; i < t + n; ++i, from += step) {
+        float* to = room.left + i * kStrip;
+        for (int64_t row = 0; row < rows; row += kStrip, to += plan.block * kStrip) {
+#pragma GCC unroll 3
+            for (int64_t c = 0; c < kStrip; c += kLanes) {
+                if (row + c < rows) store_bytes(to + c, load_some(from + row + c, rows - row - c));
+            }
+        }
+    }
+}
+
+void move_right(const GradientPlan& plan, const Share& share, int64_t t, int64_t n, const TilePlace& p,
+                const char* diff, const Room& room) {
+    const FilterImage& image = plan.diff;
+    const int64_t step = image.strides[kFilterAxes - 1];
+    const int64_t end = smaller(share.panel_end * kPanel, sizes_of(plan).columns);
+    float* panel = room.right;
+    for (int64_t column = share.panel * kPanel; column < end;) {
+        const int64_t run = column / image.run, from = column % image.run;
+        const int64_t count = smaller(image.run - from, end - column);
+        const LineRun line = line_run(image, p, run);
+        int64_t position = line.position;
+        for (int64_t i = t; i < t + n; ++i, position += image.step[kFilterAxes - 1]) {
+            const float* at = reinterpret_cast<const float*>(diff) + line.offset + position * step + from;
+            const int64_t left_out = larger(0, -position), present = image.size[kFilterAxes - 1] - position;
+            if (line.absent || left_out >= image.fold || present <= 0) {
+                at = room.zeros;
+            } else if (left_out > 0 || present < image.fold) {
+                const int64_t low = left_out * image.channels, high = smaller(present, image.fold) * image.channels;
+                widen_run(image, reinterpret_cast<const char*>(at - from), from, from + count, low, high, room.wide);
+                at = room.wide;
+            }
+            float* to = panel + i * kPanel;
+            for (int64_t c = 0; c < count; c += kPanel, to += plan.block * kPanel) {
+#pragma GCC unroll 2
+                for (int64_t v = 0; v < kPanel; v += kLanes) store_bytes(to + v, load_bytes<Lanes>(at + c + v));
+            }
+        }
+        panel += count * plan.block;
+        column += count;
+    }
+}
+
 void transform_block(const GradientPlan& plan, const Share& share, int64_t first, int64_t count, const char* src,
                      const char* diff, const Room& room) {
     static constexpr Axes kOrigin{{0, 0, 0}};
+    if (moves(plan)) {
+        for_each_line(plan.tiles, kOrigin, plan.window, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+            move_left(plan, share, t, n, p, src, room);
+            move_right(plan, share, t, n, p, diff, room);
+        });
+        return;
+    }
     const SpreadFn left = find<Transform::filter>(plan.window_shape);
     const int64_t strips = widest_part(share.row_end - share.row, kStrip);
     const Spread spread{strips * plan.block * kStrip, kStrip, plan.block * kStrip};

@@ -96,23 +96,12 @@ int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int
     return count;
 }
 
-// Calls visit(t, n, place) for tiles t .. t + n - 1 of a block that follow each other on the last axis.
-template <class Visit>
-DGO_INLINE void for_each_line(const TileGroup& group, const Axes& step, int64_t first, int64_t count, Visit&& visit) {
-    const int64_t length = group.tiles[kFilterAxes - 1];
-    for (int64_t t = 0; t < count;) {
-        const int64_t n = smaller(count - t, length - (first + t) % length);
-        visit(t, n, place(first + t, group.tiles, group.base, step));
-        t += n;
-    }
-}
-
 void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const char* src,
                      const Room& room) {
     const SpreadFn transform = find<Transform::window>(window_code(plan.filter_shape).code);
     const int64_t stride = left_stride(plan);
     const Spread spread{plan.block * stride, plan.src.run, 0};
-    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
         for (const int64_t end = t + n; t < end; ++t) {
             room.rows[t] = room.left + t * stride;
             for (int64_t run = 0; run < plan.src.runs; ++run) {
@@ -131,23 +120,16 @@ void find_block(const ProductPlan& plan, const TileGroup& group, int64_t first, 
     const FilterImage& image = plan.src;
     const int64_t stride = left_stride(plan);
     const bool direct = image.cell == Cell::f32;
-    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < image.runs; ++run) {
-            const Axes& begin = image.first[run * image.fold];
-            int64_t offset = p.image * image.batch_stride;
-            bool absent = false;
-            for (int a = 0; a < last; ++a) {
-                const int64_t position = image.step[a] * p.at[a] + begin[a];
-                absent = absent || position < 0 || position >= image.size[a];
-                offset += position * image.strides[a];
-            }
-            int64_t position = image.step[last] * p.at[last] + begin[last];
-            const char* data = src + offset * image.item;
+            const LineRun line = line_run(image, p, run);
+            int64_t position = line.position;
+            const char* data = src + line.offset * image.item;
             for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
                 const float*& row = room.rows[i * image.runs + run];
                 const char* at = data + position * image.strides[last] * image.item;
                 const bool whole = position >= 0 && position + image.fold <= image.size[last];
-                if (absent || position <= -image.fold || position >= image.size[last]) {
+                if (line.absent || position <= -image.fold || position >= image.size[last]) {
                     row = room.zeros;
                 } else if (whole && direct) {
                     row = reinterpret_cast<const float*>(at);
@@ -263,11 +245,19 @@ void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGr
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const int64_t end = piece.begin + piece.count;
     float* to[kFilterPlanes];
-    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
         for (const int64_t stop = t + n; t < stop; ++t) {
             RunOffsets runs;
             find_runs(image, p, piece.run, plan.outputs, runs);
             p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
+            if (runs.inside && image.cell == Cell::f32) {
+                for (int64_t i = 0; i < outputs; ++i) {
+                    to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
+                }
+                transform(room.result + t * kFilterChunk + piece.column, result_stride(plan), piece.count, piece.bias,
+                          to);
+                continue;
+            }
             bool later = false;
             for (int64_t i = 0; i < outputs; ++i) {
                 const int64_t k = i % plan.outputs[2];
@@ -302,7 +292,7 @@ void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first,
     const int64_t width = (image.run + kLanes - 1) / kLanes * kLanes;
     // Whole vectors are stored in rising order: what they spill is overwritten.
     const bool straight = width == image.run || lines * per_line == 1;
-    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         const int64_t stride = n * per_line * image.run + kLanes;
         float* to[kFilterPlanes];
         for (int64_t i = 0; i < n; ++i) {
@@ -347,20 +337,14 @@ bool direct(const ProductPlan& plan, const FilterImage& image) {
 void find_targets(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
                   int64_t count, int64_t run, char* dst, Target* targets) {
     constexpr int last = kFilterAxes - 1;
-    const Axes& begin = image.first[run * image.fold];
-    for_each_line(group, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
-        int64_t offset = p.image * image.batch_stride;
-        bool absent = false;
-        for (int a = 0; a < last; ++a) {
-            const int64_t position = image.step[a] * p.at[a] + begin[a];
-            absent = absent || position < 0 || position >= image.size[a];
-            offset += position * image.strides[a];
-        }
-        int64_t position = image.step[last] * p.at[last] + begin[last];
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        const LineRun line = line_run(image, p, run);
+        int64_t position = line.position;
         for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
-            targets[i].at = reinterpret_cast<float*>(dst + (offset + position * image.strides[last]) * image.item);
+            targets[i].at = reinterpret_cast<float*>(dst + (line.offset + position * image.strides[last]) * image.item);
             targets[i].low = larger(0, -position) * image.channels;
-            targets[i].high = absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+            targets[i].high =
+                line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
         }
     });
 }

@@ -50,18 +50,81 @@ DGO_INLINE TilePlace place(int64_t tile, const Axes& tiles, const Axes& base, co
     return p;
 }
 
+// Calls visit(t, n, place) for tiles t .. t + n - 1 of `count` from `first` on that follow each other on the last axis.
+template <class Visit>
+DGO_INLINE void for_each_line(const Axes& tiles, const Axes& base, const Axes& step, int64_t first, int64_t count,
+                              Visit&& visit) {
+    const int64_t length = tiles[kFilterAxes - 1];
+    for (int64_t t = 0; t < count;) {
+        const int64_t n = smaller(count - t, length - (first + t) % length);
+        visit(t, n, place(first + t, tiles, base, step));
+        t += n;
+    }
+}
+
 constexpr int64_t kAbsent = INT64_MIN;
+
+// A run of the windows of tiles that follow each other on the last axis: where the first one's begins, and its position
+// there.
+struct LineRun {
+    int64_t offset;  // elements, at position 0 of the last axis
+    int64_t position;
+    bool absent;
+};
+
+DGO_INLINE LineRun line_run(const FilterImage& image, const TilePlace& p, int64_t run) {
+    constexpr int last = kFilterAxes - 1;
+    const Axes& begin = image.first[run * image.fold];
+    LineRun line{p.image * image.batch_stride, image.step[last] * p.at[last] + begin[last], false};
+    for (int a = 0; a < last; ++a) {
+        const int64_t position = image.step[a] * p.at[a] + begin[a];
+        line.absent = line.absent || position < 0 || position >= image.size[a];
+        line.offset += position * image.strides[a];
+    }
+    return line;
+}
 
 // Byte offsets of the counts[0] x counts[1] x counts[2] runs from `p` on, kAbsent where there is none. Of those at
 // index k of the last axis only elements [low[k], high[k]) exist.
 struct RunOffsets {
     int64_t at[kFilterPlanes];
     int64_t low[4], high[4];
+    bool inside;  // all of them are whole
 };
+
+// The same where all of them are whole; false where they are not.
+DGO_INLINE bool find_inner_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
+                                RunOffsets& out) {
+    constexpr int last = kFilterAxes - 1;
+    const Axes& first = image.first[run * image.fold];
+    int64_t start = p.image * image.batch_stride;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        const int64_t begin = image.step[a] * p.at[a] + first[a];
+        const int64_t end = begin + image.step[a] * (counts[a] - 1) + (a == last ? image.fold : 1);
+        if (begin < 0 || end > image.size[a]) return false;
+        start += begin * image.strides[a];
+    }
+    Axes step;
+    for (int a = 0; a < kFilterAxes; ++a) step[a] = image.step[a] * image.strides[a] * image.item;
+    for (int64_t k = 0; k < counts[last]; ++k) {
+        out.low[k] = 0;
+        out.high[k] = image.run;
+    }
+    int64_t* to = out.at;
+    start *= image.item;
+    for (int64_t i = 0; i < counts[0]; ++i) {
+        for (int64_t j = 0; j < counts[1]; ++j) {
+            for (int64_t k = 0; k < counts[2]; ++k) *to++ = start + i * step[0] + j * step[1] + k * step[2];
+        }
+    }
+    return true;
+}
 
 DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
                           RunOffsets& out) {
     constexpr int last = kFilterAxes - 1;
+    out.inside = find_inner_runs(image, p, run, counts, out);
+    if (out.inside) return;
     int64_t at[kFilterAxes][4];
     const Axes& first = image.first[run * image.fold];
     for (int a = 0; a < kFilterAxes; ++a) {
@@ -103,6 +166,10 @@ DGO_INLINE void transform_window(const FilterImage& image, const char* data, con
     const float* from[kFilterPlanes];
     find_runs(image, p, run, counts, runs);
     const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2];
+    if (runs.inside && image.cell == Cell::f32) {
+        for (int64_t i = 0; i < all; ++i) from[i] = reinterpret_cast<const float*>(data + runs.at[i]) + begin;
+        return transform(from, count, to, spread);
+    }
     for (int64_t i = 0; i < all; ++i) {
         const int64_t low = runs.low[i % counts[2]], high = runs.high[i % counts[2]];
         if (runs.at[i] == kAbsent) {
