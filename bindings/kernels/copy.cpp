@@ -11,7 +11,7 @@ namespace dgo {
 namespace {
 
 // Bytes of both sides that a task moves at most: half of a small second-level cache.
-constexpr int64_t kTaskBytes = 64 * 1024;
+constexpr int64_t kTaskBytes = 256 * 1024;
 
 void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
     if (strides.size() != rank) {

@@ -196,6 +196,8 @@ void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock&
     }
 }
 
+constexpr int64_t kFetched = 64;  // elements ahead
+
 // At least 8 in both directions. Two tiles along the source row use up a cache line of it before the next
 // rows push it out.
 template <class S, class D>
@@ -203,6 +205,10 @@ void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBl
     for (int64_t i = 0; i < b.n0; i += 16) {
         for (int64_t j = 0; j < b.n1; j += 8) {
             const int64_t column = smaller(j, b.n1 - 8);
+            // Source rows may be megabytes apart: nobody else fetches their next lines.
+            for (int64_t c = column; c < column + 8; ++c) {
+                _mm_prefetch(reinterpret_cast<const char*>(src + i + kFetched + c * b.src1), _MM_HINT_T0);
+            }
             for (int64_t h = i; h < smaller(i + 16, b.n0); h += 8) {
                 const int64_t row = smaller(h, b.n0 - 8);
                 const typename S::T* from = src + row + column * b.src1;

@@ -85,7 +85,8 @@ void dot_products(const RowProduct& p, const float* a, const float* b, float* c,
         const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
         // Rows of a may lie such that they push each other out of the caches; these do not.
         for (int64_t i = 0; i < p.rows; ++i) {
-            __builtin_memcpy(room + i * kRowProductRoom, a + i * p.a_row + k, sizeof(float) * static_cast<size_t>(depth));
+            const auto bytes = sizeof(float) * static_cast<size_t>(depth);
+            __builtin_memcpy(room + i * kRowProductRoom, a + i * p.a_row + k, bytes);
         }
         // b comes from memory, once: the tiles that share rows of it fetch the next ones. One tile would only wait.
         const int64_t tiles = (p.rows + kRows - 1) / kRows;
