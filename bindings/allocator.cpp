@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "arena.hpp"
 
 namespace py = pybind11;
 
@@ -11,19 +17,59 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+// From this size on an allocation comes from the system as new pages, which cost more to touch than many kernels run.
+constexpr std::size_t kKept = 128 * 1024;
+
+struct Lent {
+    std::mutex mutex;
+    std::unordered_map<void*, Block> blocks;
+};
+
+Lent& lent() {
+    static Lent* const all = new Lent;  // never destroyed: the library may free later than that
+    return *all;
+}
+
+void* lend(std::size_t size) {
+    try {
+        Block block = library_blocks().reuse(size);
+        if (block.data() == nullptr) block = Block(nullptr, size);
+        void* const data = block.data();
+        const std::lock_guard lock(lent().mutex);
+        lent().blocks.emplace(data, std::move(block));
+        return data;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
 // The library asks for 0 bytes too, and takes null as an answer then.
 void* host_allocate(std::size_t size, std::size_t alignment) {
     void* out = nullptr;
+    if (size >= kKept && alignment <= kScratchAlignment) return lend(size);
     if (size == 0 || posix_memalign(&out, std::max(alignment, kAlignment), size) != 0) return nullptr;
     return out;
 }
-void host_free(void* buffer) { std::free(buffer); }
+
+void host_free(void* buffer) {
+    Block block;
+    {
+        const std::lock_guard lock(lent().mutex);
+        const auto found = lent().blocks.find(buffer);
+        if (found != lent().blocks.end()) {
+            block = std::move(found->second);
+            lent().blocks.erase(found);
+        }
+    }
+    if (block.data() != nullptr) library_blocks().give_back(std::move(block));
+    else std::free(buffer);
+}
 
 // A CPU engine has waited for the event by the time it frees.
 void* sycl_allocate(std::size_t size, std::size_t alignment, const void*, const void*) {
     return host_allocate(size, alignment);
 }
-void sycl_free(void* buffer, const void*, const void*, void*) { std::free(buffer); }
+void sycl_free(void* buffer, const void*, const void*, void*) { host_free(buffer); }
 
 }  // namespace
 
@@ -43,6 +89,16 @@ Allocator::Allocator(std::shared_ptr<const Library> lib, Kind kind, void* alloca
             allocate ? reinterpret_cast<dnnl_graph_sycl_allocate_f>(allocate) : sycl_allocate,
             deallocate ? reinterpret_cast<dnnl_graph_sycl_deallocate_f>(deallocate) : sycl_free);
     }
+}
+
+std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const Library>& lib) {
+    // Never destroyed: the library's caches free by it when the process ends.
+    static auto* const all = new std::unordered_map<const Library*, std::shared_ptr<const Allocator>>;
+    static auto* const mutex = new std::mutex;
+    const std::lock_guard lock(*mutex);
+    auto& found = (*all)[lib.get()];
+    if (!found) found = std::make_shared<Allocator>(lib, Allocator::Kind::host, nullptr, nullptr);
+    return found;
 }
 
 Allocator::~Allocator() {

@@ -22,4 +22,7 @@ public:
     dnnl_graph_allocator_t handle = nullptr;
 };
 
+// The host allocator of a library, whose large blocks are kept between calls.
+std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const Library>& lib);
+
 }  // namespace dgo

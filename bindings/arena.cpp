@@ -68,6 +68,15 @@ Block BlockPool::borrow(std::size_t bytes) {
     return Block(engine_, bytes);
 }
 
+Block BlockPool::reuse(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto fit = std::lower_bound(idle_.begin(), idle_.end(), bytes, by_size);
+    if (fit == idle_.end() || fit->size() / 2 > bytes) return {};
+    Block block = std::move(*fit);
+    idle_.erase(fit);
+    return block;
+}
+
 void BlockPool::give_back(Block block) {
     static const std::size_t limit = std::max(1u, std::thread::hardware_concurrency());
     Block surplus;
@@ -93,6 +102,11 @@ void BlockPool::drop_idle() {
 }
 
 BlockPool& host_blocks() {
+    static BlockPool* const pool = new BlockPool(nullptr);  // never destroyed, like the list of pools
+    return *pool;
+}
+
+BlockPool& library_blocks() {
     static BlockPool* const pool = new BlockPool(nullptr);  // never destroyed, like the list of pools
     return *pool;
 }

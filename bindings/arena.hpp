@@ -37,6 +37,8 @@ public:
     BlockPool& operator=(const BlockPool&) = delete;
 
     Block borrow(std::size_t bytes);
+    // An idle block that fits without much waste, or an empty one.
+    Block reuse(std::size_t bytes);
     void give_back(Block block);
     std::size_t idle_bytes();
     void drop_idle();
@@ -48,6 +50,7 @@ private:
 };
 
 BlockPool& host_blocks();
+BlockPool& library_blocks();  // what the library asks for itself
 
 // Of all pools.
 std::size_t idle_block_bytes();

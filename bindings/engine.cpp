@@ -45,6 +45,8 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
                 + (gpu ? "; install the extra 'sycl' and the GPU's driver"
                        : "; a SYCL build needs an OpenCL CPU runtime (OCL_ICD_FILENAMES)"));
     }
+    const bool host = kind == dnnl_cpu && !on_device && this->lib->cpu_runtime() != kRuntimeSycl;
+    if (!allocator_ && host) allocator_ = default_allocator(this->lib);
     if (allocator_)
         DGO_CALL(api(), graph_make_engine_with_allocator, &handle, kind, index, allocator_->handle);
     else

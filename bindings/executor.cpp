@@ -18,7 +18,6 @@ namespace {
 
 // Contexts hold scratch up to this size themselves; more comes from the blocks that all plans share.
 constexpr std::size_t kOwnScratch = 64 * 1024;
-constexpr unsigned kRuntimeSycl = 512;
 
 class ThreadCount {
 public:

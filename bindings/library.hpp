@@ -125,6 +125,8 @@
 
 namespace dgo {
 
+inline constexpr unsigned kRuntimeSycl = 512;  // of the dnnl_runtime bits
+
 // Members are the C names without their "dnnl_" prefix; those of the last two lists may be null.
 struct Api {
 #define DGO_MEMBER(name) decltype(&::dnnl_##name) name = nullptr;
