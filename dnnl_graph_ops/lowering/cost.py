@@ -1,9 +1,9 @@
 """Estimates of what a formulation costs, in seconds: a few counts times fitted constants.
 
 The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` on
-two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 120 layers, two thirds of them of the harness's own suite; those of
-the own columns were set by hand to a few. Where no such machine was at hand (AVX-512, native bf16) only the rate of the
-products is changed, by what the instruction set promises.
+two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 100 layers in both layouts, two thirds of them of the harness's own
+suite, cut to 0.15 gmac. The few constants beside the table were set by hand. Where no such machine was at hand (AVX-512,
+native bf16) only the rate of the products is changed, by what the instruction set promises.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_chann
 from .program import View
 
 LANES = 8
+TILE_PRICE = 8  # in products per result
+VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
+# rows that the own product of rows takes as dot products, and at once
+FEW_ROWS, ROW_BLOCK = 24, 96
 OWN, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
     "own", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
 )  # fmt: skip
@@ -43,24 +47,24 @@ FITTED = 5  # the first fields, which each family has constants for
 _BYTE, _CALL = 1e-10, 4e-6
 
 CONSTANTS: dict[tuple[str, str], Counts] = {
-    (OWN, FORWARD): Counts(2.9e-11, 2.1e-10, 7.5e-09, 2.4e-10, 1.6e-09),
-    (OWN, BACKWARD_DATA): Counts(3.2e-11, 2.0e-10, 9.5e-09, 2.6e-10, 1.8e-09),
-    (OWN, BACKWARD_WEIGHTS): Counts(3.0e-11, 3.3e-10, 1.6e-08, 1.2e-09, 0.0),
-    (DECONVOLUTION, FORWARD): Counts(3.9e-11, 1.7e-10, 2.4e-10, 4.3e-10, 9.3e-10),
-    (DECONVOLUTION, BACKWARD_DATA): Counts(3.5e-11, 2.6e-10, 2.3e-11, 2.6e-10, 5.7e-10),
-    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(6.1e-11, 1.4e-10, 7.4e-11, 7.4e-10, 0.0),
-    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 7.0e-11, 2.0e-11, 4.7e-10, 1.4e-09),
-    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(5.8e-11, 1.2e-10, 1.6e-11, 8.0e-10, 0.0),
-    (PHASES, FORWARD): Counts(2.5e-11, 2.2e-10, 2.9e-10, 3.0e-10, 2.7e-09),
-    (PHASES, BACKWARD_WEIGHTS): Counts(5.5e-11, 2.3e-10, 1.8e-10, 3.2e-09, 0.0),
-    (PRODUCT, FORWARD): Counts(2.7e-11, 3.3e-10, 9.1e-11, 3.3e-10, 1.0e-09),
-    (COLUMNS, FORWARD): Counts(3.7e-11, 6.1e-10, 1.1e-09, 2.4e-10, 3.0e-10),
-    (COLUMNS, BACKWARD_DATA): Counts(3.1e-11, 2.3e-10, 9.3e-10, 3.2e-10, 1.2e-09),
-    (ROWS, BACKWARD_DATA): Counts(3.8e-11, 8.0e-10, 9.3e-10, 3.2e-10, 0.0),
-    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.1e-11, 9.9e-10, 1.1e-09, 3.5e-10, 0.0),
-    (DEPTHWISE, FORWARD): Counts(5.3e-11, 3.3e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_DATA): Counts(5.3e-11, 2.4e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.9e-11, 3.2e-10, 0.0, 0.0, 0.0),
+    (OWN, FORWARD): Counts(2.2e-11, 1.5e-10, 6.0e-09, 1.8e-10, 1.1e-09),
+    (OWN, BACKWARD_DATA): Counts(3.0e-11, 1.8e-10, 9.7e-09, 2.5e-10, 1.4e-09),
+    (OWN, BACKWARD_WEIGHTS): Counts(2.9e-11, 2.9e-10, 1.3e-08, 1.1e-09, 0.0),
+    (DECONVOLUTION, FORWARD): Counts(4.9e-11, 2.1e-10, 1.1e-10, 6.5e-10, 1.5e-09),
+    (DECONVOLUTION, BACKWARD_DATA): Counts(3.5e-11, 2.4e-10, 1.9e-11, 3.0e-10, 7.2e-10),
+    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(5.9e-11, 1.8e-10, 7.4e-11, 1.1e-09, 0.0),
+    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 6.5e-11, 1.9e-11, 5.0e-10, 1.6e-09),
+    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(6.7e-11, 1.1e-10, 1.3e-11, 8.6e-10, 0.0),
+    (PHASES, FORWARD): Counts(2.7e-11, 2.3e-10, 2.9e-10, 2.9e-10, 3.1e-09),
+    (PHASES, BACKWARD_WEIGHTS): Counts(6.2e-11, 2.3e-10, 1.8e-10, 3.9e-09, 0.0),
+    (PRODUCT, FORWARD): Counts(2.7e-11, 3.2e-10, 9.1e-11, 4.1e-10, 1.1e-09),
+    (COLUMNS, FORWARD): Counts(2.7e-11, 5.2e-10, 9.4e-10, 2.3e-10, 2.5e-10),
+    (COLUMNS, BACKWARD_DATA): Counts(3.3e-11, 2.2e-10, 8.2e-10, 3.1e-10, 1.3e-09),
+    (ROWS, BACKWARD_DATA): Counts(2.9e-11, 4.3e-10, 9.3e-10, 3.0e-10, 5.5e-10),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.3e-11, 1.0e-09, 1.0e-09, 3.4e-10, 0.0),
+    (DEPTHWISE, FORWARD): Counts(5.3e-11, 4.0e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_DATA): Counts(6.4e-11, 3.4e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(4.2e-11, 4.8e-10, 0.0, 0.0, 0.0),
 }
 
 
@@ -162,10 +166,19 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     # phases of the last axis share a vector
     channels = padded(ic) * oc if problem.direction == BACKWARD_DATA else ic * padded(oc * last) / last
     weights = g.groups * points * phases * ic * oc
+    # whole panels of the direct form move in lines, or not at all
+    width, depth = {
+        FORWARD: (oc * g.strides[-1], ic),
+        BACKWARD_DATA: (ic, oc * prod(g.strides)),
+        BACKWARD_WEIGHTS: (oc * g.kernel[-1], tiles),
+    }[problem.direction]
+    share = 0.4 if max(tile) == 1 and width % (2 * LANES) == 0 else 1.0
+    # a register tile has its own price beside its products
+    channels *= (depth + TILE_PRICE) / depth
     return Counts(
         products=tiles * points * phases * channels,
         values=tiles * points * (ic + phases * oc),
-        runs=tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes)),
+        runs=share * tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes)),
         weights=weights,
         variable=_packing(problem, weights),
         bytes=_detours(problem) + _post_ops(problem),
@@ -179,31 +192,27 @@ def depthwise(problem: Problem, env: Env) -> Counts:
 
 
 def literal(problem: Problem, env: Env) -> Counts:
-    """A native op of the same sums."""
+    """A native op of the same sums, which reorders what is not channels last with little speed."""
     ic, oc = _channels(problem)
     wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
     surplus = problem.direction == FORWARD and any(fold_end(problem)[2])
+    taps = prod(problem.geometry.kernel)
+    vast = max(taps / VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
     return Counts(
-        products=problem.macs * min(padded(wide) / max(wide, 1), LANES),
+        products=problem.macs * min(padded(wide) / max(wide, 1), LANES) * vast,
         values=problem.src.size + problem.dst.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_conversions(problem, env),
+        bytes=_conversions(problem, env) + 2 * _detours(problem),
         calls=1 + 2 * surplus,
     )
-
-
-def convolution(problem: Problem, env: Env) -> Counts:
-    """A Convolution, which reorders what is not channels last with little speed."""
-    counts = literal(problem, env)
-    return counts._replace(bytes=counts.bytes + 3 * _detours(problem))
 
 
 def aside(problem: Problem, env: Env) -> Counts:
     """A Convolution on channels-last copies."""
     counts = literal(problem, env)
-    return counts._replace(bytes=counts.bytes + _detours(problem), calls=counts.calls + 2)
+    return counts._replace(bytes=counts.bytes - _detours(problem), calls=counts.calls + 2)
 
 
 def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
@@ -268,10 +277,14 @@ def columns(problem: Problem, env: Env) -> Counts:
 
 
 def rows(problem: Problem, env: Env) -> Counts:
-    """`columns` with own products, three in channels at a time, on weights as they are."""
+    """`columns` with own products on weights as they are, which many rows transpose on the way."""
     counts = columns(problem, env)
     ic, _ = _channels(problem)
-    return counts._replace(products=counts.products / padded(ic) * padded(ic, 3), variable=0.0)
+    places = problem.geometry.batch * prod(problem.geometry.src)
+    many = places >= FEW_ROWS
+    blocks = -(-places // ROW_BLOCK) if many else 0
+    products = counts.products / padded(ic) * padded(ic, 2 * LANES if many else 3)
+    return counts._replace(products=products, variable=float(problem.weights.size * blocks))
 
 
 Counting = Callable[[Problem, Env], Counts]

@@ -129,9 +129,9 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
 FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
     _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data),
-    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution),
+    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data),
     _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
-    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights, cost.convolution),
+    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights),
     _aside(BACKWARD_DATA, convolution.backward_data_aside),
     _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
