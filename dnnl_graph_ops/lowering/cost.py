@@ -2,8 +2,8 @@
 
 The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` on
 two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 100 layers in both layouts, two thirds of them of the harness's own
-suite, cut to 0.15 gmac. The few constants beside the table were set by hand. Where no such machine was at hand (AVX-512,
-native bf16) only the rate of the products is changed, by what the instruction set promises.
+suite, cut to 0.15 gmac. The few constants beside the table were set by hand. Where no such machine was at hand
+(AVX-512, native bf16) only the rate of the products is changed, by what the instruction set promises.
 """
 
 from __future__ import annotations
