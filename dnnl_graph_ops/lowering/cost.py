@@ -25,8 +25,8 @@ TILE_PRICE = 8  # in products per result
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # rows that the own product of rows takes as dot products, and at once
 FEW_ROWS, ROW_BLOCK = 24, 96
-OWN, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
-    "own", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
+OWN, FILTERING, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
+    "own", "filtering", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
 )  # fmt: skip
 
 
@@ -47,24 +47,27 @@ FITTED = 5  # the first fields, which each family has constants for
 _BYTE, _CALL = 1e-10, 4e-6
 
 CONSTANTS: dict[tuple[str, str], Counts] = {
-    (OWN, FORWARD): Counts(2.2e-11, 1.5e-10, 6.0e-09, 1.8e-10, 1.1e-09),
-    (OWN, BACKWARD_DATA): Counts(3.0e-11, 1.8e-10, 9.7e-09, 2.5e-10, 1.4e-09),
-    (OWN, BACKWARD_WEIGHTS): Counts(2.9e-11, 2.9e-10, 1.3e-08, 1.1e-09, 0.0),
-    (DECONVOLUTION, FORWARD): Counts(4.9e-11, 2.1e-10, 1.1e-10, 6.5e-10, 1.5e-09),
-    (DECONVOLUTION, BACKWARD_DATA): Counts(3.5e-11, 2.4e-10, 1.9e-11, 3.0e-10, 7.2e-10),
-    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(5.9e-11, 1.8e-10, 7.4e-11, 1.1e-09, 0.0),
-    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 6.5e-11, 1.9e-11, 5.0e-10, 1.6e-09),
-    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(6.7e-11, 1.1e-10, 1.3e-11, 8.6e-10, 0.0),
-    (PHASES, FORWARD): Counts(2.7e-11, 2.3e-10, 2.9e-10, 2.9e-10, 3.1e-09),
-    (PHASES, BACKWARD_WEIGHTS): Counts(6.2e-11, 2.3e-10, 1.8e-10, 3.9e-09, 0.0),
-    (PRODUCT, FORWARD): Counts(2.7e-11, 3.2e-10, 9.1e-11, 4.1e-10, 1.1e-09),
-    (COLUMNS, FORWARD): Counts(2.7e-11, 5.2e-10, 9.4e-10, 2.3e-10, 2.5e-10),
-    (COLUMNS, BACKWARD_DATA): Counts(3.3e-11, 2.2e-10, 8.2e-10, 3.1e-10, 1.3e-09),
-    (ROWS, BACKWARD_DATA): Counts(2.9e-11, 4.3e-10, 9.3e-10, 3.0e-10, 5.5e-10),
-    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.3e-11, 1.0e-09, 1.0e-09, 3.4e-10, 0.0),
-    (DEPTHWISE, FORWARD): Counts(5.3e-11, 4.0e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_DATA): Counts(6.4e-11, 3.4e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(4.2e-11, 4.8e-10, 0.0, 0.0, 0.0),
+    (OWN, FORWARD): Counts(2.3e-11, 1.1e-10, 2.9e-09, 1.6e-10, 1.1e-09),
+    (OWN, BACKWARD_DATA): Counts(2.8e-11, 1.4e-10, 3.7e-09, 2.5e-10, 1.4e-09),
+    (OWN, BACKWARD_WEIGHTS): Counts(2.9e-11, 2.1e-10, 7.8e-09, 1.5e-09, 0.0),
+    (FILTERING, FORWARD): Counts(2.4e-11, 1.3e-10, 5.7e-09, 1.5e-10, 9.0e-10),
+    (FILTERING, BACKWARD_DATA): Counts(3.0e-11, 1.7e-10, 9.5e-09, 2.2e-10, 1.1e-09),
+    (FILTERING, BACKWARD_WEIGHTS): Counts(3.4e-11, 3.3e-10, 1.2e-08, 8.8e-10, 0.0),
+    (DECONVOLUTION, FORWARD): Counts(4.8e-11, 2.5e-10, 1.1e-10, 8.1e-10, 2.2e-09),
+    (DECONVOLUTION, BACKWARD_DATA): Counts(3.2e-11, 2.1e-10, 1.5e-11, 3.1e-10, 7.8e-10),
+    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(5.8e-11, 2.4e-10, 7.4e-11, 1.6e-09, 0.0),
+    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 6.1e-11, 1.8e-11, 5.1e-10, 1.7e-09),
+    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(6.6e-11, 1.0e-10, 1.0e-11, 8.9e-10, 0.0),
+    (PHASES, FORWARD): Counts(2.7e-11, 2.4e-10, 2.9e-10, 2.8e-10, 3.4e-09),
+    (PHASES, BACKWARD_WEIGHTS): Counts(6.2e-11, 2.3e-10, 1.8e-10, 4.3e-09, 0.0),
+    (PRODUCT, FORWARD): Counts(2.1e-11, 2.6e-10, 7.3e-11, 3.9e-10, 8.8e-10),
+    (COLUMNS, FORWARD): Counts(3.0e-11, 5.4e-10, 9.1e-10, 2.4e-10, 2.3e-10),
+    (COLUMNS, BACKWARD_DATA): Counts(3.0e-11, 1.9e-10, 6.5e-10, 2.6e-10, 1.3e-09),
+    (ROWS, BACKWARD_DATA): Counts(2.6e-11, 4.1e-10, 8.3e-10, 2.6e-10, 4.6e-10),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.7e-11, 1.1e-09, 1.0e-09, 3.6e-10, 0.0),
+    (DEPTHWISE, FORWARD): Counts(4.8e-11, 4.3e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_DATA): Counts(6.1e-11, 3.7e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.8e-11, 5.3e-10, 0.0, 0.0, 0.0),
 }
 
 
@@ -72,7 +75,7 @@ def rate(family: str, dtype: str, env: Env) -> float:
     """Seconds of a product relative to AVX2 in f32."""
     if not env.isa.startswith("avx512"):
         return 1.0
-    if family in (OWN, ROWS, DEPTHWISE) or dtype == "f32":
+    if family in (OWN, FILTERING, ROWS, DEPTHWISE) or dtype == "f32":
         return 0.55
     return 0.1 if "amx" in env.isa else 0.3
 
@@ -172,7 +175,7 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         BACKWARD_DATA: (ic, oc * prod(g.strides)),
         BACKWARD_WEIGHTS: (oc * g.kernel[-1], tiles),
     }[problem.direction]
-    share = 0.4 if max(tile) == 1 and width % (2 * LANES) == 0 else 1.0
+    share = 1.0 if max(tile) > 1 or width % (2 * LANES) == 0 else 2.5
     # a register tile has its own price beside its products
     channels *= (depth + TILE_PRICE) / depth
     return Counts(

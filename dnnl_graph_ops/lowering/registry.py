@@ -63,7 +63,7 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
     return Formulation(
         name,
         direction,
-        cost.OWN,
+        cost.OWN if preference is None else cost.FILTERING,
         _always if preference is None else _filters(preference),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
