@@ -12,12 +12,9 @@ constexpr int kRows = 4;
 constexpr int kColumns = kLanes == 16 ? 6 : 3;
 
 DGO_INLINE float total(Lanes v) {
-#ifdef DGO_WIDE
-    const auto w = bits<__m512>(v);
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(w), _mm512_extractf32x8_ps(w, 1));
-#else
-    const auto half = bits<__m256>(v);
-#endif
+    __m256 part[kLanes / 8];
+    __builtin_memcpy(part, &v, sizeof(v));
+    const __m256 half = kLanes == 8 ? part[0] : _mm256_add_ps(part[0], part[kLanes / 8 - 1]);
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
