@@ -15,8 +15,6 @@ namespace py = pybind11;
 namespace dgo {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 // From this size on an allocation comes from the system as new pages, which cost more to touch than many kernels run.
 constexpr std::size_t kKept = 128 * 1024;
 
@@ -47,7 +45,7 @@ void* lend(std::size_t size) {
 void* host_allocate(std::size_t size, std::size_t alignment) {
     void* out = nullptr;
     if (size >= kKept && alignment <= kScratchAlignment) return lend(size);
-    if (size == 0 || posix_memalign(&out, std::max(alignment, kAlignment), size) != 0) return nullptr;
+    if (size == 0 || posix_memalign(&out, std::max(alignment, kScratchAlignment), size) != 0) return nullptr;
     return out;
 }
 

@@ -136,7 +136,7 @@ void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segme
             // where the next segment goes
             __builtin_prefetch(to + (plan.k + k) * kPanel, 1);
             const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
-            for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + k * kPanel + c, load_bytes<Lanes>(row + c));
+            put_row(transform, plan, &row, to + k * kPanel, spread);
         }
         return;
     }

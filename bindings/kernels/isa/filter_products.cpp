@@ -250,21 +250,11 @@ void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGr
             RunOffsets runs;
             find_runs(image, p, piece.run, plan.outputs, runs);
             p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
-            if (runs.inside && image.cell == Cell::f32) {
-                for (int64_t i = 0; i < outputs; ++i) {
-                    to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
-                }
-                transform(room.result + t * kFilterChunk + piece.column, result_stride(plan), piece.count, piece.bias,
-                          to);
-                continue;
-            }
             bool later = false;
             for (int64_t i = 0; i < outputs; ++i) {
-                const int64_t k = i % plan.outputs[2];
-                const bool whole = piece.begin >= runs.low[k] && end <= runs.high[k];
                 if (runs.at[i] == kAbsent) {
                     to[i] = room.trash;
-                } else if (whole && image.cell == Cell::f32) {
+                } else if (image.cell == Cell::f32 && runs.has(i, plan.outputs, piece.begin, end)) {
                     to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
                 } else {
                     to[i] = room.wide + i * kFilterChunk;
@@ -393,24 +383,6 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
     }
 }
 
-// Asks for rows of the left factor a few cache lines at a time.
-struct Fetch {
-    const float* const* piece;
-    const float* const* end;
-    int64_t at, run;  // elements
-
-    void lines(int64_t count) {
-        constexpr int64_t line = 64 / sizeof(float);
-        for (; count > 0 && piece != end; --count) {
-            _mm_prefetch(reinterpret_cast<const char*>(*piece + at), _MM_HINT_T1);
-            at += line;
-            if (at < run) continue;
-            at = 0;
-            ++piece;
-        }
-    }
-};
-
 // Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
 // the other, so that the rows of both sides are touched in order.
 void write_products(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
@@ -422,14 +394,16 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
     const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t lines = kTileRows * depth.all / 16 * smaller(image.run, end - begin) / (end - begin) + runs;
+    int64_t found = -1;  // the run that room.targets begin with
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
         if (!all) stop = smaller(stop, (begin / image.run + 1) * image.run);
         const int64_t base = begin / image.run;
-        for (int64_t run = base; run * image.run < stop; ++run) {
+        for (int64_t run = base; found != base && run * image.run < stop; ++run) {
             find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
                          room.targets + (run - base) * plan.block);
         }
+        found = base;
         for (int64_t part = 0; part < depth.parts; ++part) {
             const int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             // the next panels of this part of the depth, or these of the next
@@ -437,8 +411,8 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
                                     : part + 1 < depth.parts ? depth.begin(part + 1) * kPanel
                                                              : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
-                Fetch fetch{room.rows + smaller(t + kTileRows, count) * runs,
-                            room.rows + smaller(t + 2 * kTileRows, count) * runs, 0, row_run(plan)};
+                Fetch fetch{[&](int64_t i) { return room.rows[i]; }, smaller(t + kTileRows, count) * runs,
+                            smaller(t + 2 * kTileRows, count) * runs, row_run(plan)};
                 Columns at{begin, begin, 0, room.targets};
                 for (; at.column < stop; at.column = at.end, at.targets += plan.block) {
                     at.end = smaller((at.column / image.run + 1) * image.run, stop);

@@ -90,6 +90,13 @@ struct RunOffsets {
     int64_t at[kFilterPlanes];
     int64_t low[4], high[4];
     bool inside;  // all of them are whole
+
+    // Whether elements [begin, end) of run i exist; the division is for borders only.
+    DGO_INLINE bool has(int64_t i, const Axes& counts, int64_t begin, int64_t end) const {
+        if (inside) return true;
+        const int64_t k = i % counts[kFilterAxes - 1];
+        return begin >= low[k] && end <= high[k];
+    }
 };
 
 // The same where all of them are whole; false where they are not.
@@ -166,18 +173,14 @@ DGO_INLINE void transform_window(const FilterImage& image, const char* data, con
     const float* from[kFilterPlanes];
     find_runs(image, p, run, counts, runs);
     const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2];
-    if (runs.inside && image.cell == Cell::f32) {
-        for (int64_t i = 0; i < all; ++i) from[i] = reinterpret_cast<const float*>(data + runs.at[i]) + begin;
-        return transform(from, count, to, spread);
-    }
     for (int64_t i = 0; i < all; ++i) {
-        const int64_t low = runs.low[i % counts[2]], high = runs.high[i % counts[2]];
         if (runs.at[i] == kAbsent) {
             from[i] = zeros;
-        } else if (image.cell == Cell::f32 && begin >= low && end <= high) {
+        } else if (image.cell == Cell::f32 && runs.has(i, counts, begin, end)) {
             from[i] = reinterpret_cast<const float*>(data + runs.at[i]) + begin;
         } else {
-            widen_run(image, data + runs.at[i], begin, end, low, high, wide + i * count);
+            const int64_t k = i % counts[2];
+            widen_run(image, data + runs.at[i], begin, end, runs.low[k], runs.high[k], wide + i * count);
             from[i] = wide + i * count;
         }
     }

@@ -24,6 +24,26 @@ struct Ahead {
     int64_t step;  // bytes
 };
 
+// Asks for rows [next, end), each `length` floats from row(next) on, a few cache lines at a time.
+template <class Row>
+struct Fetch {
+    Row row;
+    int64_t next, end, length;
+    int64_t at = 0;
+
+    void lines(int64_t count) {
+        for (; count > 0 && next < end; --count) {
+            _mm_prefetch(reinterpret_cast<const char*>(row(next) + at), _MM_HINT_T1);
+            at += 64 / static_cast<int64_t>(sizeof(float));
+            if (at < length) continue;
+            at = 0;
+            ++next;
+        }
+    }
+};
+template <class Row>
+Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
+
 // to[i][:] = bias + sum over the spans of rows[i][run][offset + k] * panel[run * depth + k][:]; without a bias the sum
 // goes on from what is there. Of a last panel that is half empty one vector is enough.
 template <int kVectors = kTileVectors>

@@ -57,23 +57,6 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
     }
 }
 
-// Asks for rows of b a few cache lines at a time.
-struct Fetch {
-    const float* at;
-    int64_t rows, row, depth, offset;
-
-    void lines(int64_t count) {
-        for (; count > 0 && rows > 0; --count) {
-            _mm_prefetch(reinterpret_cast<const char*>(at + offset), _MM_HINT_T1);
-            offset += 64 / static_cast<int64_t>(sizeof(float));
-            if (offset < depth) continue;
-            offset = 0;
-            at += row;
-            --rows;
-        }
-    }
-};
-
 constexpr int64_t kFewRows = 24;
 constexpr int64_t kPanelDepth = 512;  // transposed at once
 
@@ -90,8 +73,8 @@ void dot_products(const RowProduct& p, const float* a, const float* b, float* c,
         const int64_t lines = tiles == 1 ? 0 : kColumns * (depth / 16 + 1) / tiles + 1;
         for (int64_t j = 0; j < p.columns; j += kColumns) {
             const float* right = b + j * p.b_row + k;
-            const int64_t left_over = p.columns - j - kColumns;
-            Fetch fetch{right + kColumns * p.b_row, left_over < kColumns ? left_over : kColumns, p.b_row, depth, 0};
+            const auto row = [&](int64_t r) { return b + r * p.b_row + k; };
+            Fetch fetch{row, j + kColumns, smaller(j + 2 * kColumns, p.columns), depth};
             for (int64_t i = 0; i < p.rows; i += kRows) {
                 fetch.lines(lines);
                 const float* left = room + i * kRowProductRoom;
@@ -116,7 +99,8 @@ struct Next {
         const int64_t tiles = (count + kTileRows - 1) / kTileRows, tile = i / kTileRows;
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
         if (begin == end) return {reinterpret_cast<const char*>(at), 0};
-        Fetch{at + (begin + 1) * row, end - begin - 1, row, depth, 0}.lines((end - begin) * (depth / 16 + 1));
+        Fetch others{[this](int64_t r) { return at + r * row; }, begin + 1, end, depth};
+        others.lines((end - begin) * (depth / 16 + 1));
         return {reinterpret_cast<const char*>(at + begin * row), sizeof(float)};
     }
 };
