@@ -10,6 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
+from concurrently import in_threads
 
 from dnnl_graph_ops import _core, dtypes
 from dnnl_graph_ops.errors import InvalidArgumentError, ShapeError, UnsupportedError
@@ -469,23 +470,6 @@ def test_references_are_balanced(rng):
 
 
 # -- threads -------------------------------------------------------------------
-
-
-def in_threads(count, function):
-    errors = []
-
-    def body(index):
-        try:
-            function(index)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=body, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -1,10 +1,10 @@
 """The raw objects: what they compute, what they own, and that they stop what the library would not."""
 
 import gc
-import threading
 
 import numpy as np
 import pytest
+from concurrently import in_threads
 from differences import TABLE, fact
 from reference.conv_transpose import forward
 
@@ -136,11 +136,7 @@ def test_threads_may_share_a_compiled_partition(seed):
             compiled.execute(stream, [bind(sources[0], x), bind(sources[1], w)], [bind(y, out)])
             stream.wait()
 
-    threads = [threading.Thread(target=run, args=pair) for pair in zip(inputs, results, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda index: run(inputs[index], results[index]))
     for x, out in zip(inputs, results, strict=True):
         np.testing.assert_array_equal(out, forward(x, w, strides=2, pads_begin=1, pads_end=1))
 

@@ -2,10 +2,10 @@
 
 import gc
 import re
-import threading
 
 import numpy as np
 import pytest
+from concurrently import in_threads
 from reference import conv_transpose as ct
 
 import dnnl_graph_ops as dgo
@@ -95,11 +95,7 @@ def test_threads_have_arrays_of_their_own(device):
             if not np.array_equal(result, exact):
                 failed.append((number, call))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not failed
 
 

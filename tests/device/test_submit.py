@@ -12,6 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
+from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 
@@ -65,15 +66,11 @@ def test_many_threads_submit(engine):
     net, data, expected = upsample(engine)
     failed = []
 
-    def work():
+    def work(index):
         futures = [net.submit(data) for _ in range(20)]
         failed.extend(f for f in futures if not np.array_equal(f.result(120), expected))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not failed
 
 

@@ -1,9 +1,8 @@
 """The bundled library and the SYCL one in one process: nothing mixes."""
 
-import threading
-
 import numpy as np
 import pytest
+from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
@@ -39,11 +38,7 @@ def test_alternating_calls_are_exact(sycl, tune, seed):
                 wrong.append((k, i))
             done.append(k)
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(THREADS, call)
     assert len(done) == CALLS and not wrong
 
 
