@@ -11,7 +11,19 @@ typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_al
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
+constexpr int kSteps = 8;  // of the inner dimension without a branch: a core shared by two threads has few slots to spare
 constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
+
+DGO_INLINE Lanes broadcast(float value) { return value - Lanes{}; }
+
+// sum += left * right, in place: left to itself GCC moves the sums of an unrolled loop about and spills them.
+DGO_INLINE void multiply_add(Lanes& sum, Lanes left, Lanes right) {
+#ifdef DGO_EMULATE_AVX512
+    sum += left * right;
+#else
+    asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
+#endif
+}
 
 // A range of the inner dimension: elements [begin, end) of one of the runs that a row consists of.
 struct Span {
@@ -63,21 +75,26 @@ __attribute__((noinline)) void tile_product(const float* const* const* rows, int
 #pragma GCC unroll 16
         for (int i = 0; i < kTileRows; ++i) a[i] = rows[i][span->run] + offset;
         const float* b = panel + (span->run * depth + span->begin) * kPanel;
-        const int64_t end = span->end;
-        for (int64_t k = span->begin; k < end; ++k) {
+        const auto step = [&](int64_t k, const float* weights) __attribute__((always_inline)) {
             Lanes right[kVectors];
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
-            b += kPanel;
-            _mm_prefetch(ahead.at, _MM_HINT_T1);
-            ahead.at += ahead.step;
+            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
 #pragma GCC unroll 16
             for (int i = 0; i < kTileRows; ++i) {
                 const float left = a[i][k];
 #pragma GCC unroll 2
-                for (int j = 0; j < kVectors; ++j) sum[i][j] += left * right[j];
+                for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(left), right[j]);
             }
+        };
+        int64_t k = span->begin;
+        for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
+            const char* const fetched = ahead.at + kSteps * ahead.step;
+            for (const char* at = ahead.at; at < fetched; at += 64) _mm_prefetch(at, _MM_HINT_T1);
+            ahead.at = fetched;
+#pragma GCC unroll 8
+            for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
         }
+        for (; k < span->end; ++k, b += kPanel) step(k, b);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
@@ -94,21 +111,22 @@ __attribute__((noinline)) inline void tile_product_transposed(const float* strip
     for (int i = 0; add && i < kTileRows; ++i) {
         _mm_prefetch(reinterpret_cast<const char*>(c + i * row_stride), _MM_HINT_T0);
     }
-    const float* a = strip;
-    const float* b = panel;
-    for (int64_t k = 0; k < count; ++k) {
+    const auto step = [&](const float* a, const float* b) __attribute__((always_inline)) {
         Lanes right[kTileVectors];
 #pragma GCC unroll 2
         for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
 #pragma GCC unroll 16
         for (int i = 0; i < kTileRows; ++i) {
-            const float left = a[i];
 #pragma GCC unroll 2
-            for (int j = 0; j < kTileVectors; ++j) sum[i][j] += left * right[j];
+            for (int j = 0; j < kTileVectors; ++j) multiply_add(sum[i][j], broadcast(a[i]), right[j]);
         }
-        a += kStrip;
-        b += kPanel;
+    };
+    int64_t k = 0;
+    for (; k + kSteps <= count; k += kSteps, strip += kSteps * kStrip, panel += kSteps * kPanel) {
+#pragma GCC unroll 8
+        for (int u = 0; u < kSteps; ++u) step(strip + u * kStrip, panel + u * kPanel);
     }
+    for (; k < count; ++k, strip += kStrip, panel += kPanel) step(strip, panel);
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2
