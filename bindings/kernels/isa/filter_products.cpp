@@ -361,12 +361,13 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
     const int64_t all = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
     const TileRows rows = tile_rows(plan, t, count, room);
     const float* panel = panel_at(plan, group, 0, at.column, packed);
-    float* to[kTileRows];
+    float *to[kTileRows], *below[kTileRows];
     bool whole = true;
     for (int64_t i = 0; i < kTileRows; ++i) {
         const Target& target = at.targets[smaller(t + i, count - 1)];
         whole = whole && at.n >= target.low && at.n + at.end - at.column <= target.high;
         to[i] = target.at + at.n;
+        below[i] = at.targets[smaller(t + kTileRows + i, count - 1)].at + at.n;
     }
     for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
         for (int64_t i = 0; !whole && i < kTileRows; ++i) {
@@ -374,6 +375,11 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
             if (bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
         if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, at.column, room.spans);
+        // Stores would wait for their lines one after the other.
+        for (float*& line : below) {
+            for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
+            line += kPanel;
+        }
         const Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                          : part_of(panel + further, depth, t, count);
         tile_product(rows.row, 0, room.spans, span_count, row_run(plan), panel, bias == nullptr ? bias : bias + at.n,
@@ -393,7 +399,7 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
     if (all) depth.parts = 1;
     const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
-    const int64_t lines = kTileRows * depth.all / 16 * smaller(image.run, end - begin) / (end - begin) + runs;
+    const int64_t first_column = begin;
     int64_t found = -1;  // the run that room.targets begin with
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
@@ -404,6 +410,9 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
                          room.targets + (run - base) * plan.block);
         }
         found = base;
+        // The rows of src are fetched once; later columns find them in the second cache level.
+        const int64_t share = smaller(image.run, stop - begin);
+        const int64_t lines = begin > first_column ? 0 : kTileRows * depth.all / 16 * share / (stop - begin) + runs;
         for (int64_t part = 0; part < depth.parts; ++part) {
             const int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             // the next panels of this part of the depth, or these of the next
@@ -417,7 +426,7 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
                 for (; at.column < stop; at.column = at.end, at.targets += plan.block) {
                     at.end = smaller((at.column / image.run + 1) * image.run, stop);
                     at.n = at.column % image.run;
-                    if (all) fetch.lines(lines);
+                    if (part == 0) fetch.lines(lines);
                     const float* start = part == 0 ? bias : nullptr;
                     write_tiles(plan, group, t, count, at, packed, start, span_count, deep, further, room);
                 }
