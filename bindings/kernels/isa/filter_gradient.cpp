@@ -96,23 +96,29 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     return room;
 }
 
-// The window of diff_dst of one tile -> row `t` of the panels of a share.
-void transform_right(const GradientPlan& plan, const Share& share, const TilePlace& p, int64_t t, const char* diff,
-                     const Room& room) {
+// The windows of diff_dst of tiles t .. t + n - 1 -> those rows of the panels of a share.
+void transform_right(const GradientPlan& plan, const Share& share, const TilePlace& p, int64_t t, int64_t n,
+                     const char* diff, const Room& room) {
     const Sizes s = sizes_of(plan);
-    const SpreadFn transform = find<Transform::window>(window_code(plan.window_shape).code);
     const int64_t panels = share.panel_end - share.panel;
     const int64_t plane = panels * plan.block * kPanel, line = panels * kPanel + kLanes;
     const int64_t begin = share.panel * kPanel, end = smaller(share.panel_end * kPanel, s.columns);
     const bool aligned = plan.diff.run % kPanel == 0;
-    const Spread panelled{plane, kPanel, plan.block * kPanel}, linear{line, s.columns, 0};
+    const Windows windows{plan.diff,
+                          diff,
+                          plan.points,
+                          plan.window[kFilterAxes - 1],
+                          find<Transform::window>(window_code(plan.window_shape).code),
+                          aligned ? Spread{plane, kPanel, plan.block * kPanel} : Spread{line, s.columns, 0},
+                          kPanel,
+                          room.zeros,
+                          room.wide};
     for (int64_t column = begin; column < end;) {
         const int64_t run = column / plan.diff.run, from = column % plan.diff.run;
         const int64_t count = smaller(plan.diff.run - from, end - column);
         float* to = aligned ? room.right + ((column - begin) / kPanel * plan.block + t) * kPanel
                             : room.line + column - begin;
-        transform_window(plan.diff, diff, p, run, plan.points, from, count, room.zeros, room.wide, transform, to,
-                         aligned ? panelled : linear);
+        windows.to(to, p, n, run, from, count);
         column += count;
     }
     if (aligned) return;
@@ -188,15 +194,25 @@ void transform_block(const GradientPlan& plan, const Share& share, int64_t first
         });
         return;
     }
-    const SpreadFn left = find<Transform::filter>(plan.window_shape);
     const int64_t strips = widest_part(share.row_end - share.row, kStrip);
-    const Spread spread{strips * plan.block * kStrip, kStrip, plan.block * kStrip};
-    for (int64_t t = 0; t < count; ++t) {
-        const TilePlace p = place(first + t, plan.tiles, kOrigin, plan.window);
-        transform_window(plan.src, src, p, 0, plan.window, share.row, share.row_end - share.row, room.zeros, room.wide,
-                         left, room.left + t * kStrip, spread);
-        transform_right(plan, share, p, t, diff, room);
-    }
+    const Windows left{plan.src,
+                       src,
+                       plan.window,
+                       plan.window[kFilterAxes - 1],
+                       find<Transform::filter>(plan.window_shape),
+                       Spread{strips * plan.block * kStrip, kStrip, plan.block * kStrip},
+                       kStrip,
+                       room.zeros,
+                       room.wide};
+    // Panels that do not begin with a run are put together tile by tile.
+    const bool alone = plan.diff.run % kPanel != 0;
+    for_each_line(plan.tiles, kOrigin, plan.window, first, count, [&](int64_t t, int64_t n, TilePlace p) {
+        left.to(room.left + t * kStrip, p, n, 0, share.row, share.row_end - share.row);
+        if (!alone) return transform_right(plan, share, p, t, n, diff, room);
+        for (const int64_t end = t + n; t < end; ++t, p.at[kFilterAxes - 1] += plan.window[kFilterAxes - 1]) {
+            transform_right(plan, share, p, t, 1, diff, room);
+        }
+    });
 }
 
 bool unused(const GradientPlan& plan, int plane, int64_t panel) {

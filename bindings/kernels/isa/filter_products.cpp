@@ -98,17 +98,20 @@ int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int
 
 void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const char* src,
                      const Room& room) {
-    const SpreadFn transform = find<Transform::window>(window_code(plan.filter_shape).code);
     const int64_t stride = left_stride(plan);
-    const Spread spread{plan.block * stride, plan.src.run, 0};
-    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
-        for (const int64_t end = t + n; t < end; ++t) {
-            room.rows[t] = room.left + t * stride;
-            for (int64_t run = 0; run < plan.src.runs; ++run) {
-                transform_window(plan.src, src, p, run, plan.points, 0, plan.src.run, room.zeros, room.wide, transform,
-                                 room.left + t * stride + run * plan.src.run, spread);
-            }
-            p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
+    const Windows windows{plan.src,
+                          src,
+                          plan.points,
+                          plan.outputs[kFilterAxes - 1],
+                          find<Transform::window>(window_code(plan.filter_shape).code),
+                          Spread{plan.block * stride, plan.src.run, 0},
+                          stride,
+                          room.zeros,
+                          room.wide};
+    for (int64_t t = 0; t < count; ++t) room.rows[t] = room.left + t * stride;
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        for (int64_t run = 0; run < plan.src.runs; ++run) {
+            windows.to(room.left + t * stride + run * plan.src.run, p, n, run, 0, plan.src.run);
         }
     });
 }
@@ -244,31 +247,36 @@ void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGr
     const GatherFn transform = find<Transform::output>(plan.output_shape);
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const int64_t end = piece.begin + piece.count;
-    float* to[kFilterPlanes];
-    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, TilePlace p) {
-        for (const int64_t stop = t + n; t < stop; ++t) {
-            RunOffsets runs;
-            find_runs(image, p, piece.run, plan.outputs, runs);
-            p.at[kFilterAxes - 1] += plan.outputs[kFilterAxes - 1];
-            bool later = false;
-            for (int64_t i = 0; i < outputs; ++i) {
-                if (runs.at[i] == kAbsent) {
-                    to[i] = room.trash;
-                } else if (image.cell == Cell::f32 && runs.has(i, plan.outputs, piece.begin, end)) {
-                    to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
-                } else {
-                    to[i] = room.wide + i * kFilterChunk;
-                    later = true;
-                }
-            }
-            transform(room.result + t * kFilterChunk + piece.column, result_stride(plan), piece.count, piece.bias, to);
-            for (int64_t i = 0; later && i < outputs; ++i) {
-                if (to[i] != room.wide + i * kFilterChunk) continue;
-                const int64_t k = i % plan.outputs[2];
-                const int64_t from = larger(piece.begin, runs.low[k]), until = smaller(end, runs.high[k]);
-                narrow(image.cell, to[i] + from - piece.begin, until - from, dst + runs.at[i] + from * image.item);
+    const int64_t tile = plan.outputs[kFilterAxes - 1], step = line_step(image, tile);
+    const auto write = [&](int64_t t, int64_t m, const RunOffsets& runs) {
+        float* to[kFilterPlanes];
+        bool later = false;
+        for (int64_t i = 0; i < outputs; ++i) {
+            if (runs.at[i] == kAbsent) {
+                to[i] = room.trash;
+            } else if (image.cell == Cell::f32 && runs.has(i, plan.outputs, piece.begin, end)) {
+                to[i] = reinterpret_cast<float*>(dst + runs.at[i]) + piece.begin;
+            } else {
+                to[i] = room.wide + i * kFilterChunk;
+                later = true;
             }
         }
+        char* moved = dst;
+        for (const int64_t stop = t + m; t < stop; ++t, moved += step) {
+            transform(room.result + t * kFilterChunk + piece.column, result_stride(plan), piece.count, piece.bias, to);
+            for (int64_t i = 0; i < outputs; ++i) {
+                if (!later) {
+                    to[i] += step / static_cast<int64_t>(sizeof(float));
+                } else if (to[i] == room.wide + i * kFilterChunk) {
+                    const int64_t k = i % plan.outputs[2];
+                    const int64_t from = larger(piece.begin, runs.low[k]), until = smaller(end, runs.high[k]);
+                    narrow(image.cell, to[i] + from - piece.begin, until - from, moved + runs.at[i] + from * image.item);
+                }
+            }
+        }
+    };
+    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        for_each_runs(image, p, piece.run, plan.outputs, tile, t, n, write);
     });
 }
 

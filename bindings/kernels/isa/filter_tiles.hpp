@@ -165,26 +165,68 @@ DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t beg
     widen(image.cell, run + from * image.item, to - from, wide + from - begin);
 }
 
-// Transforms elements [begin, begin + count) of one run of a window.
-DGO_INLINE void transform_window(const FilterImage& image, const char* data, const TilePlace& p, int64_t run,
-                                 const Axes& counts, int64_t begin, int64_t count, const float* zeros, float* wide,
-                                 SpreadFn transform, float* to, const Spread& spread) {
-    RunOffsets runs;
-    const float* from[kFilterPlanes];
-    find_runs(image, p, run, counts, runs);
-    const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2];
-    for (int64_t i = 0; i < all; ++i) {
-        if (runs.at[i] == kAbsent) {
-            from[i] = zeros;
-        } else if (image.cell == Cell::f32 && runs.has(i, counts, begin, end)) {
-            from[i] = reinterpret_cast<const float*>(data + runs.at[i]) + begin;
-        } else {
-            const int64_t k = i % counts[2];
-            widen_run(image, data + runs.at[i], begin, end, runs.low[k], runs.high[k], wide + i * count);
-            from[i] = wide + i * count;
+// Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line whose windows or results, of `counts`, are `tile` apart:
+// `runs` are those of tile t, and where all of them are whole those of the m - 1 next ones are each line_step further.
+template <class Visit>
+DGO_INLINE void for_each_runs(const FilterImage& image, TilePlace p, int64_t run, const Axes& counts, int64_t tile,
+                              int64_t t, int64_t n, Visit&& visit) {
+    constexpr int last = kFilterAxes - 1;
+    const int64_t begin = image.first[run * image.fold][last];
+    for (int64_t m; n > 0; t += m, n -= m, p.at[last] += m * tile) {
+        RunOffsets runs;
+        find_runs(image, p, run, counts, runs);
+        m = 1;
+        if (runs.inside && n > 1) {
+            const int64_t end = image.step[last] * (p.at[last] + counts[last] - 1) + begin + image.fold;
+            m = smaller(n, (image.size[last] - end) / (image.step[last] * tile) + 1);
         }
+        visit(t, m, runs);
     }
-    transform(from, count, to, spread);
 }
+
+// From a run of one tile to that of the next on the last axis, in bytes.
+DGO_INLINE int64_t line_step(const FilterImage& image, int64_t tile) {
+    constexpr int last = kFilterAxes - 1;
+    return image.step[last] * tile * image.strides[last] * image.item;
+}
+
+// How windows are transformed: those of tiles that follow each other lie `tile` apart, and their transforms `stride`.
+struct Windows {
+    const FilterImage& image;
+    const char* data;
+    const Axes& counts;
+    int64_t tile;
+    SpreadFn transform;
+    Spread spread;
+    int64_t stride;
+    const float* zeros;
+    float* wide;
+
+    // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
+    DGO_INLINE void to(float* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
+        const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
+        const bool straight = image.cell == Cell::f32;
+        for_each_runs(image, p, run, counts, tile, 0, n, [&](int64_t, int64_t m, const RunOffsets& runs) {
+            const float* from[kFilterPlanes];
+            const char* moved = data;
+            for (int64_t j = 0; j < m; ++j, moved += step, at += stride) {
+                for (int64_t i = 0; i < all; ++i) {
+                    if (j > 0 && straight) {
+                        from[i] += step / static_cast<int64_t>(sizeof(float));
+                    } else if (runs.at[i] == kAbsent) {
+                        from[i] = zeros;
+                    } else if (straight && runs.has(i, counts, begin, end)) {
+                        from[i] = reinterpret_cast<const float*>(moved + runs.at[i]) + begin;
+                    } else {
+                        const int64_t k = i % counts[2];
+                        widen_run(image, moved + runs.at[i], begin, end, runs.low[k], runs.high[k], wide + i * count);
+                        from[i] = wide + i * count;
+                    }
+                }
+                transform(from, count, at, spread);
+            }
+        });
+    }
+};
 
 }  // namespace dgo::DGO_ISA
