@@ -263,6 +263,18 @@ def product(problem: Problem, env: Env) -> Counts:
     )
 
 
+def product_of_images(problem: Problem, env: Env) -> Counts:
+    """One MatMul on images as they are."""
+    return Counts(
+        products=problem.macs,
+        values=problem.src.size + problem.dst.size,
+        runs=problem.macs / max(problem.geometry.in_channels, 1),
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_conversions(problem, env) + _post_ops(problem) + 2 * nbytes(problem.dst) * (problem.bias is not None),
+    )
+
+
 def columns(problem: Problem, env: Env) -> Counts:
     """One MatMul with the columns of dst, which are gathered before it or added up after it."""
     ic, oc = _channels(problem)

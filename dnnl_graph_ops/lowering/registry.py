@@ -104,6 +104,17 @@ def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formula
     )
 
 
+def _images(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
+    return Formulation(
+        "product of images",
+        direction,
+        cost.PRODUCT if direction == FORWARD else cost.COLUMNS,
+        products.pointwise,
+        cost.product_of_images,
+        lambda program, p, e: build(program, p),
+    )
+
+
 # how dst's columns are taken apart: name, folding
 FOLDINGS: tuple[tuple[str, Folding], ...] = (
     ("phases", Folding(fold_last=False, fold_others=False)),
@@ -141,6 +152,9 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.COLUMNS, BACKWARD_DATA, products.single, products.backward_data, cost.columns),
     _library(cost.ROWS, BACKWARD_DATA, products.whole_rows, products.backward_data_rows, cost.rows),
     _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
+    _images(FORWARD, products.forward_images),
+    _images(BACKWARD_DATA, products.backward_data_images),
+    _images(BACKWARD_WEIGHTS, products.backward_weights_image),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)

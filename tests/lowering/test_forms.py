@@ -40,6 +40,9 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
     begin = [int(rng.integers(0, k)) for k in kernel]
     end = [int(rng.integers(0, k)) for k in kernel]
     padding = [int(rng.integers(0, 3)) for _ in range(rank)]
+    if rng.random() < 0.15:
+        stride = kernel = dilation = [1] * rank
+        begin = end = padding = [0] * rank
     dst = [
         s * (n - 1) + d * (k - 1) + 1 - pb - pe + op
         for s, n, d, k, pb, pe, op in zip(stride, size, dilation, kernel, begin, end, padding, strict=True)

@@ -12,8 +12,9 @@ from ... import _core, dtypes
 from ...strides import dense_strides
 from .. import tail as post
 from ..env import Env
-from ..problem import Problem
+from ..problem import BACKWARD_WEIGHTS, Problem
 from ..program import NativeOp, Program, View, order_of
+from .convolution import channels_first
 from .deconvolution import crop, fill_untouched, repeated_bias
 
 
@@ -315,3 +316,62 @@ def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int],
     if rest:
         inner = dst.narrow(at, whole * taps[axis], rest).insert(at)
         _spread_axes(program, source.narrow(at, whole, 1).narrow(at + 1, 0, rest), inner, taps, axis + 1)
+
+
+def pointwise(problem: Problem, env: Env) -> bool:
+    """Channels first and one tap: an image is one product on memory as it is."""
+    g = problem.geometry
+    return (
+        single(problem, env)
+        and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
+        and g.src == g.dst
+        and not any(g.pads_begin)
+        and channels_first(problem)
+        and all(_pixels(view) is not None for view in (problem.src, problem.dst))
+        and (g.batch == 1 or problem.direction != BACKWARD_WEIGHTS)
+    )
+
+
+def _pixels(view: View) -> View | None:
+    """An activation as (N, C, positions) if its positions follow each other."""
+    found = merged(view, view.ndim - 2, 2)
+    return found if found is not None and found.strides[2] == 1 else None
+
+
+def _images(view: View) -> View:
+    """`_pixels` of a problem that `pointwise` is true of."""
+    found = _pixels(view)
+    if found is None:
+        raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
+    return found
+
+
+def _in_by_out(weights: View) -> View:
+    """Weights of one group and one tap as (IC, OC)."""
+    return View(weights.buffer, weights.shape[1:3], weights.strides[1:3], weights.offset)
+
+
+def forward_images(program: Program, problem: Problem) -> None:
+    """dst of an image is the weights, transposed, times src."""
+    left, _ = _plain(program, problem.weights)
+    tail = post.with_bias(problem.bias, problem.tail)
+    dst = program.like(problem.dst, problem.dst.dtype) if tail else problem.dst
+    _product(program, left.permute((1, 0)).insert(0), _images(problem.src), _images(dst))
+    if tail:
+        post.apply(program, dst, tail, problem.dst)
+
+
+def backward_data_images(program: Program, problem: Problem) -> None:
+    """diff_src of an image is the weights times diff_dst."""
+    left, _ = _plain(program, problem.weights)
+    _product(program, left.insert(0), _images(problem.dst), _images(problem.src))
+
+
+def backward_weights_image(program: Program, problem: Problem) -> None:
+    """diff_weights is src times diff_dst, transposed; of one image."""
+    target = _in_by_out(problem.weights)
+    src, dst = (View(v.buffer, v.shape[1:], v.strides[1:], v.offset) for v in map(_images, (problem.src, problem.dst)))
+    if target.strides[1] == 1 or target.shape[1] == 1:
+        _product(program, src, dst.permute((1, 0)), target)
+    else:
+        _product(program, dst, src.permute((1, 0)), target.permute((1, 0)))
