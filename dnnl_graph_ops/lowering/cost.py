@@ -263,18 +263,6 @@ def product(problem: Problem, env: Env) -> Counts:
     )
 
 
-def product_of_images(problem: Problem, env: Env) -> Counts:
-    """One MatMul on images as they are."""
-    return Counts(
-        products=problem.macs,
-        values=problem.src.size + problem.dst.size,
-        runs=problem.macs / max(problem.geometry.in_channels, 1),
-        weights=problem.weights.size,
-        variable=_packing(problem, problem.weights.size),
-        bytes=_conversions(problem, env) + _post_ops(problem) + 2 * nbytes(problem.dst) * (problem.bias is not None),
-    )
-
-
 def columns(problem: Problem, env: Env) -> Counts:
     """One MatMul with the columns of dst, which are gathered before it or added up after it."""
     ic, oc = _channels(problem)
@@ -289,6 +277,14 @@ def columns(problem: Problem, env: Env) -> Counts:
         bytes=_detours(problem) + _post_ops(problem) + _conversions(problem, env),
         calls=2,
     )
+
+
+def columns_of_images(problem: Problem, env: Env) -> Counts:
+    """`columns` of images that are channels first and stay it."""
+    counts = columns(problem, env)
+    ic, oc = _channels(problem)
+    places = problem.geometry.batch * prod(problem.geometry.src) * prod(problem.geometry.kernel)
+    return counts._replace(products=float(places * oc * ic), bytes=counts.bytes - _detours(problem))
 
 
 def rows(problem: Problem, env: Env) -> Counts:

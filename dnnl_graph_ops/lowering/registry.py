@@ -106,11 +106,11 @@ def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formula
 
 def _images(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
     return Formulation(
-        "product of images",
+        "columns of images",
         direction,
-        cost.PRODUCT if direction == FORWARD else cost.COLUMNS,
-        products.pointwise,
-        cost.product_of_images,
+        cost.COLUMNS,
+        products.of_images,
+        cost.columns_of_images,
         lambda program, p, e: build(program, p),
     )
 

@@ -32,7 +32,8 @@ struct Room {
     const float** rows;  // [tile][run]: the left factor, a run at a time
     float** to;          // [tile]: where its products go
     Target* targets;     // [run][tile]: the same for products that are results
-    Span* spans;
+    Span* spans;           // [panel of a group][span]
+    int64_t* span_counts;  // [panel of a group]
 };
 
 // On direct axes alone nothing is transformed: the left factor is read where it is.
@@ -42,6 +43,12 @@ bool in_place(const ProductPlan& plan) { return plan.planes == 1; }
 int64_t row_runs(const ProductPlan& plan) { return in_place(plan) ? plan.src.runs : 1; }
 int64_t row_run(const ProductPlan& plan) {
     return in_place(plan) ? plan.src.run : plan.src.segments * plan.src.channels;
+}
+
+int64_t most_spans(const ProductPlan& plan) { return plan.src.segments + 1; }
+
+int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
+    return group.target_count * plan.dst.channels;
 }
 
 template <class T>
@@ -70,7 +77,12 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.to = reinterpret_cast<float**>(take(plan.block * kFloatsPer<float*>));
     room.targets = reinterpret_cast<Target*>(
         take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
-    room.spans = reinterpret_cast<Span*>(take((plan.src.segments + 1) * kFloatsPer<Span>));
+    int64_t panels = 1;
+    for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {
+        panels = larger(panels, group_columns(plan, plan.groups[g]) / kPanel);
+    }
+    room.spans = reinterpret_cast<Span*>(take(panels * most_spans(plan) * kFloatsPer<Span>));
+    room.span_counts = reinterpret_cast<int64_t*>(take(panels * kFloatsPer<int64_t>));
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
 }
@@ -145,10 +157,6 @@ void find_block(const ProductPlan& plan, const TileGroup& group, int64_t first, 
             }
         }
     });
-}
-
-int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
-    return group.target_count * plan.dst.channels;
 }
 
 // A panel of a plane: its weights, and where they lie among those of the group.
@@ -382,7 +390,11 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
             to[i] = room.result + smaller(i, present - 1) * kPanel;
             if (bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
-        if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, at.column, room.spans);
+        const Span* spans = room.spans;
+        if (plan.zero != nullptr) {
+            spans += at.column / kPanel * most_spans(plan);
+            span_count = room.span_counts[at.column / kPanel];
+        }
         // Stores would wait for their lines one after the other.
         for (float*& line : below) {
             for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
@@ -390,8 +402,8 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
         }
         const Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                          : part_of(panel + further, depth, t, count);
-        tile_product(rows.row, 0, room.spans, span_count, row_run(plan), panel, bias == nullptr ? bias : bias + at.n,
-                     to, ahead);
+        tile_product(rows.row, 0, spans, span_count, row_run(plan), panel, bias == nullptr ? bias : bias + at.n, to,
+                     ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -408,6 +420,10 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
     const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t first_column = begin;
+    for (int64_t column = begin; plan.zero != nullptr && column < end; column += kPanel) {
+        Span* spans = room.spans + column / kPanel * most_spans(plan);
+        room.span_counts[column / kPanel] = spans_of(plan, group, 0, column, spans);
+    }
     int64_t found = -1;  // the run that room.targets begin with
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
@@ -422,7 +438,10 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
         const int64_t share = smaller(image.run, stop - begin);
         const int64_t lines = begin > first_column ? 0 : kTileRows * depth.all / 16 * share / (stop - begin) + runs;
         for (int64_t part = 0; part < depth.parts; ++part) {
-            const int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+            int64_t span_count = 0;
+            if (plan.zero == nullptr) {
+                span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+            }
             // the next panels of this part of the depth, or these of the next
             const int64_t further = all                      ? 0
                                     : part + 1 < depth.parts ? depth.begin(part + 1) * kPanel

@@ -139,10 +139,16 @@ def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], 
     return g.batch, g.out_channels, src, dst, kernel, strides, pads_begin, dilations
 
 
+def one_tap(problem: Problem) -> bool:
+    """Whether every position of dst is seen from the same one of src alone."""
+    g = problem.geometry
+    return g.src == g.dst and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True)) and not any(g.pads_begin)
+
+
 def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
     """diff_dst as (N * src positions, OC * kernel in some order): what every source position sees of it."""
-    g, diff_dst = problem.geometry, problem.dst
-    if g.src == g.dst and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True)) and not any(g.pads_begin):
+    diff_dst = problem.dst
+    if one_tap(problem):
         return positions(program, diff_dst, "diff_dst to channels last")
     strides, columns = _columns(program, problem, order, diff_dst.dtype)
     code = dtypes.CODES[diff_dst.dtype]
@@ -218,16 +224,20 @@ def forward_summed(program: Program, problem: Problem) -> None:
     src = positions(program, problem.src, "src to channels last")
     strides, columns = _columns(program, problem, order, "f32")
     _product(program, src, weights, columns)
-    bias = problem.bias
     dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
-    code = dtypes.CODES[dst.dtype]
+    _add_up(program, problem, columns, strides, dst)
+    if problem.tail:
+        post.apply(program, dst, problem.tail, problem.dst)
+
+
+def _add_up(program: Program, problem: Problem, columns: View, strides: list[int], dst: View) -> None:
+    """Columns, and the bias, to their sums."""
+    bias = problem.bias
     kernel = _core.kernels.overlap_add(
-        *_taps(problem), strides, code, list(dst.strides), bias is not None, False,
+        *_taps(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None, False,
         None if bias is None else dtypes.CODES[bias.dtype],
     )  # fmt: skip
     program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")
-    if problem.tail:
-        post.apply(program, dst, problem.tail, problem.dst)
 
 
 def forward(program: Program, problem: Problem) -> None:
@@ -318,17 +328,13 @@ def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int],
         _spread_axes(program, source.narrow(at, whole, 1).narrow(at + 1, 0, rest), inner, taps, axis + 1)
 
 
-def pointwise(problem: Problem, env: Env) -> bool:
-    """Channels first and one tap: an image is one product on memory as it is."""
-    g = problem.geometry
+def of_images(problem: Problem, env: Env) -> bool:
+    """Channels first, where src is a matrix of channels against positions for each image."""
     return (
-        single(problem, env)
-        and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
-        and g.src == g.dst
-        and not any(g.pads_begin)
+        summed(problem, env)
         and channels_first(problem)
-        and all(_pixels(view) is not None for view in (problem.src, problem.dst))
-        and (g.batch == 1 or problem.direction != BACKWARD_WEIGHTS)
+        and _pixels(problem.src) is not None
+        and (problem.geometry.batch == 1 or problem.direction != BACKWARD_WEIGHTS)
     )
 
 
@@ -339,39 +345,71 @@ def _pixels(view: View) -> View | None:
 
 
 def _images(view: View) -> View:
-    """`_pixels` of a problem that `pointwise` is true of."""
+    """`_pixels` of a view that has them."""
     found = _pixels(view)
     if found is None:
         raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
     return found
 
 
-def _in_by_out(weights: View) -> View:
-    """Weights of one group and one tap as (IC, OC)."""
-    return View(weights.buffer, weights.shape[1:3], weights.strides[1:3], weights.offset)
+def _image_columns(program: Program, problem: Problem, order: Sequence[int]) -> tuple[View, list[int] | None]:
+    """Columns of each image as (N, OC * kernel in some order, positions), and their strides: None where dst is them."""
+    g, dst = problem.geometry, problem.dst
+    if one_tap(problem) and _pixels(dst) is not None:
+        return _images(dst), None
+    sizes = (g.out_channels, *g.kernel)
+    matrix = program.scratch((g.batch, prod(sizes), prod(g.src)), dst.dtype)
+    inner = [0] * len(sizes)
+    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
+        inner[axis] = stride * prod(g.src)
+    return matrix, [matrix.strides[0], *dense_strides(g.src), *inner[1:], inner[0]]
+
+
+def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
+    """What every position of src sees of diff_dst."""
+    columns, strides = _image_columns(program, problem, order)
+    if strides is not None:
+        code = dtypes.CODES[problem.dst.dtype]
+        kernel = _core.kernels.im2col(*_taps(problem), code, list(problem.dst.strides), code, strides)
+        program.kernel(kernel, [problem.dst], [columns], "im2col of diff_dst")
+    return columns
 
 
 def forward_images(program: Program, problem: Problem) -> None:
-    """dst of an image is the weights, transposed, times src."""
-    left, _ = _plain(program, problem.weights)
-    tail = post.with_bias(problem.bias, problem.tail)
-    dst = program.like(problem.dst, problem.dst.dtype) if tail else problem.dst
-    _product(program, left.permute((1, 0)).insert(0), _images(problem.src), _images(dst))
-    if tail:
+    """dst of an image is the overlap-add of the weights, transposed, times src."""
+    weights, order = _plain(program, problem.weights)
+    left = weights.permute((1, 0)).insert(0)
+    aside = bool(problem.tail) or (problem.bias is not None and one_tap(problem))
+    dst = program.like(problem.dst, problem.dst.dtype) if aside else problem.dst
+    columns, strides = _image_columns(program, problem.with_views(dst=dst), order)
+    _product(program, left, _images(problem.src), columns)
+    bias, tail = problem.bias, problem.tail
+    if strides is None:
+        tail = post.with_bias(bias, tail)
+    else:
+        _add_up(program, problem, columns, strides, dst)
+    if aside:
         post.apply(program, dst, tail, problem.dst)
 
 
 def backward_data_images(program: Program, problem: Problem) -> None:
-    """diff_src of an image is the weights times diff_dst."""
-    left, _ = _plain(program, problem.weights)
-    _product(program, left.insert(0), _images(problem.dst), _images(problem.src))
+    """diff_src of an image is the weights times its columns."""
+    weights, order = _plain(program, problem.weights)
+    _product(program, weights.insert(0), _gathered_images(program, problem, order), _images(problem.src))
 
 
 def backward_weights_image(program: Program, problem: Problem) -> None:
-    """diff_weights is src times diff_dst, transposed; of one image."""
-    target = _in_by_out(problem.weights)
-    src, dst = (View(v.buffer, v.shape[1:], v.strides[1:], v.offset) for v in map(_images, (problem.src, problem.dst)))
-    if target.strides[1] == 1 or target.shape[1] == 1:
-        _product(program, src, dst.permute((1, 0)), target)
+    """diff_weights is src times the columns, transposed; of one image."""
+    result = problem.weights
+    target, order = _matrix(result)
+    if target is None or 1 not in target.strides:
+        result = program.scratch(result.shape, result.dtype)
+        target, order = _plain(program, result)
+    images = _images(problem.src), _gathered_images(program, problem, order)
+    src, columns = (View(v.buffer, v.shape[1:], v.strides[1:], v.offset) for v in images)
+    if target.strides[1] == 1:
+        _product(program, src, columns.permute((1, 0)), target)
     else:
-        _product(program, dst, src.permute((1, 0)), target.permute((1, 0)))
+        _product(program, columns, src.permute((1, 0)), target.permute((1, 0)))
+    if result is not problem.weights:
+        program.copy(result, problem.weights, "weights to the asked layout")
