@@ -142,7 +142,8 @@ def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], 
 def one_tap(problem: Problem) -> bool:
     """Whether every position of dst is seen from the same one of src alone."""
     g = problem.geometry
-    return g.src == g.dst and all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True)) and not any(g.pads_begin)
+    pointwise = all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
+    return pointwise and g.src == g.dst and not any(g.pads_begin)
 
 
 def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
