@@ -369,14 +369,21 @@ void copy_cut(const Target& target, int64_t n, float* room, bool back) {
     __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
 }
 
-// The results of one row of register tiles, by way of the room where a part of them does not exist. `further`: the
-// distance of the panels to fetch, or 0.
+// What the tiles of one part of the depth share.
+struct Pass {
+    const float *packed, *bias;  // no bias: the sums go on
+    int64_t span_count, depth;
+    int64_t further;  // distance of the panels to fetch, or 0
+    int64_t lines;    // of src to fetch beside each panel
+};
+
+// The results of one row of register tiles, by way of the room where a part of them does not exist.
+template <class Rows>
 void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, Columns at,
-                 const float* packed, const float* bias, int64_t span_count, int64_t depth, int64_t further,
-                 const Room& room) {
+                 const Pass& pass, Fetch<Rows>& fetch, const Room& room) {
     const int64_t all = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
     const TileRows rows = tile_rows(plan, t, count, room);
-    const float* panel = panel_at(plan, group, 0, at.column, packed);
+    const float* panel = panel_at(plan, group, 0, at.column, pass.packed);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
     for (int64_t i = 0; i < kTileRows; ++i) {
@@ -388,9 +395,10 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
     for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
         for (int64_t i = 0; !whole && i < kTileRows; ++i) {
             to[i] = room.result + smaller(i, present - 1) * kPanel;
-            if (bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
+            if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
         const Span* spans = room.spans;
+        int64_t span_count = pass.span_count;
         if (plan.zero != nullptr) {
             spans += at.column / kPanel * most_spans(plan);
             span_count = room.span_counts[at.column / kPanel];
@@ -400,10 +408,11 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
             for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
             line += kPanel;
         }
-        const Ahead ahead = further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                                         : part_of(panel + further, depth, t, count);
-        tile_product(rows.row, 0, spans, span_count, row_run(plan), panel, bias == nullptr ? bias : bias + at.n, to,
-                     ahead);
+        fetch.lines(pass.lines);
+        const Ahead ahead = pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
+                                              : part_of(panel + pass.further, pass.depth, t, count);
+        const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
+        tile_product(rows.row, 0, spans, span_count, row_run(plan), panel, bias, to, ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -434,18 +443,15 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
                          room.targets + (run - base) * plan.block);
         }
         found = base;
-        // The rows of src are fetched once; later columns find them in the second cache level.
-        const int64_t share = smaller(image.run, stop - begin);
-        const int64_t lines = begin > first_column ? 0 : kTileRows * depth.all / 16 * share / (stop - begin) + runs;
+        // The rows of src are fetched once, a few lines beside each panel; later columns find them near.
+        const int64_t once = begin > first_column ? 0 : kTileRows * (depth.all / 16 + runs) * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
-            int64_t span_count = 0;
+            Pass pass{packed, part == 0 ? bias : nullptr, 0, deep, 0, part == 0 ? once : 0};
             if (plan.zero == nullptr) {
-                span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+                pass.span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             }
             // the next panels of this part of the depth, or these of the next
-            const int64_t further = all                      ? 0
-                                    : part + 1 < depth.parts ? depth.begin(part + 1) * kPanel
-                                                             : (stop - begin) * depth.all;
+            if (!all) pass.further = part + 1 < depth.parts ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
                 Fetch fetch{[&](int64_t i) { return room.rows[i]; }, smaller(t + kTileRows, count) * runs,
                             smaller(t + 2 * kTileRows, count) * runs, row_run(plan)};
@@ -453,9 +459,7 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
                 for (; at.column < stop; at.column = at.end, at.targets += plan.block) {
                     at.end = smaller((at.column / image.run + 1) * image.run, stop);
                     at.n = at.column % image.run;
-                    if (part == 0) fetch.lines(lines);
-                    const float* start = part == 0 ? bias : nullptr;
-                    write_tiles(plan, group, t, count, at, packed, start, span_count, deep, further, room);
+                    write_tiles(plan, group, t, count, at, pass, fetch, room);
                 }
             }
         }
