@@ -1,9 +1,10 @@
 """Estimates of what a formulation costs, in seconds: a few counts times fitted constants.
 
 The counts of a formulation are exact; its family's constants were fitted by `python -m dnnl_graph_ops.bench.fit` on
-two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 100 layers in both layouts, two thirds of them of the harness's own
-suite, cut to 0.15 gmac. The few constants beside the table were set by hand. Where no such machine was at hand
-(AVX-512, native bf16) only the rate of the products is changed, by what the instruction set promises.
+two threads of a Zen 3 (AVX2, oneDNN 3.2) to about 120 layers in both layouts, up to 2 gmac, most of them of the
+harness's own suite, and to those cut to 0.15 gmac. The few constants beside the table were set by hand. Where no such
+machine was at hand (AVX-512, native bf16) only the rate of the products is changed, by what the instruction set
+promises.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .. import dtypes
 from .env import Env
 from .forms.deconvolution import fold_end
 from .forms.phases import Folding
+from .forms.products import one_tap
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from .program import View
 
@@ -25,6 +27,10 @@ TILE_PRICE = 8  # in products per result
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # rows that the own product of rows takes as dot products, and at once
 FEW_ROWS, ROW_BLOCK = 24, 96
+# so few channels the library's backward deconvolutions read as they lie, for this share of the rest
+FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
+SCATTERED = 2.0  # for columns of images that are gathered
+SHALLOW = 2.5  # for the library's convolutions that read one channel
 OWN, FILTERING, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
     "own", "filtering", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
 )  # fmt: skip
@@ -47,27 +53,27 @@ FITTED = 5  # the first fields, which each family has constants for
 _BYTE, _CALL = 1e-10, 4e-6
 
 CONSTANTS: dict[tuple[str, str], Counts] = {
-    (OWN, FORWARD): Counts(2.3e-11, 1.1e-10, 2.9e-09, 1.6e-10, 1.1e-09),
-    (OWN, BACKWARD_DATA): Counts(2.8e-11, 1.4e-10, 3.7e-09, 2.5e-10, 1.4e-09),
-    (OWN, BACKWARD_WEIGHTS): Counts(2.9e-11, 2.1e-10, 7.8e-09, 1.5e-09, 0.0),
-    (FILTERING, FORWARD): Counts(2.4e-11, 1.3e-10, 5.7e-09, 1.5e-10, 9.0e-10),
-    (FILTERING, BACKWARD_DATA): Counts(3.0e-11, 1.7e-10, 9.5e-09, 2.2e-10, 1.1e-09),
-    (FILTERING, BACKWARD_WEIGHTS): Counts(3.4e-11, 3.3e-10, 1.2e-08, 8.8e-10, 0.0),
-    (DECONVOLUTION, FORWARD): Counts(4.8e-11, 2.5e-10, 1.1e-10, 8.1e-10, 2.2e-09),
-    (DECONVOLUTION, BACKWARD_DATA): Counts(3.2e-11, 2.1e-10, 1.5e-11, 3.1e-10, 7.8e-10),
-    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(5.8e-11, 2.4e-10, 7.4e-11, 1.6e-09, 0.0),
-    (CONVOLUTION, BACKWARD_DATA): Counts(2.9e-11, 6.1e-11, 1.8e-11, 5.1e-10, 1.7e-09),
-    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(6.6e-11, 1.0e-10, 1.0e-11, 8.9e-10, 0.0),
-    (PHASES, FORWARD): Counts(2.7e-11, 2.4e-10, 2.9e-10, 2.8e-10, 3.4e-09),
-    (PHASES, BACKWARD_WEIGHTS): Counts(6.2e-11, 2.3e-10, 1.8e-10, 4.3e-09, 0.0),
-    (PRODUCT, FORWARD): Counts(2.1e-11, 2.6e-10, 7.3e-11, 3.9e-10, 8.8e-10),
-    (COLUMNS, FORWARD): Counts(3.0e-11, 5.4e-10, 9.1e-10, 2.4e-10, 2.3e-10),
-    (COLUMNS, BACKWARD_DATA): Counts(3.0e-11, 1.9e-10, 6.5e-10, 2.6e-10, 1.3e-09),
-    (ROWS, BACKWARD_DATA): Counts(2.6e-11, 4.1e-10, 8.3e-10, 2.6e-10, 4.6e-10),
-    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.7e-11, 1.1e-09, 1.0e-09, 3.6e-10, 0.0),
-    (DEPTHWISE, FORWARD): Counts(4.8e-11, 4.3e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_DATA): Counts(6.1e-11, 3.7e-10, 0.0, 0.0, 0.0),
-    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.8e-11, 5.3e-10, 0.0, 0.0, 0.0),
+    (OWN, FORWARD): Counts(2.6e-11, 1.0e-10, 1.7e-09, 1.7e-10, 1.2e-09),
+    (OWN, BACKWARD_DATA): Counts(2.7e-11, 1.2e-10, 1.1e-09, 2.5e-10, 1.5e-09),
+    (OWN, BACKWARD_WEIGHTS): Counts(3.0e-11, 2.1e-10, 2.0e-09, 1.8e-09, 0.0),
+    (FILTERING, FORWARD): Counts(3.2e-11, 1.4e-10, 5.3e-09, 1.5e-10, 9.6e-10),
+    (FILTERING, BACKWARD_DATA): Counts(3.4e-11, 1.9e-10, 4.3e-09, 2.2e-10, 1.0e-09),
+    (FILTERING, BACKWARD_WEIGHTS): Counts(3.5e-11, 3.9e-10, 5.1e-09, 8.8e-10, 0.0),
+    (DECONVOLUTION, FORWARD): Counts(5.0e-11, 3.0e-10, 1.2e-10, 9.5e-10, 2.8e-09),
+    (DECONVOLUTION, BACKWARD_DATA): Counts(6.1e-11, 4.2e-10, 3.0e-11, 5.9e-10, 1.5e-09),
+    (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(7.0e-11, 3.7e-10, 1.1e-10, 2.5e-09, 0.0),
+    (CONVOLUTION, BACKWARD_DATA): Counts(3.0e-11, 7.5e-11, 1.9e-11, 6.6e-10, 2.4e-09),
+    (CONVOLUTION, BACKWARD_WEIGHTS): Counts(5.2e-11, 7.4e-11, 6.7e-12, 7.9e-10, 0.0),
+    (PHASES, FORWARD): Counts(3.0e-11, 2.9e-10, 3.2e-10, 2.9e-10, 3.9e-09),
+    (PHASES, BACKWARD_WEIGHTS): Counts(5.1e-11, 2.2e-10, 1.6e-10, 3.5e-09, 0.0),
+    (PRODUCT, FORWARD): Counts(2.8e-11, 2.9e-10, 7.5e-11, 4.9e-10, 9.2e-10),
+    (COLUMNS, FORWARD): Counts(3.5e-11, 6.2e-10, 9.8e-10, 2.6e-10, 2.3e-10),
+    (COLUMNS, BACKWARD_DATA): Counts(3.4e-11, 2.4e-10, 7.7e-10, 2.9e-10, 1.6e-09),
+    (ROWS, BACKWARD_DATA): Counts(2.5e-11, 4.0e-10, 7.7e-10, 2.4e-10, 4.0e-10),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.0e-11, 9.9e-10, 8.4e-10, 3.3e-10, 0.0),
+    (DEPTHWISE, FORWARD): Counts(5.1e-11, 5.0e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_DATA): Counts(6.3e-11, 3.8e-10, 0.0, 0.0, 0.0),
+    (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.5e-11, 4.9e-10, 0.0, 0.0, 0.0),
 }
 
 
@@ -212,9 +218,24 @@ def literal(problem: Problem, env: Env) -> Counts:
     )
 
 
+def deconvolution(problem: Problem, env: Env) -> Counts:
+    """`literal` of a backward op, which reads a few channels as they lie."""
+    counts = literal(problem, env)
+    if _channels(problem)[1] > FEW_CHANNELS or not _detours(problem):
+        return counts
+    return Counts(*(AS_THEY_LIE * count for count in counts))
+
+
+def convolution(problem: Problem, env: Env) -> Counts:
+    """`literal` of an op that reads diff_dst as its source."""
+    counts = literal(problem, env)
+    shallow = problem.direction == BACKWARD_DATA and _channels(problem)[1] == 1
+    return counts._replace(products=counts.products * (SHALLOW if shallow else 1.0))
+
+
 def aside(problem: Problem, env: Env) -> Counts:
     """A Convolution on channels-last copies."""
-    counts = literal(problem, env)
+    counts = convolution(problem, env)
     return counts._replace(bytes=counts.bytes - _detours(problem), calls=counts.calls + 2)
 
 
@@ -271,7 +292,7 @@ def columns(problem: Problem, env: Env) -> Counts:
     return Counts(
         products=places * oc * padded(ic),
         values=places * oc + problem.src.size,
-        runs=places,
+        runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
         bytes=_detours(problem) + _post_ops(problem) + _conversions(problem, env),
@@ -284,7 +305,12 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     counts = columns(problem, env)
     ic, oc = _channels(problem)
     places = problem.geometry.batch * prod(problem.geometry.src) * prod(problem.geometry.kernel)
-    return counts._replace(products=float(places * oc * ic), bytes=counts.bytes - _detours(problem))
+    scattered = 1.0 if one_tap(problem) or problem.direction == FORWARD else SCATTERED
+    return counts._replace(
+        products=places * oc * ic * scattered,
+        values=counts.values * scattered,
+        bytes=counts.bytes - _detours(problem),
+    )
 
 
 def rows(problem: Problem, env: Env) -> Counts:

@@ -139,10 +139,10 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
 
 FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
-    _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data),
-    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data),
-    _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights),
-    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights),
+    _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data, cost.deconvolution),
+    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution),
+    _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights, cost.deconvolution),
+    _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights, cost.convolution),
     _aside(BACKWARD_DATA, convolution.backward_data_aside),
     _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
@@ -154,7 +154,6 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
     _images(FORWARD, products.forward_images),
     _images(BACKWARD_DATA, products.backward_data_images),
-    _images(BACKWARD_WEIGHTS, products.backward_weights_image),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)

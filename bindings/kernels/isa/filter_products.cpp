@@ -278,7 +278,8 @@ void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGr
                 } else if (to[i] == room.wide + i * kFilterChunk) {
                     const int64_t k = i % plan.outputs[2];
                     const int64_t from = larger(piece.begin, runs.low[k]), until = smaller(end, runs.high[k]);
-                    narrow(image.cell, to[i] + from - piece.begin, until - from, moved + runs.at[i] + from * image.item);
+                    char* at = moved + runs.at[i] + from * image.item;
+                    narrow(image.cell, to[i] + from - piece.begin, until - from, at);
                 }
             }
         }
@@ -444,14 +445,16 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
         }
         found = base;
         // The rows of src are fetched once, a few lines beside each panel; later columns find them near.
-        const int64_t once = begin > first_column ? 0 : kTileRows * (depth.all / 16 + runs) * kPanel / (stop - begin) + 1;
+        const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
+        const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
             Pass pass{packed, part == 0 ? bias : nullptr, 0, deep, 0, part == 0 ? once : 0};
             if (plan.zero == nullptr) {
                 pass.span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             }
             // the next panels of this part of the depth, or these of the next
-            if (!all) pass.further = part + 1 < depth.parts ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
+            const bool deeper = part + 1 < depth.parts;
+            if (!all) pass.further = deeper ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
                 Fetch fetch{[&](int64_t i) { return room.rows[i]; }, smaller(t + kTileRows, count) * runs,
                             smaller(t + 2 * kTileRows, count) * runs, row_run(plan)};

@@ -11,7 +11,8 @@ typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_al
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
-constexpr int kSteps = 8;  // of the inner dimension without a branch: a core shared by two threads has few slots to spare
+// Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
+constexpr int kSteps = 8;
 constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
 
 DGO_INLINE Lanes broadcast(float value) { return value - Lanes{}; }

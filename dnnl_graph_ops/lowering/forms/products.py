@@ -12,7 +12,7 @@ from ... import _core, dtypes
 from ...strides import dense_strides
 from .. import tail as post
 from ..env import Env
-from ..problem import BACKWARD_WEIGHTS, Problem
+from ..problem import Problem
 from ..program import NativeOp, Program, View, order_of
 from .convolution import channels_first
 from .deconvolution import crop, fill_untouched, repeated_bias
@@ -62,11 +62,11 @@ def dense(view: View, axes: int, start: int = 0) -> View:
     return found
 
 
-def positions(program: Program, view: View, label: str) -> View:
-    """An activation as (N * positions, C)."""
+def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
+    """An activation as (N * positions, C), channels last unless `as_it_is`: a matrix that is read transposed."""
     order = (0, *range(2, view.ndim), 1)
     found = merged(view.permute(order), view.ndim - 1)
-    if found is not None and (found.strides[1] == 1 or found.shape[1] == 1):
+    if found is not None and (found.strides[1] == 1 or found.shape[1] == 1 or (as_it_is and found.strides[0] == 1)):
         return found
     return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
 
@@ -213,7 +213,7 @@ def backward_weights(program: Program, problem: Problem) -> None:
         result = program.scratch(result.shape, result.dtype)
         target, order = _plain(program, result)
     columns = gathered(program, problem, order)
-    src = positions(program, problem.src, "src to channels last")
+    src = positions(program, problem.src, "src to channels last", as_it_is=True)
     _product(program, src.permute((1, 0)), columns, target)
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked layout")
@@ -331,12 +331,7 @@ def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int],
 
 def of_images(problem: Problem, env: Env) -> bool:
     """Channels first, where src is a matrix of channels against positions for each image."""
-    return (
-        summed(problem, env)
-        and channels_first(problem)
-        and _pixels(problem.src) is not None
-        and (problem.geometry.batch == 1 or problem.direction != BACKWARD_WEIGHTS)
-    )
+    return summed(problem, env) and channels_first(problem) and _pixels(problem.src) is not None
 
 
 def _pixels(view: View) -> View | None:
@@ -397,20 +392,3 @@ def backward_data_images(program: Program, problem: Problem) -> None:
     """diff_src of an image is the weights times its columns."""
     weights, order = _plain(program, problem.weights)
     _product(program, weights.insert(0), _gathered_images(program, problem, order), _images(problem.src))
-
-
-def backward_weights_image(program: Program, problem: Problem) -> None:
-    """diff_weights is src times the columns, transposed; of one image."""
-    result = problem.weights
-    target, order = _matrix(result)
-    if target is None or 1 not in target.strides:
-        result = program.scratch(result.shape, result.dtype)
-        target, order = _plain(program, result)
-    images = _images(problem.src), _gathered_images(program, problem, order)
-    src, columns = (View(v.buffer, v.shape[1:], v.strides[1:], v.offset) for v in images)
-    if target.strides[1] == 1:
-        _product(program, src, columns.permute((1, 0)), target)
-    else:
-        _product(program, columns, src.permute((1, 0)), target.permute((1, 0)))
-    if result is not problem.weights:
-        program.copy(result, problem.weights, "weights to the asked layout")
