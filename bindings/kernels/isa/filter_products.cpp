@@ -289,6 +289,17 @@ void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGr
     });
 }
 
+// Larger results than caches hold are written past them: nothing is read in to be overwritten.
+constexpr int64_t kVastBytes = 24 * 1024 * 1024;
+
+void stream(const float* from, int64_t count, float* to) {
+    constexpr int64_t kStep = 8;
+    int64_t c = 0;
+    for (; c < count && reinterpret_cast<uintptr_t>(to + c) % (kStep * sizeof(float)) != 0; ++c) to[c] = from[c];
+    for (; c + kStep <= count; c += kStep) _mm256_stream_ps(to + c, _mm256_loadu_ps(from + c));
+    for (; c < count; ++c) to[c] = from[c];
+}
+
 // Whole runs that follow each other in memory from tile to tile: a line of them is written at once.
 void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first, int64_t count, const Piece& piece,
                  char* dst, const Room& room) {
@@ -297,16 +308,32 @@ void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first,
     const GatherFn transform = find<Transform::output>(plan.output_shape);
     const int64_t lines = plan.outputs[0] * plan.outputs[1], per_line = plan.outputs[2];
     const int64_t width = (image.run + kLanes - 1) / kLanes * kLanes;
+    const int64_t bytes = plan.batch * image.batch_stride * image.item;
+    const bool vast = image.cell == Cell::f32 && bytes > kVastBytes;
     // Whole vectors are stored in rising order: what they spill is overwritten.
     const bool straight = width == image.run || lines * per_line == 1;
     for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
-        const int64_t stride = n * per_line * image.run + kLanes;
+        const int64_t stride = n * per_line * image.run + kLanes, step = per_line * image.run * image.item;
+        const Axes& begin = image.first[piece.run * image.fold];
+        const int64_t start = image.step[last] * p.at[last] + begin[last];
+        const int64_t low = larger(0, -start), high = smaller(n * per_line * image.fold, image.size[last] - start);
+        char* there[kFilterPlanes];
+        for (int64_t l = 0; l < lines; ++l) {
+            const int64_t at0 = image.step[0] * (p.at[0] + l / plan.outputs[1]) + begin[0];
+            const int64_t at1 = image.step[1] * (p.at[1] + l % plan.outputs[1]) + begin[1];
+            const bool absent = at0 < 0 || at0 >= image.size[0] || at1 < 0 || at1 >= image.size[1];
+            const int64_t offset = p.image * image.batch_stride + at0 * image.strides[0] + at1 * image.strides[1];
+            there[l] = absent ? nullptr : dst + (offset + start * image.channels) * image.item;
+        }
         float* to[kFilterPlanes];
         for (int64_t i = 0; i < n; ++i) {
             for (int64_t l = 0; l < lines; ++l) {
                 for (int64_t k = 0; k < per_line; ++k) {
                     to[l * per_line + k] = straight ? room.lines + l * stride + (i * per_line + k) * image.run
                                                     : room.wide + (l * per_line + k) * kFilterChunk;
+                }
+                for (int64_t c = 0; !vast && there[l] != nullptr && c < step; c += 64) {
+                    __builtin_prefetch(there[l] + i * step + c, 1);
                 }
             }
             transform(room.result + (t + i) * kFilterChunk + piece.column, result_stride(plan), width, piece.bias, to);
@@ -320,19 +347,16 @@ void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first,
                 }
             }
         }
-        const Axes& begin = image.first[piece.run * image.fold];
-        const int64_t start = image.step[last] * p.at[last] + begin[last];
-        const int64_t low = larger(0, -start), high = smaller(n * per_line * image.fold, image.size[last] - start);
         for (int64_t l = 0; l < lines && low < high; ++l) {
-            const int64_t at0 = image.step[0] * (p.at[0] + l / plan.outputs[1]) + begin[0];
-            const int64_t at1 = image.step[1] * (p.at[1] + l % plan.outputs[1]) + begin[1];
-            if (at0 < 0 || at0 >= image.size[0] || at1 < 0 || at1 >= image.size[1]) continue;
-            const int64_t offset = p.image * image.batch_stride + at0 * image.strides[0] + at1 * image.strides[1] +
-                                   (start + low) * image.channels;
-            narrow(image.cell, room.lines + l * stride + low * image.channels, (high - low) * image.channels,
-                   dst + offset * image.item);
+            if (there[l] == nullptr) continue;
+            const float* from = room.lines + l * stride + low * image.channels;
+            const int64_t length = (high - low) * image.channels;
+            char* at = there[l] + low * image.channels * image.item;
+            if (vast) stream(from, length, reinterpret_cast<float*>(at));
+            else narrow(image.cell, from, length, at);
         }
     });
+    if (vast) _mm_sfence();
 }
 
 // Products that are results, whole panels of a run at a time: they need not go through the room.
