@@ -11,7 +11,7 @@ from reference import conv_transpose as truth
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering import lower, registry
+from dnnl_graph_ops.lowering import cost, lower, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
@@ -171,4 +171,33 @@ def test_a_bias_on_a_deep_sum_is_added_once(stride: int) -> None:
             continue
         lower.build(program, described, form, env)
         assemble(program, views, [output], env.engine).executor.run([x, w, bias], [result])
+        np.testing.assert_array_equal(result, want, err_msg=form.name)
+
+
+def test_results_larger_than_caches_are_exact() -> None:
+    """Own code writes them past the caches; borders leave lines that begin anywhere."""
+    rng = np.random.default_rng(5)
+    attrs = {
+        "strides": [2, 2],
+        "pads_begin": [1, 1],
+        "pads_end": [0, 1],
+        "data_format": "NXC",
+        "weights_format": "IOX",
+    }
+    x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, 700, 930, 2), (2, 3, 3, 3)))
+    want = truth.forward(x, w, **attrs)
+    assert want.nbytes > 24 * 2**20
+    env = Env(dgo.engine("cpu"), dgo.get_num_threads())
+    for form in registry.FORMULATIONS:
+        if form.direction != DIRECTIONS["ConvTranspose"] or form.family not in (cost.OWN, cost.FILTERING):
+            continue
+        result = np.full(want.shape, np.nan, np.float32)
+        views = [external(Place.INPUT, array, i) for i, array in enumerate((x, w))]
+        output = external(Place.OUTPUT, result, 0)
+        described = make_problem("ConvTranspose", attrs, views, output)
+        if not form.applies(described, env):
+            continue
+        program = Program()
+        lower.build(program, described, form, env)
+        assemble(program, views, [output], env.engine).executor.run([x, w], [result])
         np.testing.assert_array_equal(result, want, err_msg=form.name)
