@@ -29,9 +29,8 @@ struct Target {
 
 struct Room {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines;
-    const float** rows;  // [tile][run]: the left factor, a run at a time
-    float** to;          // [tile]: where its products go
-    Target* targets;     // [run][tile]: the same for products that are results
+    const float** rows;    // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
+    Target* targets;       // [run][tile]: where products go that are results
     Span* spans;           // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
 };
@@ -73,8 +72,8 @@ Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.left = take(plan.planes * plan.block * left_stride(plan));
     room.result = take(plan.planes * result_stride(plan) + kLanes);
     room.lines = take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
-    room.rows = reinterpret_cast<const float**>(take(plan.block * row_runs(plan) * kFloatsPer<const float*>));
-    room.to = reinterpret_cast<float**>(take(plan.block * kFloatsPer<float*>));
+    const int64_t rows = (plan.block + kTileRows) * row_runs(plan);
+    room.rows = reinterpret_cast<const float**>(take(rows * kFloatsPer<const float*>));
     room.targets = reinterpret_cast<Target*>(
         take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
     int64_t panels = 1;
@@ -166,17 +165,6 @@ const float* panel_at(const ProductPlan& plan, const TileGroup& group, int64_t p
     return packed + (plane * panels + column / kPanel) * plan.src.segments * plan.src.channels * kPanel;
 }
 
-// Rows of the left factor for one register tile; rows beyond the last repeat it.
-struct TileRows {
-    const float* const* row[kTileRows];
-};
-
-TileRows tile_rows(const ProductPlan& plan, int64_t t, int64_t count, const Room& room) {
-    TileRows rows;
-    for (int64_t i = 0; i < kTileRows; ++i) rows.row[i] = room.rows + smaller(t + i, count - 1) * row_runs(plan);
-    return rows;
-}
-
 // The inner dimension in parts, so that those of both factors stay in the second cache level. Where some of its weights
 // are all zero it is one.
 struct Depth {
@@ -190,11 +178,20 @@ Depth depth_of(const ProductPlan& plan) {
     return {all, plan.zero == nullptr ? larger((all + kDepth - 1) / kDepth, 1) : 1};
 }
 
-// What the tile at t of a block should fetch of `depth` rows of the next panel: the tiles share it out between them.
-Ahead part_of(const float* next, int64_t depth, int64_t t, int64_t count) {
-    const int64_t tiles = (count + kTileRows - 1) / kTileRows, bytes = kPanel * static_cast<int64_t>(sizeof(float));
-    return {reinterpret_cast<const char*>(next) + t / kTileRows * (depth * bytes / tiles), larger(bytes / tiles, 1)};
-}
+// The tiles of a block share out between them what is to be fetched: `depth` rows of a later panel.
+struct Shares {
+    int64_t size, step;  // bytes
+
+    Shares(int64_t depth, int64_t count) {
+        const int64_t tiles = (count + kTileRows - 1) / kTileRows, bytes = kPanel * static_cast<int64_t>(sizeof(float));
+        size = depth * bytes / tiles;
+        step = larger(bytes / tiles, 1);
+    }
+
+    Ahead of(const float* panel, int64_t t) const {
+        return {reinterpret_cast<const char*>(panel) + t / kTileRows * size, step};
+    }
+};
 
 // Elements [begin, end) of the inner dimension.
 int64_t spans_between(const ProductPlan& plan, int64_t begin, int64_t end, Span* spans) {
@@ -210,11 +207,13 @@ int64_t spans_between(const ProductPlan& plan, int64_t begin, int64_t end, Span*
 void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const Room& room) {
     const Depth depth = depth_of(plan);
+    const Shares shares(depth.all / depth.parts, count);
+    const int64_t runs = row_runs(plan), length = row_run(plan);
     const auto weights = [&](int p, int64_t part, int64_t n) {
         return panel_at(plan, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
     for (int p = 0; p < plan.planes; ++p) {
-        for (int64_t t = 0; t < count; ++t) room.to[t] = room.result + p * result_stride(plan) + t * kFilterChunk;
+        const int64_t offset = p * plan.block * left_stride(plan);
         for (int64_t part = 0; part < depth.parts; ++part) {
             int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             for (int64_t n = 0; n < columns; n += kPanel) {
@@ -224,12 +223,16 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
                                     : p + 1 < plan.planes        ? weights(p + 1, 0, 0)
                                                                  : weights(0, 0, columns);
                 const auto tile = columns - n > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
+                const float *panel = weights(p, 0, n), *start = part == 0 ? room.zeros : nullptr;
+                float* result = room.result + p * result_stride(plan) + n;
                 for (int64_t t = 0; t < count; t += kTileRows) {
                     float* to[kTileRows];
-                    for (int64_t i = 0; i < kTileRows; ++i) to[i] = room.to[smaller(t + i, count - 1)] + n;
-                    tile(tile_rows(plan, t, count, room).row, p * plan.block * left_stride(plan), room.spans,
-                         span_count, row_run(plan), weights(p, 0, n), part == 0 ? room.zeros : nullptr, to,
-                         part_of(next, depth.all / depth.parts, t, count));
+                    for (float*& row : to) {
+                        row = result;
+                        result += kFilterChunk;
+                    }
+                    tile(room.rows + t * runs, runs, offset, room.spans, span_count, length, panel, start, to,
+                         shares.of(next, t));
                 }
             }
         }
@@ -397,9 +400,10 @@ void copy_cut(const Target& target, int64_t n, float* room, bool back) {
 // What the tiles of one part of the depth share.
 struct Pass {
     const float *packed, *bias;  // no bias: the sums go on
-    int64_t span_count, depth;
+    int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
     int64_t lines;    // of src to fetch beside each panel
+    Shares shares;
 };
 
 // The results of one row of register tiles, by way of the room where a part of them does not exist.
@@ -407,7 +411,7 @@ template <class Rows>
 void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, Columns at,
                  const Pass& pass, Fetch<Rows>& fetch, const Room& room) {
     const int64_t all = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
-    const TileRows rows = tile_rows(plan, t, count, room);
+    const int64_t runs = row_runs(plan), length = row_run(plan);
     const float* panel = panel_at(plan, group, 0, at.column, pass.packed);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
@@ -435,9 +439,9 @@ void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int
         }
         fetch.lines(pass.lines);
         const Ahead ahead = pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                                              : part_of(panel + pass.further, pass.depth, t, count);
+                                              : pass.shares.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(rows.row, 0, spans, span_count, row_run(plan), panel, bias, to, ahead);
+        tile_product(room.rows + t * runs, runs, 0, spans, span_count, length, panel, bias, to, ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -472,7 +476,7 @@ void write_products(const ProductPlan& plan, const FilterImage& image, const Til
         const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
         const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
-            Pass pass{packed, part == 0 ? bias : nullptr, 0, deep, 0, part == 0 ? once : 0};
+            Pass pass{packed, part == 0 ? bias : nullptr, 0, 0, part == 0 ? once : 0, {deep, count}};
             if (plan.zero == nullptr) {
                 pass.span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             }
@@ -508,6 +512,8 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const FilterImage image = group->folded ? plan.dst : unfolded(plan.dst);
     if (in_place(plan)) find_block(plan, *group, first, count, src, room);
     else transform_block(plan, *group, first, count, src, room);
+    const int64_t runs = row_runs(plan);
+    for (int64_t i = count * runs; i < (count + kTileRows) * runs; ++i) room.rows[i] = room.rows[i - runs];
     if (direct(plan, image)) {
         const int64_t panels = all / kPanel, stop = panels * (part + 1) / group->parts * kPanel;
         write_products(plan, image, *group, first, count, panels * part / group->parts * kPanel, stop,

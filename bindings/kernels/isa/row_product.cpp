@@ -112,14 +112,13 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
     const bool straight = p.c_column == 1 && columns == kPanel;
     const Span span{0, 0, depth};
     for (int64_t i = 0; i < p.rows; i += kTileRows) {
-        const float* const* rows[kTileRows];
         float* to[kTileRows];
         for (int64_t r = 0; r < kTileRows; ++r) {
             const int64_t at = smaller(i + r, p.rows - 1);
-            rows[r] = row + at;
             to[r] = straight ? c + at * p.c_row : sums + at * kPanel;
         }
-        tile_product(rows, 0, &span, 1, depth, panel, straight && add ? nullptr : zeros, to, next.part(i, p.rows));
+        const float* start = straight && add ? nullptr : zeros;
+        tile_product(row + i, 1, 0, &span, 1, depth, panel, start, to, next.part(i, p.rows));
     }
     for (int64_t i = 0; !straight && i < p.rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
@@ -131,10 +130,10 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
 
 void panel_products(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
     float *panel = room, *sums = room + kPanelDepth * kPanel;
-    const float* row[kRowProductRows];
+    const float* row[kRowProductRows + kTileRows];  // the last one repeated for a register tile
     for (int64_t k = 0; k < p.depth; k += kPanelDepth) {
         const int64_t depth = smaller(kPanelDepth, p.depth - k);
-        for (int64_t i = 0; i < p.rows; ++i) row[i] = a + i * p.a_row + k;
+        for (int64_t i = 0; i < p.rows + kTileRows; ++i) row[i] = a + smaller(i, p.rows - 1) * p.a_row + k;
         for (int64_t j = 0; j < p.columns; j += kPanel) {
             const float* right = b + j * p.b_row + k;
             const int64_t columns = smaller(kPanel, p.columns - j);
