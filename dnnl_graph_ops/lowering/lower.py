@@ -65,6 +65,9 @@ def with_own_bias(problem: Problem) -> Problem:
 def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
     """Append one formulation; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
     compute = env.compute_dtype(problem.dtype)
+    if problem.bias is not None:
+        # own code reads no strides of it
+        problem = problem.with_views(bias=program.in_a_row(problem.bias))
     if compute == problem.dtype or form.converts(problem):
         form.build(program, problem, env)
         return

@@ -274,6 +274,10 @@ class Program:
         """`view` itself, or a copy of it in another dtype."""
         return view if view.dtype == dtype else self.copied(view, dtype, order_of(view), label)
 
+    def in_a_row(self, vector: View) -> View:
+        """A vector, or a copy of it, whose elements follow each other."""
+        return vector if vector.strides == (1,) else self.copied(vector, vector.dtype, (0,), "vector in a row")
+
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:
             args = (list(target.shape), dtypes.CODES[target.dtype], list(target.strides), value)
@@ -283,5 +287,6 @@ class Program:
         """Every element is the bias of its channel."""
         if target.size:
             codes = dtypes.CODES
+            bias = self.in_a_row(bias)
             args = (list(target.shape), codes[target.dtype], list(target.strides), axis, codes[bias.dtype])
             self.kernel(_core.kernels.fill_channel(*args), [bias], [target], label)

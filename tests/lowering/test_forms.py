@@ -97,7 +97,9 @@ def adorned(
 
     if rng.random() < 0.5:
         bias = rng.integers(-3, 4, channels).astype(np.float32)
-        described, want = described.with_views(bias=constant(bias)), want + along(bias)
+        apart = int(rng.integers(1, 3))
+        spread = constant(np.repeat(bias, apart)).narrow(0, 0, channels, apart)
+        described, want = described.with_views(bias=spread), want + along(bias)
     choice = rng.integers(0, 4)
     if choice in (1, 3):
         described = described.with_views(tail=(TailOp("ReLU", {}, (0,)),))
