@@ -70,7 +70,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (COLUMNS, FORWARD): Counts(3.5e-11, 6.2e-10, 9.8e-10, 2.6e-10, 2.3e-10),
     (COLUMNS, BACKWARD_DATA): Counts(3.4e-11, 2.4e-10, 7.7e-10, 2.9e-10, 1.6e-09),
     (ROWS, BACKWARD_DATA): Counts(2.5e-11, 4.0e-10, 7.7e-10, 2.4e-10, 4.0e-10),
-    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.0e-11, 9.9e-10, 8.4e-10, 3.3e-10, 0.0),
+    (COLUMNS, BACKWARD_WEIGHTS): Counts(3.3e-11, 1.1e-09, 9.2e-10, 3.6e-10, 0.0),
     (DEPTHWISE, FORWARD): Counts(5.1e-11, 5.0e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_DATA): Counts(6.3e-11, 3.8e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_WEIGHTS): Counts(3.5e-11, 4.9e-10, 0.0, 0.0, 0.0),
@@ -304,11 +304,14 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     """`columns` of images that are channels first and stay it."""
     counts = columns(problem, env)
     ic, oc = _channels(problem)
-    places = problem.geometry.batch * prod(problem.geometry.src) * prod(problem.geometry.kernel)
+    g = problem.geometry
+    # a product for each image, with its positions as columns
+    places = g.batch * padded(prod(g.src), 2 * LANES) * prod(g.kernel)
     scattered = 1.0 if one_tap(problem) or problem.direction == FORWARD else SCATTERED
     return counts._replace(
         products=places * oc * ic * scattered,
         values=counts.values * scattered,
+        weights=counts.weights * g.batch,
         bytes=counts.bytes - _detours(problem),
     )
 
