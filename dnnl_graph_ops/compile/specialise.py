@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from ..graph import Node, Value
 from ..lowering.env import Env
@@ -125,4 +124,4 @@ def specialise(
 
 
 def _external(place: Place, value: Value, shape: tuple[int, ...], index: int) -> Buffer:
-    return Buffer(place, value.dtype, int(np.prod(shape, dtype=np.int64)) if shape else 1, index=index)
+    return Buffer(place, value.dtype, prod(shape), index=index)

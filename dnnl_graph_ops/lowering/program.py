@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class View:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return prod(self.shape)
 
     @property
     def is_constant(self) -> bool:
@@ -214,7 +215,7 @@ class Program:
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
         """A new dense buffer; `order` lists the axes from the slowest to the fastest."""
         shape = tuple(shape)
-        elements = int(np.prod(shape, dtype=np.int64)) if shape else 1
+        elements = prod(shape)
         buffer = Buffer(Place.SCRATCH, dtype, elements)
         if order is None:
             return View(buffer, shape, dense_strides(shape))
