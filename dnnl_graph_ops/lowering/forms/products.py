@@ -152,10 +152,15 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
     if one_tap(problem):
         return positions(program, diff_dst, "diff_dst to channels last")
     strides, columns = _columns(program, problem, order, diff_dst.dtype)
+    _gather(program, problem, columns, strides)
+    return columns
+
+
+def _gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
+    diff_dst = problem.dst
     code = dtypes.CODES[diff_dst.dtype]
     kernel = _core.kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
-    return columns
 
 
 def backward_data(program: Program, problem: Problem) -> None:
@@ -348,47 +353,45 @@ def _images(view: View) -> View:
     return found
 
 
-def _image_columns(program: Program, problem: Problem, order: Sequence[int]) -> tuple[View, list[int] | None]:
-    """Columns of each image as (N, OC * kernel in some order, positions), and their strides: None where dst is them."""
-    g, dst = problem.geometry, problem.dst
-    if one_tap(problem) and _pixels(dst) is not None:
-        return _images(dst), None
+def _dst_is_columns(problem: Problem) -> bool:
+    """Whether the columns of an image are dst's image itself."""
+    return one_tap(problem) and _pixels(problem.dst) is not None
+
+
+def _image_columns(program: Program, problem: Problem, order: Sequence[int]) -> tuple[View, list[int]]:
+    """Room for columns of each image, (N, OC * kernel in some order, positions), and their strides as `_columns`."""
+    g = problem.geometry
     sizes = (g.out_channels, *g.kernel)
-    matrix = program.scratch((g.batch, prod(sizes), prod(g.src)), dst.dtype)
+    matrix = program.scratch((g.batch, prod(sizes), prod(g.src)), problem.dst.dtype)
     inner = [0] * len(sizes)
     for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
         inner[axis] = stride * prod(g.src)
     return matrix, [matrix.strides[0], *dense_strides(g.src), *inner[1:], inner[0]]
 
 
-def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
-    """What every position of src sees of diff_dst."""
-    columns, strides = _image_columns(program, problem, order)
-    if strides is not None:
-        code = dtypes.CODES[problem.dst.dtype]
-        kernel = _core.kernels.im2col(*_taps(problem), code, list(problem.dst.strides), code, strides)
-        program.kernel(kernel, [problem.dst], [columns], "im2col of diff_dst")
-    return columns
-
-
 def forward_images(program: Program, problem: Problem) -> None:
     """dst of an image is the overlap-add of the weights, transposed, times src."""
     weights, order = _plain(program, problem.weights)
-    left = weights.permute((1, 0)).insert(0)
-    aside = bool(problem.tail) or (problem.bias is not None and one_tap(problem))
-    dst = program.like(problem.dst, problem.dst.dtype) if aside else problem.dst
-    columns, strides = _image_columns(program, problem.with_views(dst=dst), order)
-    _product(program, left, _images(problem.src), columns)
-    bias, tail = problem.bias, problem.tail
-    if strides is None:
-        tail = post.with_bias(bias, tail)
+    left, src = weights.permute((1, 0)).insert(0), _images(problem.src)
+    alone = _dst_is_columns(problem)
+    tail = post.with_bias(problem.bias, problem.tail) if alone else problem.tail
+    dst = program.like(problem.dst, problem.dst.dtype) if tail else problem.dst
+    if alone:
+        _product(program, left, src, _images(dst))
     else:
+        columns, strides = _image_columns(program, problem, order)
+        _product(program, left, src, columns)
         _add_up(program, problem, columns, strides, dst)
-    if aside:
+    if tail:
         post.apply(program, dst, tail, problem.dst)
 
 
 def backward_data_images(program: Program, problem: Problem) -> None:
-    """diff_src of an image is the weights times its columns."""
+    """diff_src of an image is the weights times what its positions see of diff_dst."""
     weights, order = _plain(program, problem.weights)
-    _product(program, weights.insert(0), _gathered_images(program, problem, order), _images(problem.src))
+    if _dst_is_columns(problem):
+        columns = _images(problem.dst)
+    else:
+        columns, strides = _image_columns(program, problem, order)
+        _gather(program, problem, columns, strides)
+    _product(program, weights.insert(0), columns, _images(problem.src))
