@@ -14,8 +14,11 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kLeftBytes = 512 * 1024;       // transformed windows of a task: they stay in the second cache level
-constexpr int64_t kGradientBytes = 1024 * 1024;  // the same for both factors of backward weights
+// Transformed windows of a task: as much as the weights that they meet, within these bounds. Few weights leave the
+// second cache level to them; many come from beyond it for each task, and larger tasks are fewer.
+constexpr int64_t kLeastLeftBytes = 256 * 1024;
+constexpr int64_t kMostLeftBytes = 2048 * 1024;
+constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of backward weights
 constexpr double kTransformCost = 16;            // of one value, in multiplications
 constexpr double kRunCost = 400;                 // of one run of results, in multiplications
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
@@ -215,15 +218,17 @@ private:
     void lay_out_tasks() {
         const int64_t row_bytes = std::max<int64_t>(1, plan_.planes * plan_.src.segments * plan_.src.channels * 4);
         const int64_t rows = code().rows;
-        const int64_t block = std::clamp(kLeftBytes / row_bytes / rows * rows, kFewestTiles, kMostTiles);
         for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
             TileGroup& group = arrangement_.groups.groups[g];
             const int64_t tiles = plan_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
             const int64_t columns = group.target_count * plan_.dst.channels;
+            const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
+            const int64_t block = std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
+            const int64_t units = ceil_div(tiles, rows);  // register tiles
             group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
             // Of few blocks the same number for each thread.
             const bool uneven = group.blocks > 1 && group.blocks < 8 * plan_.threads;
-            if (uneven) group.blocks = std::min(ceil_div(group.blocks, plan_.threads) * plan_.threads, tiles);
+            if (uneven) group.blocks = std::min(ceil_div(group.blocks, plan_.threads) * plan_.threads, units);
             // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
             const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
             const int64_t blocks = group.blocks * plan_.channel_groups;
@@ -233,7 +238,7 @@ private:
             group.folded = whole_runs(arrangement_.groups.targets[g], plan_.dst.fold);
             group.first_task = plan_.tasks;
             plan_.tasks += group.blocks * group.parts;
-            if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(tiles, group.blocks));
+            if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(units, group.blocks) * rows);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
             const int64_t pairs = plan_.src.channels * plan_.dst.channels * plan_.channel_groups;
             products += static_cast<int64_t>(padded(tiles * used * pairs, columns));

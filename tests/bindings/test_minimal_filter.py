@@ -199,7 +199,8 @@ def test_exact_on_small_integers(seed, block):
             np.testing.assert_array_equal(got, expected)
 
 
-# Paths of their own: one position, few positions and many channels, runs of few channels, many taps.
+# Paths of their own: one position, few positions and many channels, runs of few channels, many taps, panels that
+# straddle runs (missing taps, weights beyond the caches, many runs).
 SPECIAL = [
     Case(9, (20, 48), (1, 1), (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
     Case(3, (20, 5), (1, 3), (6, 7), (3, 3), (2, 2), (-1, 0), (1, 2), (2, 1), 1, "XOI"),
@@ -212,6 +213,9 @@ SPECIAL = [
     Case(2, (64, 3), (20, 20), (40, 40), (4, 4), (2, 2), (1, 1), (3, 3), (1, 1), 1, "IOX"),
     Case(2, (48, 1), (20, 20), (58, 58), (9, 9), (3, 3), (4, 4), (2, 2), (1, 1), 1, "XOI"),
     Case(2, (64, 20), (20, 20), (40, 40), (2, 2), (2, 2), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(2, (16, 12), (11, 13), (22, 26), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
+    Case(1, (320, 204), (7, 9), (15, 17), (2, 2), (2, 2), (-1, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (16, 24), (4, 9), (78, 9), (20, 1), (20, 1), (1, 0), (1, 1), (1, 1), 1, "IOX"),
 ]
 
 

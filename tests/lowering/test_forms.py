@@ -201,7 +201,8 @@ def test_one_tap_from_channels_first_to_channels_last() -> None:
     assert "columns of images" in forward_forms_give(want, attrs, [x, w, bias], order=(0, 2, 3, 1))
 
 
-def test_results_larger_than_caches_are_exact() -> None:
+@pytest.mark.parametrize("channels", [3, 4])
+def test_results_larger_than_caches_are_exact(channels: int) -> None:
     """Own code writes them past the caches; borders leave lines that begin anywhere."""
     rng = np.random.default_rng(5)
     attrs = {
@@ -211,7 +212,7 @@ def test_results_larger_than_caches_are_exact() -> None:
         "data_format": "NXC",
         "weights_format": "IOX",
     }
-    x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, 700, 930, 2), (2, 3, 3, 3)))
+    x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, 700, 930, 2), (2, channels, 3, 3)))
     want = truth.forward(x, w, **attrs)
     assert want.nbytes > 24 * 2**20
     assert {"own direct", "minimal filtering 3"} <= forward_forms_give(want, attrs, [x, w])

@@ -50,6 +50,9 @@ inline int64_t left_stride(const ProductPlan& plan) {
     return depth % 512 == 0 ? depth + 16 : depth;
 }
 
+// From one plane to the next: an element's values in all of them lie in different cache sets.
+constexpr int64_t plane_stride(int64_t floats) { return (floats + 1023) / 1024 * 1024 + 64; }
+
 int64_t products_scratch(const ProductPlan& plan);
 int64_t gradient_scratch(const GradientPlan& plan);
 int64_t gradient_sums(const GradientPlan& plan);

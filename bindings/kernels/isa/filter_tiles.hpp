@@ -33,6 +33,15 @@ DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
     else run(F32{});
 }
 
+// The same without a place in the caches.
+inline void stream(const float* from, int64_t count, float* to) {
+    constexpr int64_t kStep = 8;
+    int64_t c = 0;
+    for (; c < count && reinterpret_cast<uintptr_t>(to + c) % (kStep * sizeof(float)) != 0; ++c) to[c] = from[c];
+    for (; c + kStep <= count; c += kStep) _mm256_stream_ps(to + c, _mm256_loadu_ps(from + c));
+    for (; c < count; ++c) to[c] = from[c];
+}
+
 // A tile's number -> its image and its first position on each axis.
 struct TilePlace {
     int64_t image;
