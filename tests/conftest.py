@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from corpora.cases import FOLDER, VARIABLE
 
@@ -22,6 +23,11 @@ def pytest_report_header(config):
 @pytest.fixture(scope="session")
 def seed(request) -> int:
     return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
 @pytest.fixture(scope="session")

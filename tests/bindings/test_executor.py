@@ -32,11 +32,6 @@ from .plans import (
 )
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def engine():
     return default_engine().native
 

@@ -13,11 +13,6 @@ from dnnl_graph_ops.runtime.engines import KINDS, default_engine
 from dnnl_graph_ops.strides import dense_strides
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def columns(rng):
     """Columns 0 and 3 of 5: one column step is more than half a row."""
     return integers(rng, (2, 5, 5, 3), "f32")[:, ::2, ::3, :]

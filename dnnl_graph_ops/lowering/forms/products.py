@@ -117,19 +117,24 @@ def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]
 SAME_SETS = 1024
 
 
-def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[list[int], View]:
-    """Strides of the columns (N, src..., kernel..., OC) whose last axes lie in memory as `order` says; their matrix."""
-    g = problem.geometry
-    sizes = (g.out_channels, *g.kernel)
-    rows = (g.batch, *g.src)
-    width = prod(sizes)
-    distance = width + 16 * (width % SAME_SETS == 0)
-    matrix = program.scratch((prod(rows), distance), dtype).narrow(1, 0, width)
-    outer = dense_strides([*rows, distance])[:-1]
+def _column_strides(problem: Problem, order: Sequence[int], rows: Sequence[int], unit: int) -> list[int]:
+    """Strides of columns (N, src..., kernel..., OC): of `rows` (N, src...), and of the rest `unit` times those that it
+    has densely in the given order of (OC, kernel...)."""
+    sizes = (problem.geometry.out_channels, *problem.geometry.kernel)
     inner = [0] * len(sizes)
     for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
-        inner[axis] = stride
-    return [*outer, *inner[1:], inner[0]], matrix
+        inner[axis] = stride * unit
+    return [*rows, *inner[1:], inner[0]]
+
+
+def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
+    """Room for columns as a matrix (N * src positions, OC * kernel in some order), and their strides."""
+    g = problem.geometry
+    width = g.out_channels * prod(g.kernel)
+    distance = width + 16 * (width % SAME_SETS == 0)
+    rows = (g.batch, *g.src)
+    matrix = program.scratch((prod(rows), distance), dtype).narrow(1, 0, width)
+    return matrix, _column_strides(problem, order, dense_strides([*rows, distance])[:-1], 1)
 
 
 def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], list[int], list[int], list[int]]:
@@ -151,7 +156,7 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
     diff_dst = problem.dst
     if one_tap(problem):
         return positions(program, diff_dst, "diff_dst to channels last")
-    strides, columns = _columns(program, problem, order, diff_dst.dtype)
+    columns, strides = _columns(program, problem, order, diff_dst.dtype)
     _gather(program, problem, columns, strides)
     return columns
 
@@ -228,7 +233,7 @@ def forward_summed(program: Program, problem: Problem) -> None:
     """dst is the overlap-add of src times the plain weights."""
     weights, order = _arranged(program, problem)
     src = positions(program, problem.src, "src to channels last")
-    strides, columns = _columns(program, problem, order, "f32")
+    columns, strides = _columns(program, problem, order, "f32")
     _product(program, src, weights, columns)
     dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
     _add_up(program, problem, columns, strides, dst)
@@ -359,14 +364,11 @@ def _dst_is_columns(problem: Problem) -> bool:
 
 
 def _image_columns(program: Program, problem: Problem, order: Sequence[int]) -> tuple[View, list[int]]:
-    """Room for columns of each image, (N, OC * kernel in some order, positions), and their strides as `_columns`."""
+    """The same for each image, positions fastest: (N, OC * kernel in some order, src positions)."""
     g = problem.geometry
-    sizes = (g.out_channels, *g.kernel)
-    matrix = program.scratch((g.batch, prod(sizes), prod(g.src)), problem.dst.dtype)
-    inner = [0] * len(sizes)
-    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
-        inner[axis] = stride * prod(g.src)
-    return matrix, [matrix.strides[0], *dense_strides(g.src), *inner[1:], inner[0]]
+    places = prod(g.src)
+    matrix = program.scratch((g.batch, g.out_channels * prod(g.kernel), places), problem.dst.dtype)
+    return matrix, _column_strides(problem, order, [matrix.strides[0], *dense_strides(g.src)], places)
 
 
 def forward_images(program: Program, problem: Problem) -> None:

@@ -1,0 +1,268 @@
+"""Calls of one-shot functions: what the cache of their plans serves, keeps and drops."""
+
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops import _core
+from dnnl_graph_ops.errors import Error
+
+from .call_cases import UNUSUAL, X, ones, sum_plan
+from .plans import callback_plan, declare, double_plan, integers, relu_plan
+
+
+class OneShot:
+    """A function like those of the package: doubles its first array."""
+
+    def __init__(self, capacity=4):
+        self.cache = _core.PlanCache(capacity)
+        self.misses = 0
+        self.inserted = []
+
+    def __call__(self, *arrays, name="double", attrs=(), out=None, engine=None):
+        return self.cache.call(name, arrays, attrs, out, engine, lambda *given: self.slow(name, *given))
+
+    def slow(self, name, arrays, attrs, out, engine):
+        self.misses += 1
+        layouts = [declare(a.shape, [s // a.itemsize for s in a.strides]) for a in arrays if a is not None]
+        shape = arrays[0].shape
+        given = out if out is not None else np.empty(shape, np.float32)
+        plan = callback_plan(
+            lambda *views: np.multiply(views[0], 2, out=views[-1]),
+            layouts,
+            [declare(shape, [s // 4 for s in given.strides])],
+        )
+        self.inserted.append(self.cache.insert(name, arrays, attrs, out, engine, plan))
+        plan.run([a for a in arrays if a is not None], [given])
+        return given
+
+
+def hits(function, *calls):
+    """For each call whether the cache served it."""
+    served = []
+    for args, kwargs in calls:
+        before = function.misses
+        result = function(*args, **kwargs)
+        assert (result == 2 * args[0]).all()
+        served.append(function.misses == before)
+    return served
+
+
+def test_hit_by_arrays(rng):
+    function = OneShot(64)
+    a, b = integers(rng, (2, 3)), integers(rng, (5,))
+    y = np.empty((2, 3), np.float32)
+    calls = [
+        ((a,), {}),
+        ((a, b), {}),
+        ((a, None), {}),
+        ((a, None, b), {}),
+        ((a.T.copy().T,), {}),
+        ((a[:, :2],), {}),
+        ((b,), {}),
+        ((a,), {"out": y}),
+        ((a,), {"out": np.empty((3, 2), np.float32).T}),
+        ((a,), {"engine": function}),
+        ((a,), {"name": "other"}),
+        ((np.empty((0, 3), np.float32),), {}),
+    ]
+    assert hits(function, *calls) == [False] * len(calls)
+    assert hits(function, *calls) == [True] * len(calls)
+    assert function.cache.info() == {
+        "hits": len(calls), "misses": len(calls), "size": len(calls), "capacity": 64
+    }  # fmt: skip
+    assert function(a, out=y) is y
+
+
+def test_attributes_are_compared_by_type_and_value():
+    function = OneShot(64)
+    x = ones(2)
+    different = [
+        (), (2,), (2.0,), (True,), (1,), ("2",), (b"2",), (None,), ((2,),), ((2, 2),), (2, 2), ((2, (2,)),),
+        (0.0,), (-0.0,), (float("nan"),), (np.float32,), (int,), (2**70,), ("none",), ("NONE",),
+    ]  # fmt: skip
+    calls = [((x,), {"attrs": attrs}) for attrs in different]
+    assert hits(function, *calls) == [False] * len(calls)
+    assert hits(function, *calls) == [True] * len(calls)
+    equal = [([2, 2],), ([2, [2]],), ("".join(["no", "ne"]),), (int("1" + "0" * 3) - 998,), ([2],)]
+    assert hits(function, *[((x,), {"attrs": attrs}) for attrs in equal]) == [True] * len(equal)
+
+
+def test_a_changed_list_is_another_attribute():
+    function = OneShot()
+    strides = [2, 2]
+    x = ones(2)
+    assert hits(function, ((x,), {"attrs": (strides,)}), ((x,), {"attrs": (strides,)})) == [False, True]
+    strides[0] = 3
+    assert hits(function, ((x,), {"attrs": (strides,)}), ((x,), {"attrs": ([2, 2],)})) == [False, True]
+
+
+class Hostile:
+    def __eq__(self, other):
+        raise AssertionError("compared")
+
+    def __hash__(self):
+        raise AssertionError("hashed")
+
+
+nested: list = []
+nested.append(nested)
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [(Hostile(),), ({},), (np.int64(2),), (np.zeros(2),), (nested,), (object(),), ((1, Hostile()),), [1]],
+    ids=lambda attrs: type(attrs[0]).__name__,
+)
+def test_unusual_attributes_are_never_cached(attrs):
+    function = OneShot()
+    calls = [((ones(2),), {"attrs": attrs})] * 2
+    assert hits(function, *calls) == [False, False]
+    assert function.inserted == [False, False]
+    assert function.cache.info()["size"] == 0
+
+
+@pytest.mark.parametrize("case", sorted(UNUSUAL.keys() - {"twice", "unknown beside"}))
+def test_unusual_arrays_go_to_the_slow_function(case):
+    args, kwargs = UNUSUAL[case]
+    function = OneShot()
+    function(X)
+    function(X, out=np.empty((2, 3), np.float32))
+    seen = []
+
+    def slow(*given):
+        seen.append(given)
+        return "slow"
+
+    out = kwargs.get("out")
+    assert function.cache.call("double", args, (), out, None, slow) == "slow"
+    assert seen[0][0] is args
+    assert seen[0][2] is out
+
+
+def test_errors_of_the_slow_function_pass():
+    cache = _core.PlanCache(1)
+
+    def slow(arrays, attrs, out, engine):
+        raise KeyError("slow")
+
+    with pytest.raises(KeyError, match="slow"):
+        cache.call("f", (), (), None, None, slow)
+    with pytest.raises(TypeError):
+        cache.call("f", (), (), None, None, 3)
+    with pytest.raises(TypeError):
+        cache.call("f")
+    with pytest.raises(TypeError):
+        cache.insert("f")
+
+
+def test_insert_refuses_a_plan_for_other_arrays():
+    cache = _core.PlanCache(4)
+    plan = double_plan((2, 3))
+    strided = double_plan((2, 3), None, (1, 2))
+    for arrays, out, chosen in [
+        ((ones(3, 2),), None, plan),
+        ((ones(2, 3), ones(1)), None, plan),
+        ((None,), None, plan),
+        ((ones(3, 2).T,), None, plan),
+        ((ones(2, 3).astype(np.float16),), None, plan),
+        ((ones(2, 3),), ones(3, 2), plan),
+        ((ones(2, 3),), (ones(2, 3), ones(2, 3)), plan),
+        ((ones(2, 3),), None, strided),
+    ]:
+        with pytest.raises(Error):
+            cache.insert("f", arrays, (), out, None, chosen)
+    for wrong in (None, 3):
+        with pytest.raises((TypeError, RuntimeError)):
+            cache.insert("f", (ones(2, 3),), (), None, None, wrong)
+    assert cache.info()["size"] == 0
+
+
+def test_several_results():
+    cache = _core.PlanCache(4)
+    arrays = ones(2, 3) * 5, ones(2, 3)
+    outs = ones(2, 3), ones(2, 3)
+    plan = sum_plan()
+    for out in (None, outs):
+        assert cache.insert("f", arrays, (), out, None, plan) is True
+        result = cache.call("f", arrays, (), out, None, None)
+        assert type(result) is tuple
+        assert [item[0, 0] for item in result] == [6, 4]
+    assert cache.info()["hits"] == 2
+
+
+def test_least_recently_used_is_dropped():
+    function = OneShot(2)
+    a, b, c = ones(1), ones(2), ones(3)
+    assert hits(function, ((a,), {}), ((b,), {}), ((a,), {}), ((c,), {})) == [False, False, True, False]
+    assert hits(function, ((a,), {}), ((b,), {})) == [True, False]
+    assert function.cache.info()["size"] == 2
+    function.cache.set_capacity(1)
+    assert function.cache.info()["size"] == 1
+    function.cache.clear()
+    assert function.cache.info() == {"hits": 0, "misses": 0, "size": 0, "capacity": 1}
+    function.cache.set_capacity(0)
+    assert hits(function, ((a,), {}), ((a,), {})) == [False, False]
+    with pytest.raises(ValueError, match="negative"):
+        _core.PlanCache(-1)
+
+
+def test_insert_again_replaces():
+    cache = _core.PlanCache(4)
+    x = ones(2)
+    for _ in range(3):
+        cache.insert("f", (x,), (), None, None, double_plan((2,)))
+    assert cache.info()["size"] == 1
+    assert cache.call("f", (x,), (), None, None, None).tolist() == [2, 2]
+
+
+def test_dropping_a_plan_may_use_the_cache():
+    cache = _core.PlanCache(1)
+    x = ones(2)
+    results = []
+
+    class Finaliser:
+        def __call__(self, src, dst):
+            dst[...] = src
+
+        def __del__(self):
+            results.append(cache.call("f", (x,), (), None, None, lambda *given: "slow"))
+            cache.clear()
+
+    plan = callback_plan(Finaliser(), [declare((2,))], [declare((2,))])
+    cache.insert("f", (x,), (), None, None, plan)
+    del plan
+    cache.insert("g", (x,), (), None, None, double_plan((2,)))
+    gc.collect()
+    assert results == ["slow"]
+    assert cache.info()["size"] == 0
+
+
+def test_cache_is_collected():
+    class Engine:
+        pass
+
+    engine = Engine()
+    engine.cache = _core.PlanCache(4)
+    engine.cache.insert("f", (ones(2),), (), None, engine, double_plan((2,)))
+    alive = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert alive() is None
+
+
+def test_references_of_the_cache_are_balanced():
+    cache = _core.PlanCache(4)
+    x, y, name, attrs = ones(2, 3), ones(2, 3), "function", ((2, 2), "none", 2.5)
+    plan = relu_plan((2, 3), release_gil=True)
+    cache.insert(name, (x,), attrs, y, None, plan)
+    items = (x, y, name, attrs, attrs[0], plan)
+    before = [sys.getrefcount(item) for item in items]
+    for _ in range(100):
+        assert cache.call(name, (x,), attrs, y, None, None) is y
+        cache.insert(name, (x,), attrs, y, None, plan)
+        cache.call(name, (y,), attrs, y, None, lambda *given: None)
+    assert [sys.getrefcount(item) for item in items] == before
