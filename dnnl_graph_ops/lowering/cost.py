@@ -22,7 +22,7 @@ from .forms.products import one_tap
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from .program import View
 
-LANES = 8
+LANES, TILE_ROWS = 8, 6
 TILE_PRICE = 8  # in products per result
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # rows that the own product of rows takes as dot products, and at once
@@ -31,6 +31,9 @@ FEW_ROWS, ROW_BLOCK = 24, 96
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
 SCATTERED = 2.0  # for columns of images that are gathered
 SHALLOW = 2.5  # for the library's convolutions that read one channel
+# rows of channels so narrow, in lines at least so long, are multiplied where they lie: at so many times the price of
+# packed products, and nothing else
+NARROW, NARROW_ODD, LINE, IN_PLACE = 64, 128, 16, 1.1
 OWN, FILTERING, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
     "own", "filtering", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
 )  # fmt: skip
@@ -184,14 +187,30 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     share = 1.0 if max(tile) > 1 or width % (2 * LANES) == 0 else 2.5
     # a register tile has its own price beside its products
     channels *= (depth + TILE_PRICE) / depth
+    products = tiles * points * phases * channels
+    values = tiles * points * (ic + phases * oc)
+    if max(tile) == 1 and _in_lines(problem):
+        run = oc * g.kernel[-1]
+        products = problem.macs * padded(run) / run * padded(ic, TILE_ROWS) / ic * IN_PLACE
+        values, share = 0.0, 0.0
     return Counts(
-        products=tiles * points * phases * channels,
-        values=tiles * points * (ic + phases * oc),
+        products=products,
+        values=values,
         runs=share * tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes)),
         weights=weights,
         variable=_packing(problem, weights),
         bytes=_detours(problem) + _post_ops(problem),
     )
+
+
+def _in_lines(problem: Problem) -> bool:
+    """Whether the direct form of backward weights multiplies lines of src and diff_dst where they lie."""
+    g = problem.geometry
+    ic, oc = _channels(problem)
+    run = oc * g.kernel[-1] if g.dilations[-1] == 1 else oc
+    most = NARROW_ODD if run % (2 * LANES) else NARROW
+    narrow = TILE_ROWS <= ic <= most and LANES <= run <= most and g.src[-1] >= LINE
+    return narrow and problem.direction == BACKWARD_WEIGHTS and problem.src.dtype == problem.dst.dtype == "f32"
 
 
 def depthwise(problem: Problem, env: Env) -> Counts:

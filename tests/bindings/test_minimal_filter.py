@@ -200,7 +200,7 @@ def test_exact_on_small_integers(seed, block):
 
 
 # Paths of their own: one position, few positions and many channels, runs of few channels, many taps, panels that
-# straddle runs (missing taps, weights beyond the caches, many runs).
+# straddle runs (missing taps, weights beyond the caches, many runs), lines of narrow gradients (borders, groups).
 SPECIAL = [
     Case(9, (20, 48), (1, 1), (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
     Case(3, (20, 5), (1, 3), (6, 7), (3, 3), (2, 2), (-1, 0), (1, 2), (2, 1), 1, "XOI"),
@@ -216,6 +216,10 @@ SPECIAL = [
     Case(2, (16, 12), (11, 13), (22, 26), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
     Case(1, (320, 204), (7, 9), (15, 17), (2, 2), (2, 2), (-1, 0), (1, 1), (1, 1), 1, "IOX"),
     Case(1, (16, 24), (4, 9), (78, 9), (20, 1), (20, 1), (1, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(3, (16, 12), (5, 37), (10, 74), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(2, (28, 20), (3, 21), (5, 40), (4, 4), (2, 2), (2, 3), (1, 1), (1, 1), 2, "XOI"),
+    Case(2, (7, 9), (33,), (101,), (5,), (3,), (-2,), (1,), (1,), 1, "IOX"),
+    Case(1, (12, 8), (2, 18), (7, 40), (3, 3), (2, 2), (-1, 1), (1, 1), (1, 2), 1, "IOX"),
 ]
 
 

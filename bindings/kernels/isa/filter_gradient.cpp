@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include "filter_code.hpp"
+#include "filter_lines.hpp"
 #include "filter_tiles.hpp"
 #include "filter_transpose.hpp"
 
@@ -37,7 +38,7 @@ struct Share {
 };
 
 struct Room {
-    float *zeros, *wide, *line, *left, *right, *values, *taps, *flat, *sums;
+    float *zeros, *wide, *line, *left, *right, *values, *taps, *flat, *sums, *lines;
 };
 
 int64_t tap_count(const GradientPlan& plan) { return plan.kernel[0] * plan.kernel[1] * plan.kernel[2]; }
@@ -92,6 +93,7 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     room.taps = take(order_of(plan) == Order::taps ? rows * together : 0);
     room.flat = take(plan.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
     room.sums = take(plan.in_items ? plan.planes * item_panels(plan) * rows * kPanel : 0);
+    room.lines = take(in_lines(plan) ? line_sums(plan) : 0);
     *bytes = used * static_cast<int64_t>(sizeof(float));
     return room;
 }
@@ -369,6 +371,11 @@ Share share_of(const GradientPlan& plan, int64_t rank, char* scratch) {
 
 void sum_share(const GradientPlan& plan, const Share& share, const char* src, const char* diff, const Room& room) {
     if (share.row == share.row_end || share.panel == share.panel_end) return;
+    if (in_lines(plan)) {
+        sum_lines(plan, share.tile, share.tile_end, src, diff, room.lines, room.wide);
+        put_lines(plan, room.lines, sizes_of(plan).rows, share.sums);
+        return;
+    }
     for (int64_t first = share.tile; first < share.tile_end; first += plan.block) {
         const int64_t count = smaller(plan.block, share.tile_end - first);
         transform_block(plan, share, first, count, src, diff, room);
