@@ -189,8 +189,8 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     channels *= (depth + TILE_PRICE) / depth
     products = tiles * points * phases * channels
     values = tiles * points * (ic + phases * oc)
-    if max(tile) == 1 and _in_lines(problem):
-        run = oc * g.kernel[-1]
+    run = _line_run(problem) if max(tile) == 1 else 0
+    if run:
         products = problem.macs * padded(run) / run * padded(ic, TILE_ROWS) / ic * IN_PLACE
         values, share = 0.0, 0.0
     return Counts(
@@ -203,14 +203,16 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     )
 
 
-def _in_lines(problem: Problem) -> bool:
-    """Whether the direct form of backward weights multiplies lines of src and diff_dst where they lie."""
+def _line_run(problem: Problem) -> int:
+    """Channels that follow each other in diff_dst where the direct form of backward weights multiplies lines of both
+    tensors where they lie; 0 where it does not."""
     g = problem.geometry
     ic, oc = _channels(problem)
     run = oc * g.kernel[-1] if g.dilations[-1] == 1 else oc
     most = NARROW_ODD if run % (2 * LANES) else NARROW
     narrow = TILE_ROWS <= ic <= most and LANES <= run <= most and g.src[-1] >= LINE
-    return narrow and problem.direction == BACKWARD_WEIGHTS and problem.src.dtype == problem.dst.dtype == "f32"
+    f32 = problem.src.dtype == problem.dst.dtype == "f32"
+    return run if narrow and f32 and problem.direction == BACKWARD_WEIGHTS else 0
 
 
 def depthwise(problem: Problem, env: Env) -> Counts:

@@ -277,11 +277,9 @@ class Program:
 
     def in_a_row(self, vector: View) -> View:
         """A vector, or a copy of it, whose elements follow each other."""
-        return (
-            vector
-            if vector.strides == (1,) or vector.shape == (1,)
-            else self.copied(vector, vector.dtype, (0,), "vector in a row")
-        )
+        if vector.strides == (1,) or vector.shape == (1,):
+            return vector
+        return self.copied(vector, vector.dtype, (0,), "vector in a row")
 
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:

@@ -69,12 +69,7 @@ inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t
             to[i] = room.result + smaller(i, present - 1) * kPanel;
             if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
-        const Span* spans = room.spans;
-        int64_t span_count = pass.span_count;
-        if (plan.zero != nullptr) {
-            spans += at.column / kPanel * most_spans(plan);
-            span_count = room.span_counts[at.column / kPanel];
-        }
+        const Spans spans = spans_at(plan, at.column, pass.span_count, room);
         // Stores would wait for their lines one after the other.
         for (float*& line : below) {
             for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
@@ -84,7 +79,7 @@ inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t
         const Ahead ahead = pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                               : pass.shares.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(room.rows + t * runs, runs, 0, spans, span_count, length, panel, bias, to, ahead);
+        tile_product(room.rows + t * runs, runs, 0, spans.at, spans.count, length, panel, bias, to, ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -101,10 +96,7 @@ inline void write_products(const ProductPlan& plan, const FilterImage& image, co
     const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t first_column = begin;
-    for (int64_t column = begin; plan.zero != nullptr && column < end; column += kPanel) {
-        Span* spans = room.spans + column / kPanel * most_spans(plan);
-        room.span_counts[column / kPanel] = spans_of(plan, group, 0, column, spans);
-    }
+    find_spans(plan, group, begin, end, room);
     int64_t found = -1;  // the run that room.targets begin with
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
@@ -176,7 +168,8 @@ inline void write_staged(const ProductPlan& plan, const FilterImage& image, cons
     const bool near = depth * (end - begin) * 4 <= kNearBytes, vast = is_vast(plan);
     const int64_t most = near ? kStagedColumns : larger(kNearBytes / 2 / (depth * kPanel * 4), 1) * kPanel;
     const Shares shares(depth, count);
-    int64_t span_count = plan.zero == nullptr ? spans_between(plan, 0, depth, room.spans) : 0;
+    const int64_t span_count = plan.zero == nullptr ? spans_between(plan, 0, depth, room.spans) : 0;
+    find_spans(plan, group, begin, end, room);
     for (int64_t column = begin, stop; column < end; column = stop) {
         const int64_t base = column / image.run;
         const int64_t reach = (base + kNearRuns) * image.run / kPanel * kPanel;
@@ -194,7 +187,7 @@ inline void write_staged(const ProductPlan& plan, const FilterImage& image, cons
             Fetch fetch{[&](int64_t i) { return room.rows[i]; }, rows_end * runs,
                         smaller(rows_end + kStagedRows, count) * runs, length};
             for (int64_t c = column; c < stop; c += kPanel) {
-                if (plan.zero != nullptr) span_count = spans_of(plan, group, 0, c, room.spans);
+                const Spans spans = spans_at(plan, c, span_count, room);
                 const float* panel = panel_at(plan, group, 0, c, packed);
                 const auto tile = stop - c > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
                 for (int64_t row = t; row < rows_end; row += kTileRows) {
@@ -203,7 +196,7 @@ inline void write_staged(const ProductPlan& plan, const FilterImage& image, cons
                     fetch.lines(lines);
                     const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                              : shares.of(panel + (stop - column) * depth, row);
-                    tile(room.rows + row * runs, runs, 0, room.spans, span_count, length, panel,
+                    tile(room.rows + row * runs, runs, 0, spans.at, spans.count, length, panel,
                          room.columns_bias + c - column, to, ahead);
                 }
             }

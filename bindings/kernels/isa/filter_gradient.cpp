@@ -85,8 +85,9 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     room.zeros = take(widest);
     room.wide = take(widest * plan.planes);
     room.line = take(plan.planes * (panels * kPanel + kLanes));
-    room.left = take(plan.planes * widest_part(s.strips, plan.row_parts) * plan.block * kStrip);
-    room.right = take(plan.planes * panels * plan.block * kPanel);
+    const int64_t block = in_lines(plan) ? 0 : plan.block;
+    room.left = take(plan.planes * widest_part(s.strips, plan.row_parts) * block * kStrip);
+    room.right = take(plan.planes * panels * block * kPanel);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     const int64_t rows = item_rows(plan), together = tap_count(plan) * item_columns(plan);
     room.values = take((length * rows + kMaxLength) * kPanel);

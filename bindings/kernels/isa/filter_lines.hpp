@@ -31,9 +31,13 @@ struct Pieces {
 inline Pieces line_rows(const GradientPlan& plan) { return {plan.src.channels, kTileRows}; }
 inline Pieces line_vectors(const GradientPlan& plan) { return {plan.diff.run, kLanes}; }
 
+// Register tiles across a run of diff_dst.
+inline int64_t line_tiles(const GradientPlan& plan) {
+    return (line_vectors(plan).number() + kTileVectors - 1) / kTileVectors;
+}
+
 inline int64_t line_sums(const GradientPlan& plan) {
-    const int64_t tiles = (line_vectors(plan).number() + kTileVectors - 1) / kTileVectors;
-    return plan.diff.runs * line_rows(plan).number() * tiles * kLineTile;
+    return plan.diff.runs * line_rows(plan).number() * line_tiles(plan) * kLineTile;
 }
 
 // sums[i][j] += sum over k of a[k * a_step + i] * the vector at b + k * b_step + column[j].
@@ -122,7 +126,7 @@ inline void sum_lines(const GradientPlan& plan, int64_t first, int64_t end, cons
 // Those sums to where the panels of a share have theirs: [panel][row][kPanel].
 inline void put_lines(const GradientPlan& plan, const float* sums, int64_t rows, float* to) {
     const Pieces tiles = line_rows(plan), vectors = line_vectors(plan);
-    const int64_t across = (vectors.number() + kTileVectors - 1) / kTileVectors;
+    const int64_t across = line_tiles(plan);
     for (int64_t column = 0; column < plan.diff.runs * plan.diff.run; ++column) {
         const int64_t run = column / plan.diff.run, element = column % plan.diff.run, j = element / kLanes;
         const float* tile = sums + (run * tiles.number() * across + j / kTileVectors) * kLineTile;

@@ -92,7 +92,7 @@ inline Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
         take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
     int64_t panels = 1;
     for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {
-        panels = larger(panels, group_columns(plan, plan.groups[g]) / kPanel);
+        panels = larger(panels, (group_columns(plan, plan.groups[g]) + kPanel - 1) / kPanel);
     }
     room.spans = reinterpret_cast<Span*>(take(panels * most_spans(plan) * kFloatsPer<Span>));
     room.span_counts = reinterpret_cast<int64_t*>(take(panels * kFloatsPer<int64_t>));
@@ -119,6 +119,25 @@ inline int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int pla
         }
     }
     return count;
+}
+
+// Those spans of every panel of columns [begin, end) where some weights are all zero: room.spans and room.span_counts.
+inline void find_spans(const ProductPlan& plan, const TileGroup& group, int64_t begin, int64_t end, const Room& room) {
+    for (int64_t column = begin; plan.zero != nullptr && column < end; column += kPanel) {
+        Span* spans = room.spans + column / kPanel * most_spans(plan);
+        room.span_counts[column / kPanel] = spans_of(plan, group, 0, column, spans);
+    }
+}
+
+struct Spans {
+    const Span* at;
+    int64_t count;
+};
+
+// What was found of the panel at a column; `all` of room.spans where no weights are all zero.
+inline Spans spans_at(const ProductPlan& plan, int64_t column, int64_t all, const Room& room) {
+    if (plan.zero == nullptr) return {room.spans, all};
+    return {room.spans + column / kPanel * most_spans(plan), room.span_counts[column / kPanel]};
 }
 
 // A panel of a plane: its weights, and where they lie among those of the group.
