@@ -760,6 +760,16 @@ class kernels:
         threads: int = 0,
     ) -> ScratchKernel: ...
     @staticmethod
+    def overlap_product(
+        problem: FilterProblem,
+        src_dtype: int,
+        src_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        bias_dtype: int = 0,
+        threads: int = 0,
+    ) -> ScratchKernel: ...
+    @staticmethod
     def minimal_filter_backward_data(
         problem: FilterProblem,
         diff_dst_dtype: int,

@@ -6,6 +6,7 @@
 
 #include "../guard.hpp"
 #include "minimal_filter.hpp"
+#include "overlap_product.hpp"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -100,7 +101,8 @@ void bind_minimal_filter(py::module_& m) {
              [](const FilterProblem& p, const std::string& direction) {
                  return minimal_filter_packed_size(p, direction_of(direction));
              },
-             "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.");
+             "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.")
+        .def("taps_apart", &taps_apart, "The layer whose packed weights overlap_product takes for this one.");
     m.def("minimal_filter_prepare",
           [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides) {
               const FilterWeights w = weights(p, dtype, strides);
@@ -120,6 +122,17 @@ void bind_minimal_filter(py::module_& m) {
           "threads"_a = 0,
           "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; the "
           "channels are contiguous.");
+    m.def("overlap_product",
+          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+             int bias_dtype, int threads) {
+              return std::shared_ptr<ScratchKernel>(
+                  overlap_product(p, tensor(p, src_dtype, src_strides, "src_strides"),
+                                  tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype, threads));
+          },
+          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
+          "threads"_a = 0,
+          "run(src, packed, [bias], scratch, dst), as minimal_filter_forward; packed: of problem.taps_apart(). One "
+          "group, a last axis without dilation.");
     m.def("minimal_filter_backward_data",
           [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
              const Dims& diff_src_strides, int threads) {

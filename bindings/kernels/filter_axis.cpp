@@ -192,9 +192,13 @@ TapTable FilterLayout::taps() const {
     return table;
 }
 
+void check_axes(const FilterProblem& problem) {
+    for (int a = 0; a < kFilterAxes; ++a) check_axis(problem, a);
+}
+
 FilterLayout forward_layout(const FilterProblem& problem) {
     FilterLayout layout;
-    for (int a = 0; a < kFilterAxes; ++a) check_axis(problem, a);
+    check_axes(problem);
     const FilterProblem plain = without_idle_strides(problem);
     for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = forward_axis(plain, a);
     combine(layout);
@@ -203,10 +207,8 @@ FilterLayout forward_layout(const FilterProblem& problem) {
 
 FilterLayout backward_layout(const FilterProblem& problem) {
     FilterLayout layout;
-    for (int a = 0; a < kFilterAxes; ++a) {
-        check_axis(problem, a);
-        layout.axes[a] = backward_axis(problem, a);
-    }
+    check_axes(problem);
+    for (int a = 0; a < kFilterAxes; ++a) layout.axes[a] = backward_axis(problem, a);
     combine(layout);
     return layout;
 }

@@ -48,6 +48,9 @@ struct FilterLayout {
     TapTable taps() const;
 };
 
+// Throws where an axis has no such kernel, stride or tile.
+void check_axes(const FilterProblem& problem);
+
 FilterLayout forward_layout(const FilterProblem& problem);
 FilterLayout backward_layout(const FilterProblem& problem);
 

@@ -6,6 +6,7 @@
 #include "cell.hpp"
 #include "depthwise_code.hpp"
 #include "minimal_filter_code.hpp"
+#include "overlap_product_code.hpp"
 #include "row_product_code.hpp"
 
 namespace dgo {
@@ -31,6 +32,7 @@ struct VectorCode {
     BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
     const DepthwiseCode& depthwise;
     const MinimalFilterCode& minimal_filter;
+    const OverlapCode& overlap;
     int64_t (*row_product_room)();
     RowProductFn row_product;
 };

@@ -37,14 +37,6 @@ double padded(int64_t products, int64_t columns) {
     return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
 }
 
-// A second thread costs more than it saves on a problem of some microseconds.
-int threads_for(const FilterProblem& p, int threads) {
-    int64_t work = p.batch * p.groups * p.in_channels * p.out_channels;
-    for (int a = 0; a < kFilterAxes; ++a) work *= p.in[a] * p.kernel[a];
-    if (work < kParallelWork) return 1;
-    return threads > 0 ? threads : omp_get_max_threads();
-}
-
 // Positions of the last axis without a gap.
 bool strides_follow(const FilterTensor& tensor, int64_t channels) {
     return tensor.strides[kFilterAxes - 1] == channels;
@@ -202,7 +194,7 @@ public:
         plan_.planes = static_cast<int>(layout.planes);
         plan_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
         plan_.packed = arrangement_.groups.packed;
-        plan_.threads = threads_for(problem, threads);
+        plan_.threads = filter_threads(problem, threads);
         lay_out_tasks();
         plan_.scratch_per_thread = code().products_scratch(plan_);
         scratch_bytes = plan_.scratch_per_thread * plan_.threads;
@@ -314,7 +306,7 @@ public:
         plan_.out_stride = weights.out_stride;
         plan_.tap_strides = weights.tap_strides;
         plan_.kernel = problem.kernel;
-        plan_.threads = threads_for(problem, threads);
+        plan_.threads = filter_threads(problem, threads);
         lay_out_shares();
         plan_.scratch_per_thread = code().gradient_scratch(plan_);
         plan_.sums = plan_.scratch_per_thread * plan_.threads;
@@ -377,6 +369,13 @@ private:
 };
 
 }  // namespace
+
+int filter_threads(const FilterProblem& p, int threads) {
+    int64_t work = p.batch * p.groups * p.in_channels * p.out_channels;
+    for (int a = 0; a < kFilterAxes; ++a) work *= p.in[a] * p.kernel[a];
+    if (work < kParallelWork) return 1;
+    return threads > 0 ? threads : omp_get_max_threads();
+}
 
 int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
     return problem.groups * Arrangement(problem, direction).groups.packed;

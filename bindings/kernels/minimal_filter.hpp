@@ -53,6 +53,13 @@ struct ScratchKernel : Kernel {
     int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
 };
 
+// Larger f32 results than caches hold are written past them: nothing is read in to be overwritten.
+constexpr int64_t kVastBytes = 24 * 1024 * 1024;
+
+// Threads for a run: a second one costs more than it saves on a problem of some microseconds; threads 0: as many as
+// OpenMP gives.
+int filter_threads(const FilterProblem& problem, int threads);
+
 // Elements (f32) of the transformed weights.
 int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction);
 

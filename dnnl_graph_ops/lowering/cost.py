@@ -34,8 +34,9 @@ SHALLOW = 2.5  # for the library's convolutions that read one channel
 # rows of channels so narrow, in lines at least so long, are multiplied where they lie: at so many times the price of
 # packed products, and nothing else
 NARROW, NARROW_ODD, LINE, IN_PLACE = 64, 128, 16, 1.1
-OWN, FILTERING, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
-    "own", "filtering", "deconvolution", "convolution", "phases", "product", "columns", "own columns", "depthwise",
+OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
+    "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
+    "depthwise",
 )  # fmt: skip
 
 
@@ -62,6 +63,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (FILTERING, FORWARD): Counts(3.2e-11, 1.4e-10, 5.3e-09, 1.5e-10, 9.6e-10),
     (FILTERING, BACKWARD_DATA): Counts(3.3e-11, 2.3e-10, 3.6e-09, 2.4e-10, 1.0e-09),
     (FILTERING, BACKWARD_WEIGHTS): Counts(3.5e-11, 3.9e-10, 5.1e-09, 8.8e-10, 0.0),
+    (OVERLAP, FORWARD): Counts(3.0e-11, 1.1e-10, 1.9e-09, 1.3e-09, 1.2e-09),
     (DECONVOLUTION, FORWARD): Counts(5.0e-11, 3.0e-10, 1.2e-10, 9.5e-10, 2.8e-09),
     (DECONVOLUTION, BACKWARD_DATA): Counts(6.1e-11, 4.2e-10, 3.0e-11, 5.9e-10, 1.5e-09),
     (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(6.4e-11, 3.4e-10, 1.0e-10, 2.3e-09, 0.0),
@@ -84,7 +86,7 @@ def rate(family: str, dtype: str, env: Env) -> float:
     """Seconds of a product relative to AVX2 in f32."""
     if not env.isa.startswith("avx512"):
         return 1.0
-    if family in (OWN, FILTERING, ROWS, DEPTHWISE) or dtype == "f32":
+    if family in (OWN, FILTERING, OVERLAP, ROWS, DEPTHWISE) or dtype == "f32":
         return 0.55
     return 0.1 if "amx" in env.isa else 0.3
 
@@ -197,6 +199,24 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         products=products,
         values=values,
         runs=share * tiles * (prod(a.fetched for a in axes) + prod(a.written for a in axes)),
+        weights=weights,
+        variable=_packing(problem, weights),
+        bytes=_detours(problem) + _post_ops(problem),
+    )
+
+
+def overlap(problem: Problem, env: Env) -> Counts:
+    """Own products with all taps, added up run by run in whole vectors."""
+    g = problem.geometry
+    ic, oc = _channels(problem)
+    places = g.batch * prod(g.src)
+    k, s = g.kernel[-1], g.strides[-1]
+    lanes = prod(g.kernel[:-1]) * sum(padded(min(s, k - tap) * oc) for tap in range(0, k, s))
+    weights = problem.weights.size
+    return Counts(
+        products=places * padded(prod(g.kernel) * oc) * (ic + TILE_PRICE),
+        values=places * lanes + problem.src.size + problem.dst.size,
+        runs=problem.dst.size / (s * oc),
         weights=weights,
         variable=_packing(problem, weights),
         bytes=_detours(problem) + _post_ops(problem),

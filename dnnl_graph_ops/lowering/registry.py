@@ -154,6 +154,15 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
     _images(FORWARD, products.forward_images),
     _images(BACKWARD_DATA, products.backward_data_images),
+    Formulation(
+        "own overlap-add",
+        FORWARD,
+        cost.OVERLAP,
+        filtering.overlaps,
+        cost.overlap,
+        lambda program, p, e: filtering.build_overlapping(program, p, e.threads),
+        converts=lambda p: True,
+    ),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(name, direction, preference)

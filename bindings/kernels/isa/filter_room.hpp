@@ -17,13 +17,8 @@ inline int64_t result_stride(const ProductPlan& plan) {
 
 inline int64_t left_plane(const ProductPlan& plan) { return plane_stride(plan.block * left_stride(plan)); }
 
-// Weights that stay in the second cache level from one row of tiles to the next, alone or beside those to come.
-constexpr int64_t kNearBytes = 256 * 1024;
 constexpr int64_t kNearRuns = 16;
 constexpr int64_t kDepth = 2048;  // of the inner dimension at once
-
-// Larger results than caches hold are written past them: nothing is read in to be overwritten.
-constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 
 inline bool is_vast(const ProductPlan& plan) {
     return plan.dst.cell == Cell::f32 && plan.batch * plan.dst.batch_stride * plan.dst.item > kVastBytes;

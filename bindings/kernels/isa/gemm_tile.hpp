@@ -13,6 +13,8 @@ constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
 // Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
 constexpr int kSteps = 8;
+// Weights that stay in the second cache level from one row of tiles to the next, alone or beside those to come.
+constexpr int64_t kNearBytes = 256 * 1024;
 constexpr int kStrip = 3 * kLanes;  // columns of a transposed left factor kept together: whole vectors, whole tiles
 
 DGO_INLINE Lanes broadcast(float value) { return value - Lanes{}; }
@@ -35,6 +37,12 @@ struct Span {
 struct Ahead {
     const char* at;
     int64_t step;  // bytes
+
+    DGO_INLINE void fetch(int64_t steps) {
+        const char* const fetched = at + steps * step;
+        for (const char* line = at; line < fetched; line += 64) _mm_prefetch(line, _MM_HINT_T1);
+        at = fetched;
+    }
 };
 
 // Asks for rows [next, end), each `length` floats from row(next) on, a few cache lines at a time.
@@ -89,9 +97,7 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
         };
         int64_t k = span->begin;
         for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
-            const char* const fetched = ahead.at + kSteps * ahead.step;
-            for (const char* at = ahead.at; at < fetched; at += 64) _mm_prefetch(at, _MM_HINT_T1);
-            ahead.at = fetched;
+            ahead.fetch(kSteps);
 #pragma GCC unroll 8
             for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
         }
@@ -101,6 +107,43 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
+    }
+}
+
+// to[i * to_step][:] = sum over k of rows[i * row_step + k] * panel[k][:] for i < count, at least one tile. A short sum
+// has no time for a call, a list of rows or old sums.
+template <int kVectors = kTileVectors>
+__attribute__((noinline)) void tile_products(const float* rows, int64_t row_step, int64_t count, int64_t depth,
+                                             const float* panel, float* to, int64_t to_step, Ahead ahead) {
+    for (int64_t t = 0; t < count; t += kTileRows) {
+        t = smaller(t, count - kTileRows);  // the last tile shares rows with the one before
+        Lanes sum[kTileRows][kVectors] = {};
+        const float* a = rows + t * row_step;
+        const float* b = panel;
+        const auto step = [&](int64_t k, const float* weights) __attribute__((always_inline)) {
+            Lanes right[kVectors];
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
+#pragma GCC unroll 16
+            for (int i = 0; i < kTileRows; ++i) {
+                const float left = a[i * row_step + k];
+#pragma GCC unroll 2
+                for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(left), right[j]);
+            }
+        };
+        int64_t k = 0;
+        for (; k + kSteps <= depth; k += kSteps, b += kSteps * kPanel) {
+            ahead.fetch(kSteps);
+#pragma GCC unroll 8
+            for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
+        }
+        for (; k < depth; ++k, b += kPanel) step(k, b);
+        float* at = to + t * to_step;
+#pragma GCC unroll 16
+        for (int i = 0; i < kTileRows; ++i, at += to_step) {
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(at + j * kLanes) = sum[i][j];
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #include "copy_blocks.hpp"
 #include "depthwise.hpp"
 #include "filter_code.hpp"
+#include "overlap_product.hpp"
 #include "row_product.hpp"
 
 #define DGO_TEXT_(x) #x
@@ -16,6 +17,7 @@ const VectorCode kVectorCode = {
     copy_block,
     kDepthwiseCode,
     kMinimalFilterCode,
+    kOverlapCode,
     row_product_room,
     row_product,
 };

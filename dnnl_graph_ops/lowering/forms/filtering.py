@@ -6,10 +6,12 @@ products per axis instead of m * t. A phase of a transposed convolution of strid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import _core, dtypes
 from .. import tail as post
+from ..env import Env
 from ..problem import BACKWARD_DATA, FORWARD, Problem, is_channels_last, mergeable_groups
 from ..program import Program, View
 
@@ -98,21 +100,41 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
     description = filter_problem(problem, tile)
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     if problem.direction == FORWARD:
-        _forward(program, problem, description, threads, label)
+        _forward(program, problem, description, _core.kernels.minimal_filter_forward, description, threads, label)
     elif problem.direction == BACKWARD_DATA:
         _backward_data(program, problem, description, threads, label)
     else:
         _backward_weights(program, problem, description, threads, label)
 
 
-def _forward(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
-    packed = _packed(program, description, problem)
+def overlaps(problem: Problem, env: Env) -> bool:
+    """One group, its last axis without dilation."""
+    return problem.geometry.groups == 1 and problem.geometry.dilations[-1] == 1
+
+
+def build_overlapping(program: Program, problem: Problem, threads: int) -> None:
+    """Append the steps of products with all taps at once, which are added up before they leave the caches."""
+    description = filter_problem(problem, direct_tile(problem))
+    kernel = _core.kernels.overlap_product
+    _forward(program, problem, description, kernel, description.taps_apart(), threads, "own forward, overlap-add")
+
+
+def _forward(
+    program: Program,
+    problem: Problem,
+    description: Any,
+    make: Callable[..., Any],
+    packing: Any,
+    threads: int,
+    label: str,
+) -> None:
+    packed = _packed(program, packing, problem)
     src = channels_last(program, problem.src, "src to channels last")
     # post-ops read what has not been rounded yet
     dst = program.like(problem.dst, "f32") if problem.tail else problem.dst
     target = result_view(program, dst)
     bias = problem.bias
-    kernel = _core.kernels.minimal_filter_forward(
+    kernel = make(
         description, _code(src), _strides(src), _code(target), _strides(target),
         0 if bias is None else _code(bias), threads,
     )  # fmt: skip
