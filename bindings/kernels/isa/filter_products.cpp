@@ -67,6 +67,7 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
     const auto weights = [&](int p, int64_t part, int64_t n) {
         return panel_at(plan, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
+    const Strip strip{(count + kTileRows - 1) / kTileRows * kTileRows, left_stride(plan), kFilterChunk};
     for (int p = 0; p < plan.planes; ++p) {
         const int64_t offset = p * left_plane(plan);
         for (int64_t part = 0; part < depth.parts; ++part) {
@@ -80,6 +81,12 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
                 const auto tile = columns - n > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
                 const float *panel = weights(p, 0, n), *start = part == 0 ? room.zeros : nullptr;
                 float* result = room.result + p * result_stride(plan) + n;
+                if (!in_place(plan)) {
+                    const auto product = columns - n > kLanes ? &strip_product<kTileVectors> : &strip_product<1>;
+                    product(room.left + offset, strip, room.spans, span_count, panel, start, result,
+                            shares.of(next, 0));
+                    continue;
+                }
                 for (int64_t t = 0; t < count; t += kTileRows) {
                     float* to[kTileRows];
                     for (float*& row : to) {

@@ -110,39 +110,54 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     }
 }
 
-// to[i * to_step][:] = sum over k of rows[i * row_step + k] * panel[k][:] for i < count, at least one tile. A short sum
-// has no time for a call, a list of rows or old sums.
-template <int kVectors = kTileVectors>
-__attribute__((noinline)) void tile_products(const float* rows, int64_t row_step, int64_t count, int64_t depth,
-                                             const float* panel, float* to, int64_t to_step, Ahead ahead) {
-    for (int64_t t = 0; t < count; t += kTileRows) {
-        t = smaller(t, count - kTileRows);  // the last tile shares rows with the one before
-        Lanes sum[kTileRows][kVectors] = {};
-        const float* a = rows + t * row_step;
-        const float* b = panel;
-        const auto step = [&](int64_t k, const float* weights) __attribute__((always_inline)) {
+// Rows that are a step apart on both sides.
+struct Strip {
+    int64_t count, row_step, to_step;
+};
+
+// The same for strip.count rows of whole tiles and one run: row i is at rows + i * row_step, its result at
+// to + i * to_step. Plain sums begin with zero and have one span: short ones have no time for more.
+template <int kVectors = kTileVectors, bool kPlain = false>
+__attribute__((noinline)) void strip_product(const float* rows, Strip strip, const Span* spans, int64_t span_count,
+                                             const float* panel, const float* bias, float* to, Ahead ahead) {
+    const int64_t to_step = strip.to_step, row_step = strip.row_step;
+    Lanes sum[kTileRows][kVectors];
+    const auto add = [&](const float* a, int64_t k, int64_t end) __attribute__((always_inline)) {
+        const float* b = panel + k * kPanel;
+        const auto step = [&](int64_t at, const float* weights) __attribute__((always_inline)) {
             Lanes right[kVectors];
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
 #pragma GCC unroll 16
             for (int i = 0; i < kTileRows; ++i) {
-                const float left = a[i * row_step + k];
+                const float left = a[i * row_step + at];
 #pragma GCC unroll 2
                 for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(left), right[j]);
             }
         };
-        int64_t k = 0;
-        for (; k + kSteps <= depth; k += kSteps, b += kSteps * kPanel) {
+        for (; k + kSteps <= end; k += kSteps, b += kSteps * kPanel) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
             for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
         }
-        for (; k < depth; ++k, b += kPanel) step(k, b);
-        float* at = to + t * to_step;
+        for (; k < end; ++k, b += kPanel) step(k, b);
+    };
+    const int64_t depth = spans->end;
+    for (int64_t t = 0; t < strip.count; t += kTileRows, rows += kTileRows * row_step, to += kTileRows * to_step) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i, at += to_step) {
+        for (int i = 0; i < kTileRows; ++i) {
+            const float* start = bias != nullptr ? bias : to + i * to_step;
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(at + j * kLanes) = sum[i][j];
+            for (int j = 0; j < kVectors; ++j) {
+                sum[i][j] = kPlain ? Lanes{} : *reinterpret_cast<const LanesAt*>(start + j * kLanes);
+            }
+        }
+        if (kPlain) add(rows, 0, depth);
+        for (const Span* span = spans; !kPlain && span != spans + span_count; ++span) add(rows, span->begin, span->end);
+#pragma GCC unroll 16
+        for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to + i * to_step + j * kLanes) = sum[i][j];
         }
     }
 }

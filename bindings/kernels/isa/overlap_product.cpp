@@ -8,7 +8,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kRowsNear = 8 * kTileRows;  // of src, which meet one panel after the other
+constexpr int64_t kRowsNear = 8 * kTileRows;
+constexpr int64_t kStripFloats = 2048;
 constexpr int kRunsAtOnce = 4;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -83,40 +84,43 @@ float* columns_of(const OverlapPlan& plan, const Room& room, int64_t index, int6
     return room.columns + (index * plan.kept() + line % plan.kept()) * plan.positions() * plan.width;
 }
 
+// Rows of src that meet one panel after the other: few, so that they and their columns stay near, or enough for weights
+// that do not.
+int64_t strip_rows(const OverlapPlan& plan) {
+    if (plan.columns() * plan.src.channels * 4 > kNearBytes) return kRowsNear;
+    const int64_t widest = larger(plan.src.channels, plan.width / 4);
+    return larger(kStripFloats / widest / kTileRows, 1) * kTileRows;
+}
+
 // The columns of `count` rows of src, in f32 and `step` apart.
 void multiply_rows(const OverlapPlan& plan, const Panels& panels, const float* rows, int64_t step, int64_t count,
                    const float* packed, float* to, const Room& room) {
     const int64_t depth = plan.src.channels;
-    float* const target = to;
-    if (count < kTileRows) {
-        // whole tiles
-        for (int64_t i = 0; i < kTileRows; ++i) {
-            __builtin_memcpy(room.few + i * depth, rows + smaller(i, count - 1) * step,
-                             static_cast<size_t>(depth) * sizeof(float));
-        }
-        rows = room.few;
-        step = depth;
-        to = room.trash;
-    }
-    const int64_t all = larger(count, kTileRows);
-    const bool near = plan.columns() * depth * 4 <= kNearBytes;
-    const int64_t chunk = near ? kTileRows : kRowsNear;
-    for (int64_t first = 0; first < all; first += chunk) {
-        first = smaller(first, larger(all - chunk, 0));
-        const int64_t some = smaller(chunk, all);
-        for (int64_t p = panels.begin; p < panels.end; ++p) {
+    const Span all{0, 0, depth};
+    const auto multiply = [&](const float* from, int64_t from_step, int64_t some, float* columns) {
+        // the rows that come next
+        Ahead ahead{reinterpret_cast<const char*>(from + some * from_step), 4 * kTileRows};
+        for (int64_t p = panels.begin; p < panels.end; ++p, columns += kPanel, ahead.step = 0) {
             const bool half = p + 1 == panels.end && panels.last <= kLanes;
-            const auto multiply = half ? &tile_products<1> : &tile_products<kTileVectors>;
-            const float* at = rows + first * step;
-            // the rows that come next
-            const Ahead ahead{reinterpret_cast<const char*>(at + some * step), p == panels.begin ? 4 * kTileRows : 0};
-            multiply(at, step, some, depth, packed + p * depth * kPanel,
-                     to + first * plan.width + (p - panels.begin) * kPanel, plan.width, ahead);
+            const auto product = half ? &strip_product<1, true> : &strip_product<kTileVectors, true>;
+            product(from, Strip{some, from_step, plan.width}, &all, 1, packed + p * depth * kPanel, nullptr, columns,
+                    ahead);
         }
+    };
+    const int64_t whole = count / kTileRows * kTileRows, chunk = strip_rows(plan);
+    for (int64_t first = 0; first < whole; first += chunk) {
+        multiply(rows + first * step, step, smaller(chunk, whole - first), to + first * plan.width);
     }
-    if (target != to) {
-        __builtin_memcpy(target, to, static_cast<size_t>(count * plan.width) * sizeof(float));
+    if (whole == count) return;
+    // the rest with rows that were multiplied before, or are there twice
+    const int64_t last = count - kTileRows;
+    if (last > 0) return multiply(rows + last * step, step, kTileRows, to + last * plan.width);
+    for (int64_t i = 0; i < kTileRows; ++i) {
+        const auto bytes = static_cast<size_t>(depth) * sizeof(float);
+        __builtin_memcpy(room.few + i * depth, rows + smaller(i, count - 1) * step, bytes);
     }
+    multiply(room.few, depth, kTileRows, room.trash);
+    __builtin_memcpy(to, room.trash, static_cast<size_t>(count * plan.width) * sizeof(float));
 }
 
 // The columns of lines [begin, end) of src, for each tap of axis 0 that the piece meets.
@@ -208,7 +212,8 @@ void add_line(const OverlapPlan& plan, const Piece& piece, int64_t begin, int64_
         // runs [i, stop) have the same terms
         for (int64_t i = begin, stop; i < end; i = stop) {
             const int64_t run = piece.first_run + i;
-            const int64_t low = smaller(larger(run - size + 1, 0), shifts), high = larger(smaller(run + 1, shifts), low);
+            const int64_t low = smaller(larger(run - size + 1, 0), shifts);
+            const int64_t high = larger(smaller(run + 1, shifts), low);
             stop = run + 1 < shifts || run + 1 >= size ? i + 1 : smaller(end, size - piece.first_run);
             add(room.terms + low * lines, (high - low) * lines, i, stop, plan.width, room.bias + c, to + c, plan.run);
         }
@@ -287,7 +292,8 @@ void run_task(const OverlapPlan& plan, int64_t task, const char* src, const floa
             });
             ++index;
         });
-        const int64_t line = piece.image * plan.dst.batch_stride + plane * plan.dst.strides[0] + o * plan.dst.strides[1];
+        const Axes& strides = plan.dst.strides;
+        const int64_t line = piece.image * plan.dst.batch_stride + plane * strides[0] + o * strides[1];
         finish_line(plan, piece, lines, dst + line * plan.dst.item, room);
     }
 }

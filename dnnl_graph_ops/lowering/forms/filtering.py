@@ -1,4 +1,5 @@
-"""Own vector code, channels last: blocks of small matrix products, in the direct form or by minimal filtering.
+"""Own vector code, channels last: blocks of small matrix products, in the direct form, by minimal filtering, or with
+all taps at once.
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
 products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps.
@@ -7,6 +8,7 @@ products per axis instead of m * t. A phase of a transposed convolution of strid
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ... import _core, dtypes
@@ -17,6 +19,8 @@ from ..program import Program, View
 
 # results per tile for so many taps per phase, in order of preference
 TILES = {2: (2, 3), 3: (2,)}
+
+MOST_COLUMNS = 4096  # products of a position of src with all taps
 
 
 def taps(problem: Problem) -> tuple[int, ...]:
@@ -108,8 +112,9 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
 
 
 def overlaps(problem: Problem, env: Env) -> bool:
-    """One group, its last axis without dilation."""
-    return problem.geometry.groups == 1 and problem.geometry.dilations[-1] == 1
+    """One group, no dilation of the last axis, and few enough products of a position to keep those of many near."""
+    g = problem.geometry
+    return g.groups == 1 and g.dilations[-1] == 1 and prod(g.kernel) * g.out_channels <= MOST_COLUMNS
 
 
 def build_overlapping(program: Program, problem: Problem, threads: int) -> None:
