@@ -63,7 +63,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (FILTERING, FORWARD): Counts(3.2e-11, 1.4e-10, 5.3e-09, 1.5e-10, 9.6e-10),
     (FILTERING, BACKWARD_DATA): Counts(3.3e-11, 2.3e-10, 3.6e-09, 2.4e-10, 1.0e-09),
     (FILTERING, BACKWARD_WEIGHTS): Counts(3.5e-11, 3.9e-10, 5.1e-09, 8.8e-10, 0.0),
-    (OVERLAP, FORWARD): Counts(3.0e-11, 1.1e-10, 1.9e-09, 1.3e-09, 1.2e-09),
+    (OVERLAP, FORWARD): Counts(3.0e-11, 7.0e-11, 2.5e-09, 1.9e-09, 1.2e-09),
     (DECONVOLUTION, FORWARD): Counts(5.0e-11, 3.0e-10, 1.2e-10, 9.5e-10, 2.8e-09),
     (DECONVOLUTION, BACKWARD_DATA): Counts(6.1e-11, 4.2e-10, 3.0e-11, 5.9e-10, 1.5e-09),
     (DECONVOLUTION, BACKWARD_WEIGHTS): Counts(6.4e-11, 3.4e-10, 1.0e-10, 2.3e-09, 0.0),
