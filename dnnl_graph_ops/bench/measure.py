@@ -87,6 +87,7 @@ def measure(
         seconds,
         threads,
         machine.last_level_bytes(threads) if options.cold else 0,
+        _peak_dtype(case.dtype, peaks),
     )
     race = rounds.race(ready, peer_of, rules, options.seed, stop)
     _fill(row, race, peer_of, peaks)
@@ -126,6 +127,7 @@ def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str,
             v if np.isfinite(v) else b for v, b in zip((interval.low, interval.high), _bounds(values), strict=True)
         )
         row.ratios.append(Ratio(peer, label, ours, interval.median, low, high, values))
+    row.peak_rounds = race.peaks()
     set_shares(row, peaks)
     row.rounds_dropped, row.round_s = race.dropped, race.round_s
     if race.dropped > len(race.rounds) - race.dropped and race.dropped >= len(race.rounds) / 2:
@@ -161,14 +163,18 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
         entry.flags.append("spins while idle")
 
 
-def set_shares(row: Row, peaks: dict[str, Any]) -> None:
-    """Fills in the shares of the machine's peaks."""
+def _peak_dtype(dtype: str, peaks: dict[str, Any]) -> str:
+    """A type that the library cannot multiply itself is computed in f32."""
     rates = peaks.get("gflops", {})
-    # a type that the library cannot multiply itself is computed in f32
-    peak = rates.get(row.dtype) or rates.get("f32")
+    return next((name for name in (dtype, "f32") if rates.get(name)), "")
+
+
+def set_shares(row: Row, peaks: dict[str, Any]) -> None:
+    """Fills in the shares of the machine's peaks: of arithmetic in the same round, of memory in the same run."""
     for entry in row.entries:
-        if entry.gflops and peak:
-            entry.peak_share = entry.gflops / peak
+        shares = [2 * row.gmacs / t / peak for t, peak in zip(entry.rounds, row.peak_rounds, strict=False) if peak]
+        if shares:
+            entry.peak_share = float(np.median(shares))
         if entry.median and peaks.get("gbytes"):
             entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
 
 import numpy as np
 
 from ..dtypes import numpy_dtype
+from . import timing
 
 _SIZE: Final = 1536
 _COPY_BYTES: Final = 256 << 20
@@ -26,14 +28,15 @@ def measure(threads: int, dtypes: list[str], seconds: float = 1.0) -> dict[str, 
     notes: dict[str, str] = {}
     for dtype in dtypes:
         try:
-            rates[dtype] = _matmul(dtype, threads, seconds / (len(dtypes) + 1))
+            rates[dtype] = rate(product(dtype, threads), seconds / (len(dtypes) + 1))
         except Exception as error:
             rates[dtype] = None
             notes[dtype] = " ".join(str(error).split())[:200]
     return {"gflops": rates, "gbytes": _copy(threads, seconds / (len(dtypes) + 1)), "notes": notes}
 
 
-def _matmul(dtype: str, threads: int, seconds: float) -> float:
+def product(dtype: str, threads: int) -> Callable[[], object]:
+    """One execution of the MatMul, ready to run."""
     import dnnl_graph_ops as dgo
 
     dgo.set_num_threads(threads)
@@ -43,10 +46,12 @@ def _matmul(dtype: str, threads: int, seconds: float) -> float:
     graph, ops = dgo.Graph(), cast(Any, dgo.ops)
     net = graph.compile(ops.matmul(graph.input("left", left.shape, dtype), graph.constant(right)), tune="off")
     out = net(left)
-    begin = time.perf_counter()
-    net(left, out=out)
-    once = time.perf_counter() - begin
-    times = net.benchmark(left, repeat=max(3, int(seconds / once))).times
+    return lambda: net(left, out=out)
+
+
+def rate(run: Callable[[], object], seconds: float) -> float:
+    """1e9 floating-point operations a second of the best of at least two executions."""
+    times = [*timing.burst(run, 0.0), *timing.burst(run, seconds)]
     return float(2 * _SIZE**3 / min(times) * 1e-9)
 
 

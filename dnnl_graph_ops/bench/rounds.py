@@ -38,6 +38,7 @@ class Burst:
     native: float | None
     disturbed: bool
     several_modes: bool
+    peak: float | None = None  # what a large MatMul reached beside it, 1e9 operations a second
 
 
 @dataclass
@@ -55,6 +56,10 @@ class Race:
     def times(self, label: str, what: str = "median") -> list[float]:
         return [getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None]
 
+    def peaks(self) -> list[float]:
+        """Of every kept round; 0 where none was measured."""
+        return [max((b.peak or 0.0 for b in r.values()), default=0.0) for r in self.rounds]
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -67,6 +72,7 @@ class Rules:
     seconds: float
     threads: int = 1
     evict_bytes: int = 0
+    peak: str = ""  # data type of the MatMul that each round runs once
 
 
 def race(
@@ -89,13 +95,13 @@ def race(
     length = min(rules.burst, _ROUND / max(1, len(active)))
     begin = time.monotonic()
     every: list[dict[str, Burst]] = []
-    _round(active, list(active), min(length, 0.01), rules, result)
+    _round(active, list(active), min(length, 0.01), rules, result, peer_of)
     while active:
         order = list(active)
         rng.shuffle(order)
         started = time.monotonic()
         before = contention.system_times()
-        bursts = _round(active, order, length, rules, result)
+        bursts = _round(active, order, length, rules, result, peer_of)
         stolen = contention.steal_share(before, contention.system_times()) > _MOST_STEAL
         result.round_s = max(result.round_s, time.monotonic() - started)
         every.append(bursts)
@@ -134,9 +140,17 @@ def _retire(active: dict[str, Any], result: Race, every: list[dict[str, Burst]],
             del active[label]
 
 
-def _round(active: dict[str, Any], order: list[str], length: float, rules: Rules, result: Race) -> dict[str, Burst]:
+def _round(
+    active: dict[str, Any],
+    order: list[str],
+    length: float,
+    rules: Rules,
+    result: Race,
+    peer_of: Mapping[str, str],
+) -> dict[str, Burst]:
     bursts: dict[str, Burst] = {}
     for label in order:
+        wanted = peer_of[label] == OWN and not any(b.peak for b in bursts.values())
         try:
             answer = active[label].ask(
                 "burst",
@@ -145,6 +159,7 @@ def _round(active: dict[str, Any], order: list[str], length: float, rules: Rules
                 evict_bytes=rules.evict_bytes,
                 threads=rules.threads,
                 native=True,
+                peak=rules.peak if wanted else "",
             )
         except Exception as error:
             result.lost[label] = str(error)
@@ -164,6 +179,7 @@ def _burst(answer: dict[str, Any], threads: int) -> Burst:
         float(np.median(native)) if native else None,
         answer["waited"] > _MOST_WAITING * answer["wall"] * threads,
         statistics.several_modes(times),
+        answer.get("peak"),
     )
 
 

@@ -59,6 +59,8 @@ class Ratio:
 
 @dataclass
 class Row:
+    """`peak_rounds`: what a large MatMul reached in every kept round, 1e9 operations a second."""
+
     key: str
     name: str
     family: str
@@ -75,6 +77,7 @@ class Row:
     entries: list[Entry] = field(default_factory=list)
     ratios: list[Ratio] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
+    peak_rounds: list[float] = field(default_factory=list)
     rounds_dropped: int = 0
     round_s: float | None = None
     machine: int = 0

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import Error, UnsupportedError
-from . import contention, data, timing
+from . import contention, data, peaks, timing
 from .peers.task import Prepared, Task
 
 # seconds
@@ -33,6 +33,7 @@ class Worker:
         self._module: ModuleType | None = None
         self._prepared: Prepared | None = None
         self._evict: timing.Evictor | None = None
+        self._products: dict[str, Callable[[], object]] = {}
 
     def hello(self) -> dict[str, Any]:
         begin = time.perf_counter()
@@ -77,7 +78,10 @@ class Worker:
         np.save(path, held.result())
         return {}
 
-    def burst(self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False) -> dict[str, Any]:
+    def burst(
+        self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False, peak: str = ""
+    ) -> dict[str, Any]:
+        """Executions for about `seconds`; `peak`: a data type whose peak is measured beside them."""
         held = self._held()
         before = contention.process_times()
         begin = time.perf_counter()
@@ -92,12 +96,17 @@ class Worker:
         own: list[float] = []
         if native and held.native is not None:
             own = timing.native_burst(held.native, seconds, float(np.median(times)))
-        return {"times": times, "native": own, "wall": wall, "waited": (after.waited - before.waited) * 1e-9}
+        reached = self._peak(peak, threads) if peak else None
+        waited = (after.waited - before.waited) * 1e-9
+        return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached}
+
+    def _peak(self, dtype: str, threads: int) -> float:
+        if dtype not in self._products:
+            self._products[dtype] = peaks.product(dtype, threads)
+        return peaks.rate(self._products[dtype], 0.0)
 
     def peaks(self, **arguments: Any) -> dict[str, Any]:
-        peaks = importlib.import_module(f"{__package__}.peaks")
-        result: dict[str, Any] = peaks.measure(**arguments)
-        return result
+        return peaks.measure(**arguments)
 
     def release(self) -> dict[str, Any]:
         self._prepared = None

@@ -30,6 +30,8 @@ FEW_ROWS, ROW_BLOCK = 24, 96
 # so few channels the library's backward deconvolutions read as they lie, for this share of the rest
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
 SCATTERED = 2.0  # for columns of images that are gathered
+# where phases have unlike numbers of taps: absent ones break the long sums of backward data into short ones
+UNEVEN = 1.1
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 # rows of channels so narrow, in lines at least so long, are multiplied where they lie: at so many times the price of
 # packed products, and nothing else
@@ -190,6 +192,8 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     # a register tile has its own price beside its products
     channels *= (depth + TILE_PRICE) / depth
     products = tiles * points * phases * channels
+    if problem.direction == BACKWARD_DATA and _uneven(problem, tile):
+        products *= UNEVEN
     values = tiles * points * (ic + phases * oc)
     run = _line_run(problem) if max(tile) == 1 else 0
     if run:
@@ -203,6 +207,11 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         variable=_packing(problem, weights),
         bytes=_detours(problem) + _post_ops(problem),
     )
+
+
+def _uneven(problem: Problem, tile: tuple[int, ...]) -> bool:
+    g = problem.geometry
+    return any(m > 1 and k % s for m, k, s in zip(tile, g.kernel, g.strides, strict=True))
 
 
 def overlap(problem: Problem, env: Env) -> Counts:

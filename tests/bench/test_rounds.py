@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ class Racer:
         if value is None:
             raise Error("gone")
         waited = 1.0 if turn >= 0 and self.disturbed(turn) else 0.0
-        return {"times": [value, 1.1 * value, 0.9 * value], "native": [], "wall": 0.05, "waited": waited}
+        peak = 100.0 / value if arguments["peak"] else None
+        return {"times": [value, 1.1 * value, 0.9 * value], "native": [], "wall": 0.05, "waited": waited, "peak": peak}
 
     def settle(self) -> bool:
         return self.label != "restless"
@@ -61,6 +63,15 @@ def test_a_quiet_race_ends_as_soon_as_it_is_precise_enough():
     (label, own, values) = rounds.ratios(race, peers)["torch"]
     assert (label, own) == ("torch", "dgo")
     assert values == pytest.approx([2.0] * 6)
+
+
+def test_one_of_us_measures_the_peak_of_each_round():
+    seconds = {"dgo-NXC": lambda t: 1.0 + t, "dgo-NCX": lambda t: 1.0 + t, "torch": lambda t: 2.0 + 2 * t}
+    race, _ = run([], seconds, replace(RULES, peak="f32"))
+    assert race.peaks() == pytest.approx([100.0 / (1 + t) for t in range(len(race.rounds))])
+    for bursts in race.rounds:
+        assert [label.split("-")[0] for label, burst in bursts.items() if burst.peak] == ["dgo"]
+    assert not any(run([], seconds)[0].peaks())
 
 
 def test_noise_adds_rounds_up_to_the_cap(seed):

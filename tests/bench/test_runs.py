@@ -43,7 +43,7 @@ FAST = Options(
 def fakes(monkeypatch):
     """Both sides of a race are played by `fake_peer`."""
     monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
-    monkeypatch.setattr(runner, "_peaks", lambda *arguments: dict(synthetic.PEAKS))
+    monkeypatch.setattr(runner, "_peaks", lambda *arguments: {**synthetic.PEAKS, "gflops": {}})
 
 
 def task(name: str) -> dict:
@@ -276,3 +276,8 @@ def test_one_real_layer_from_end_to_end():
     assert all(entry.error == 0 for row in document for entry in row.entries)
     assert all(entry.native and entry.compile_s for row in document for entry in row.entries)
     assert document.peaks[0]["gbytes"] > 0
+    for row in document:
+        assert len(row.peak_rounds) == len(row.own.rounds)
+        assert row.own.peak_share == pytest.approx(
+            np.median([2 * row.gmacs / t / peak for t, peak in zip(row.own.rounds, row.peak_rounds, strict=True)])
+        )
