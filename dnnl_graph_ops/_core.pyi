@@ -744,8 +744,19 @@ class kernels:
     ) -> Kernel:
         """run(col, [bias,] dst); col is f32, its strides as in im2col."""
     @staticmethod
-    def row_product(rows: int, columns: int, depth: int, a_row: int, b_row: int, c_row: int, c_column: int) -> Kernel:
-        """run(a, b, c): c[i, j] is row i of a times row j of b, f32."""
+    def row_product(
+        rows: int,
+        columns: int,
+        depth: int,
+        a_row: int,
+        b_row: int,
+        c_row: int,
+        c_column: int,
+        images: int = 1,
+        a_image: int = 0,
+        b_image: int = 0,
+    ) -> Kernel:
+        """run(a, b, c): c[i, j] is row i of a times row j of b, summed over the images, f32."""
     @staticmethod
     def minimal_filter_prepare(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims

@@ -132,11 +132,15 @@ void bind_kernels(py::module_& parent) {
           "dst_offset, dst_strides) as a copy.");
     m.def(
         "row_product",
-        [](int64_t rows, int64_t columns, int64_t depth, int64_t a_row, int64_t b_row, int64_t c_row,
-           int64_t c_column) { return make_row_product({rows, columns, depth, a_row, b_row, c_row, c_column}); },
-        "rows"_a, "columns"_a, "depth"_a, "a_row"_a, "b_row"_a, "c_row"_a, "c_column"_a,
-        "run(a, b, c): c[i, j] is the product of row i of a and row j of b, all f32. Strides count elements; the rows "
-        "of a and b are contiguous.");
+        [](int64_t rows, int64_t columns, int64_t depth, int64_t a_row, int64_t b_row, int64_t c_row, int64_t c_column,
+           int64_t images, int64_t a_image, int64_t b_image) {
+            return make_row_product(
+                {rows, columns, depth, a_row, b_row, c_row, c_column, images, a_image, b_image, false});
+        },
+        "rows"_a, "columns"_a, "depth"_a, "a_row"_a, "b_row"_a, "c_row"_a, "c_column"_a, "images"_a = 1,
+        "a_image"_a = 0, "b_image"_a = 0,
+        "run(a, b, c): c[i, j] is the product of row i of a and row j of b, summed over the images, all f32. Strides "
+        "count elements; the rows of a and b are contiguous.");
     bind_depthwise(m);
     bind_columns(m);
     bind_minimal_filter(m);

@@ -25,12 +25,12 @@ struct RowProductKernel : Kernel {
         const auto* b = reinterpret_cast<const float*>(operands[1]);
         auto* c = reinterpret_cast<float*>(operands[2]);
         const int64_t blocks = (whole.rows + kRowProductRows - 1) / kRowProductRows;
-        const int64_t work = whole.rows * whole.columns * whole.depth / 4;
+        const int64_t all = whole.images * whole.depth, work = whole.rows * whole.columns * all / 4;
         const int64_t threads = threads_for(blocks * whole.columns, work);
         // Every range of columns reads all of a again, every range of the depth has sums of its own: no more of them
         // than keep the threads busy.
         const bool few = blocks < 3 * threads;
-        const bool narrow = whole.columns < kNarrow * threads && whole.depth >= kRowProductDepth * threads;
+        const bool narrow = whole.columns < kNarrow * threads && all >= kRowProductDepth * threads;
         const int64_t ranges = few && !narrow ? std::min(threads, whole.columns) : 1;
         const int64_t depths = few && narrow ? threads : 1;
         const int64_t sums = whole.rows * whole.columns;
@@ -39,18 +39,23 @@ struct RowProductKernel : Kernel {
             float* room = scratch<float>(Room::rows, static_cast<size_t>(vector_code().row_product_room()));
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t row = task / ranges / depths * whole.rows / blocks, range = task / depths % ranges;
-                const int64_t column = whole.columns * range / ranges, k = whole.depth * (task % depths) / depths;
+                const int64_t column = whole.columns * range / ranges;
                 RowProduct part = whole;
                 part.rows = (task / ranges / depths + 1) * whole.rows / blocks - row;
                 part.columns = whole.columns * (range + 1) / ranges - column;
-                part.depth = whole.depth * (task % depths + 1) / depths - k;
                 float* to = c + row * whole.c_row + column * whole.c_column;
                 if (partial != nullptr) {
                     part.c_row = whole.columns;
                     part.c_column = 1;
                     to = partial + task % depths * sums + row * whole.columns;
                 }
-                vector_code().row_product(part, a + row * whole.a_row + k, b + column * whole.b_row + k, to, room);
+                const int64_t end = all * (task % depths + 1) / depths;
+                for (int64_t at = all * (task % depths) / depths; at < end; at += part.depth, part.add = true) {
+                    const int64_t image = at / whole.depth, k = at % whole.depth;
+                    part.depth = std::min(whole.depth - k, end - at);
+                    vector_code().row_product(part, a + image * whole.a_image + row * whole.a_row + k,
+                                              b + image * whole.b_image + column * whole.b_row + k, to, room);
+                }
             }
         });
         for (int64_t i = 0; partial != nullptr && i < whole.rows; ++i) {
@@ -66,7 +71,7 @@ struct RowProductKernel : Kernel {
 }  // namespace
 
 std::shared_ptr<Kernel> make_row_product(const RowProduct& product) {
-    if (product.rows < 1 || product.columns < 1 || product.depth < 1) {
+    if (product.rows < 1 || product.columns < 1 || product.depth < 1 || product.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
     }
     return std::make_shared<RowProductKernel>(product);

@@ -5,16 +5,19 @@
 
 namespace dgo {
 
-// c[i * c_row + j * c_column] = sum over k of a[i * a_row + k] * b[j * b_row + k]
+// c[i * c_row + j * c_column] = sum over n and k of a[n * a_image + i * a_row + k] * b[n * b_image + j * b_row + k],
+// added to what is there if so asked
 struct RowProduct {
     int64_t rows, columns, depth;
     int64_t a_row, b_row, c_row, c_column;
+    int64_t images = 1, a_image = 0, b_image = 0;
+    bool add = false;
 };
 constexpr int64_t kRowProductDepth = 1024;  // worked on at once: tiles of both factors stay in the first cache
 constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
 constexpr int64_t kRowProductRoom = kRowProductDepth + 16;  // elements between them in `room`
 
-// At most kRowProductRows rows; `room` has row_product_room floats.
+// One image of at most kRowProductRows rows; `room` has row_product_room floats.
 using RowProductFn = void (*)(const RowProduct& p, const float* a, const float* b, float* c, float* room);
 
 }  // namespace dgo

@@ -77,6 +77,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (COLUMNS, FORWARD): Counts(3.5e-11, 6.2e-10, 9.8e-10, 2.6e-10, 2.3e-10),
     (COLUMNS, BACKWARD_DATA): Counts(3.4e-11, 2.4e-10, 7.7e-10, 2.9e-10, 1.6e-09),
     (ROWS, BACKWARD_DATA): Counts(2.5e-11, 4.0e-10, 7.7e-10, 2.4e-10, 4.0e-10),
+    (ROWS, BACKWARD_WEIGHTS): Counts(2.8e-11, 3.0e-10, 1.0e-09, 3.6e-10, 0.0),
     (COLUMNS, BACKWARD_WEIGHTS): Counts(3.3e-11, 1.1e-09, 9.2e-10, 3.6e-10, 0.0),
     (DEPTHWISE, FORWARD): Counts(5.1e-11, 5.0e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_DATA): Counts(6.3e-11, 3.8e-10, 0.0, 0.0, 0.0),
@@ -375,6 +376,23 @@ def rows(problem: Problem, env: Env) -> Counts:
     blocks = -(-places // ROW_BLOCK) if many else 0
     products = counts.products / padded(ic) * padded(ic, 2 * LANES if many else 3)
     return counts._replace(products=products, variable=float(problem.weights.size * blocks))
+
+
+def rows_of_images(problem: Problem, env: Env) -> Counts:
+    """`rows` of images that are channels first: the gradient of the weights."""
+    ic, oc = _channels(problem)
+    g = problem.geometry
+    taps, places = prod(g.kernel), g.batch * prod(g.src)
+    gathered = not one_tap(problem)
+    rows = padded(ic, TILE_ROWS) if ic >= FEW_ROWS else padded(ic, 4)
+    return Counts(
+        products=places * rows * padded(taps * oc, 2 * LANES if ic >= FEW_ROWS else 3),
+        values=places * taps * oc * (1 + gathered) + problem.src.size,
+        runs=places * taps * oc / g.src[-1] if gathered else 0,
+        weights=problem.weights.size,
+        variable=0.0,
+        calls=1 + gathered,
+    )
 
 
 Counting = Callable[[Problem, Env], Counts]

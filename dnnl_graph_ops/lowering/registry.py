@@ -104,13 +104,18 @@ def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formula
     )
 
 
-def _images(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
+def _images(
+    direction: str,
+    build: Callable[[Program, Problem], None],
+    family: str = cost.COLUMNS,
+    counts: cost.Counting = cost.columns_of_images,
+) -> Formulation:
     return Formulation(
         "columns of images",
         direction,
-        cost.COLUMNS,
+        family,
         products.of_images,
-        cost.columns_of_images,
+        counts,
         lambda program, p, e: build(program, p),
     )
 
@@ -154,6 +159,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
     _images(FORWARD, products.forward_images),
     _images(BACKWARD_DATA, products.backward_data_images),
+    _images(BACKWARD_WEIGHTS, products.backward_weights_images, cost.ROWS, cost.rows_of_images),
     Formulation(
         "own overlap-add",
         FORWARD,

@@ -33,3 +33,16 @@ def test_a_product_of_rows(rows: int, columns: int, depth: int, transposed: bool
 def test_an_empty_product_is_refused() -> None:
     with pytest.raises(dgo.InvalidArgumentError, match="below 1"):
         _core.kernels.row_product(0, 1, 1, 1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(5, 7, 33), (40, 12, 700), (130, 300, 50)])
+def test_images_are_summed(rows: int, columns: int, depth: int, threads: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-3, 4, (5, n, depth)).astype(np.float32) for n in (rows, columns))
+    c = np.full((rows, columns), np.nan, np.float32)
+    sizes = (rows, columns, depth, depth, depth, columns, 1)
+    kernel = _core.kernels.row_product(*sizes, images=5, a_image=rows * depth, b_image=columns * depth)
+    with using(threads):
+        kernel.run(a, b, c)
+    np.testing.assert_array_equal(c, np.einsum("nik,njk->ij", a, b))

@@ -80,9 +80,9 @@ void dot_products(const RowProduct& p, const float* a, const float* b, float* c,
                 const float* left = room + i * kRowProductRoom;
                 float* at = c + i * p.c_row + j * p.c_column;
                 if (p.rows - i == 1) {
-                    tile<1>(p, left, right, at, 1, p.columns - j, depth, k > 0);
+                    tile<1>(p, left, right, at, 1, p.columns - j, depth, p.add || k > 0);
                 } else {
-                    tile<kRows>(p, left, right, at, p.rows - i, p.columns - j, depth, k > 0);
+                    tile<kRows>(p, left, right, at, p.rows - i, p.columns - j, depth, p.add || k > 0);
                 }
             }
         }
@@ -140,7 +140,7 @@ void panel_products(const RowProduct& p, const float* a, const float* b, float* 
             transpose_to<F32>(reinterpret_cast<const F32::T*>(right), p.b_row, depth, columns, panel, kPanel);
             const int64_t following = larger(0, smaller(kPanel, p.columns - j - kPanel));
             const Next next{right + kPanel * p.b_row, following, p.b_row, depth};
-            multiply_panel(p, row, depth, panel, sums, c + j * p.c_column, columns, k > 0, next);
+            multiply_panel(p, row, depth, panel, sums, c + j * p.c_column, columns, p.add || k > 0, next);
         }
     }
 }

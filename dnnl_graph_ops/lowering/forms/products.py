@@ -215,16 +215,27 @@ def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
 
 def backward_weights(program: Program, problem: Problem) -> None:
     """diff_weights = src transposed times im2col(diff_dst)."""
+
+    def multiply(target: View, order: Sequence[int]) -> None:
+        columns = gathered(program, problem, order)
+        src = positions(program, problem.src, "src to channels last", as_it_is=True)
+        _product(program, src.permute((1, 0)), columns, target)
+
+    _backward_weights(program, problem, multiply, _gathers_rows(problem))
+
+
+def _backward_weights(
+    program: Program, problem: Problem, multiply: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
+) -> None:
+    """`multiply` writes (IC, the rest in an order of (OC, kernel)); `by_rows`: that order has OC last."""
     result = problem.weights
-    if _gathers_rows(problem):
+    if by_rows:
         result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
     target, order = _matrix(result)
     if target is None or 1 not in target.strides:
         result = program.scratch(result.shape, result.dtype)
         target, order = _plain(program, result)
-    columns = gathered(program, problem, order)
-    src = positions(program, problem.src, "src to channels last", as_it_is=True)
-    _product(program, src.permute((1, 0)), columns, target)
+    multiply(target, order)
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked layout")
 
@@ -388,12 +399,32 @@ def forward_images(program: Program, problem: Problem) -> None:
         post.apply(program, dst, tail, problem.dst)
 
 
+def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
+    """What the source positions see of diff_dst, as (N, OC * kernel in some order, src positions)."""
+    if _dst_is_columns(problem):
+        return _images(problem.dst)
+    columns, strides = _image_columns(program, problem, order)
+    _gather(program, problem, columns, strides)
+    return columns
+
+
 def backward_data_images(program: Program, problem: Problem) -> None:
     """diff_src of an image is the weights times what its positions see of diff_dst."""
     weights, order = _plain(program, problem.weights)
-    if _dst_is_columns(problem):
-        columns = _images(problem.dst)
-    else:
-        columns, strides = _image_columns(program, problem, order)
-        _gather(program, problem, columns, strides)
+    columns = _gathered_images(program, problem, order)
     _product(program, weights.insert(0), columns, _images(problem.src))
+
+
+def backward_weights_images(program: Program, problem: Problem) -> None:
+    """diff_weights are rows of src times rows of what its positions see of diff_dst, by own code, over all images."""
+
+    def multiply(target: View, order: tuple[int, ...]) -> None:
+        columns, src = _gathered_images(program, problem, order), _images(problem.src)
+        images, rows, depth = src.shape
+        kernel = _core.kernels.row_product(
+            rows, columns.shape[1], depth, src.strides[1], columns.strides[1], target.strides[0], target.strides[1],
+            images, src.strides[0], columns.strides[0],
+        )  # fmt: skip
+        program.kernel(kernel, [src, columns], [target], "own product of rows")
+
+    _backward_weights(program, problem, multiply)
