@@ -77,7 +77,7 @@ CONSTANTS: dict[tuple[str, str], Counts] = {
     (COLUMNS, FORWARD): Counts(3.5e-11, 6.2e-10, 9.8e-10, 2.6e-10, 2.3e-10),
     (COLUMNS, BACKWARD_DATA): Counts(3.4e-11, 2.4e-10, 7.7e-10, 2.9e-10, 1.6e-09),
     (ROWS, BACKWARD_DATA): Counts(2.5e-11, 4.0e-10, 7.7e-10, 2.4e-10, 4.0e-10),
-    (ROWS, BACKWARD_WEIGHTS): Counts(2.8e-11, 3.0e-10, 1.0e-09, 3.6e-10, 0.0),
+    (ROWS, BACKWARD_WEIGHTS): Counts(3.1e-11, 3.5e-10, 6.0e-09, 1.3e-09, 0.0),
     (COLUMNS, BACKWARD_WEIGHTS): Counts(3.3e-11, 1.1e-09, 9.2e-10, 3.6e-10, 0.0),
     (DEPTHWISE, FORWARD): Counts(5.1e-11, 5.0e-10, 0.0, 0.0, 0.0),
     (DEPTHWISE, BACKWARD_DATA): Counts(6.3e-11, 3.8e-10, 0.0, 0.0, 0.0),
