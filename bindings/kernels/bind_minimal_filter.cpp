@@ -84,6 +84,21 @@ FilterDirection direction_of(const std::string& name) {
     fail(ErrorKind::invalid_argument, "minimal filter: direction '" + name + "' is neither forward nor backward_data");
 }
 
+using ForwardFactory = std::unique_ptr<ScratchKernel> (*)(const FilterProblem&, const FilterTensor&,
+                                                          const FilterTensor&, int, int);
+
+void bind_forward(py::module_& m, const char* name, ForwardFactory make, const char* text) {
+    m.def(name,
+          [make](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+                 int bias_dtype, int threads) {
+              return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides"),
+                                                         tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype,
+                                                         threads));
+          },
+          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
+          "threads"_a = 0, text);
+}
+
 }  // namespace
 
 void bind_minimal_filter(py::module_& m) {
@@ -111,28 +126,12 @@ void bind_minimal_filter(py::module_& m) {
           "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a,
           "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
           "of the groups follow each other.");
-    m.def("minimal_filter_forward",
-          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-             int bias_dtype, int threads) {
-              return std::shared_ptr<ScratchKernel>(
-                  minimal_filter_forward(p, tensor(p, src_dtype, src_strides, "src_strides"),
-                                         tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype, threads));
-          },
-          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
-          "threads"_a = 0,
-          "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; the "
-          "channels are contiguous.");
-    m.def("overlap_product",
-          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-             int bias_dtype, int threads) {
-              return std::shared_ptr<ScratchKernel>(
-                  overlap_product(p, tensor(p, src_dtype, src_strides, "src_strides"),
-                                  tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype, threads));
-          },
-          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
-          "threads"_a = 0,
-          "run(src, packed, [bias], scratch, dst), as minimal_filter_forward; packed: of problem.taps_apart(). One "
-          "group, a last axis without dilation.");
+    bind_forward(m, "minimal_filter_forward", minimal_filter_forward,
+                 "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; "
+                 "the channels are contiguous.");
+    bind_forward(m, "overlap_product", overlap_product,
+                 "run(src, packed, [bias], scratch, dst), as minimal_filter_forward; packed: of problem.taps_apart(). "
+                 "One group, a last axis without dilation.");
     m.def("minimal_filter_backward_data",
           [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
              const Dims& diff_src_strides, int threads) {

@@ -5,6 +5,7 @@
 #include "filter_lines.hpp"
 #include "filter_tiles.hpp"
 #include "filter_transpose.hpp"
+#include "parts.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -72,30 +73,24 @@ int64_t item_rows(const GradientPlan& plan) {
 
 Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     const Sizes s = sizes_of(plan);
-    float* at = reinterpret_cast<float*>(scratch);
-    int64_t used = 0;
-    const auto take = [&](int64_t count) {
-        float* part = at + used;
-        used += round_up(count, 16);
-        return part;
-    };
+    Parts parts(scratch);
     Room room;
     const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;
     const int64_t panels = widest_part(s.panels, plan.column_parts);
-    room.zeros = take(widest);
-    room.wide = take(widest * plan.planes);
-    room.line = take(plan.planes * (panels * kPanel + kLanes));
+    room.zeros = parts.take(widest);
+    room.wide = parts.take(widest * plan.planes);
+    room.line = parts.take(plan.planes * (panels * kPanel + kLanes));
     const int64_t block = in_lines(plan) ? 0 : plan.block;
-    room.left = take(plan.planes * widest_part(s.strips, plan.row_parts) * block * kStrip);
-    room.right = take(plan.planes * panels * block * kPanel);
+    room.left = parts.take(plan.planes * widest_part(s.strips, plan.row_parts) * block * kStrip);
+    room.right = parts.take(plan.planes * panels * block * kPanel);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     const int64_t rows = item_rows(plan), together = tap_count(plan) * item_columns(plan);
-    room.values = take((length * rows + kMaxLength) * kPanel);
-    room.taps = take(order_of(plan) == Order::taps ? rows * together : 0);
-    room.flat = take(plan.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
-    room.sums = take(plan.in_items ? plan.planes * item_panels(plan) * rows * kPanel : 0);
-    room.lines = take(in_lines(plan) ? line_sums(plan) : 0);
-    *bytes = used * static_cast<int64_t>(sizeof(float));
+    room.values = parts.take((length * rows + kMaxLength) * kPanel);
+    room.taps = parts.take(order_of(plan) == Order::taps ? rows * together : 0);
+    room.flat = parts.take(plan.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
+    room.sums = parts.take(plan.in_items ? plan.planes * item_panels(plan) * rows * kPanel : 0);
+    room.lines = parts.take(in_lines(plan) ? line_sums(plan) : 0);
+    *bytes = parts.bytes;
     return room;
 }
 

@@ -4,6 +4,7 @@
 
 #include "filter_code.hpp"
 #include "filter_tiles.hpp"
+#include "parts.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -57,41 +58,30 @@ inline int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
     return group.target_count * plan.dst.channels;
 }
 
-template <class T>
-constexpr int64_t kFloatsPer = static_cast<int64_t>(sizeof(T) / sizeof(float));
-
-// Every part starts at a multiple of 64 bytes.
 inline Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
-    float* at = reinterpret_cast<float*>(scratch);
-    int64_t used = 0;
-    const auto take = [&](int64_t count) {
-        float* part = at + used;
-        used += (count + 15) / 16 * 16;
-        return part;
-    };
+    Parts parts(scratch);
     Room room;
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const int64_t widest = larger(plan.src.run * plan.planes, kFilterChunk * outputs);
-    room.zeros = take(larger(plan.src.run, kFilterChunk) + kLanes);
-    room.bias = take(plan.channel_groups * plan.dst.run + kLanes);
-    room.trash = take(kFilterChunk + kLanes);
-    room.wide = take(widest);
-    room.left = take(plan.planes * left_plane(plan));
+    room.zeros = parts.take(larger(plan.src.run, kFilterChunk) + kLanes);
+    room.bias = parts.take(plan.channel_groups * plan.dst.run + kLanes);
+    room.trash = parts.take(kFilterChunk + kLanes);
+    room.wide = parts.take(widest);
+    room.left = parts.take(plan.planes * left_plane(plan));
     const int64_t staged = in_place(plan) ? kStagedRows * kStagedColumns : 0;
-    room.result = take(larger(plan.planes * result_stride(plan), staged) + kLanes);
-    room.columns_bias = take(in_place(plan) ? kStagedColumns : 0);
-    room.lines = take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
+    room.result = parts.take(larger(plan.planes * result_stride(plan), staged) + kLanes);
+    room.columns_bias = parts.take(in_place(plan) ? kStagedColumns : 0);
+    room.lines = parts.take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
     const int64_t rows = (plan.block + kTileRows) * row_runs(plan);
-    room.rows = reinterpret_cast<const float**>(take(rows * kFloatsPer<const float*>));
-    room.targets = reinterpret_cast<Target*>(
-        take(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block * kFloatsPer<Target> : 0));
+    room.rows = parts.take<const float*>(rows);
+    room.targets = parts.take<Target>(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block : 0);
     int64_t panels = 1;
     for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {
         panels = larger(panels, (group_columns(plan, plan.groups[g]) + kPanel - 1) / kPanel);
     }
-    room.spans = reinterpret_cast<Span*>(take(panels * most_spans(plan) * kFloatsPer<Span>));
-    room.span_counts = reinterpret_cast<int64_t*>(take(panels * kFloatsPer<int64_t>));
-    *bytes = used * static_cast<int64_t>(sizeof(float));
+    room.spans = parts.take<Span>(panels * most_spans(plan));
+    room.span_counts = parts.take<int64_t>(panels);
+    *bytes = parts.bytes;
     return room;
 }
 

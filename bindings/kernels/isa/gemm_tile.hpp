@@ -28,6 +28,21 @@ DGO_INLINE void multiply_add(Lanes& sum, Lanes left, Lanes right) {
 #endif
 }
 
+// One step of the inner dimension of a register tile.
+template <int kVectors>
+DGO_INLINE void tile_step(const float* const* left, int64_t k, const float* weights,
+                          Lanes (&sum)[kTileRows][kVectors]) {
+    Lanes right[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+        const float value = left[i][k];
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
+    }
+}
+
 // A range of the inner dimension: elements [begin, end) of one of the runs that a row consists of.
 struct Span {
     int64_t run, begin, end;
@@ -84,24 +99,13 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
 #pragma GCC unroll 16
         for (int i = 0; i < kTileRows; ++i) a[i] = rows[i * runs + span->run] + offset;
         const float* b = panel + (span->run * depth + span->begin) * kPanel;
-        const auto step = [&](int64_t k, const float* weights) __attribute__((always_inline)) {
-            Lanes right[kVectors];
-#pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
-#pragma GCC unroll 16
-            for (int i = 0; i < kTileRows; ++i) {
-                const float left = a[i][k];
-#pragma GCC unroll 2
-                for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(left), right[j]);
-            }
-        };
         int64_t k = span->begin;
         for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
-            for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
+            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPanel, sum);
         }
-        for (; k < span->end; ++k, b += kPanel) step(k, b);
+        for (; k < span->end; ++k, b += kPanel) tile_step(a, k, b, sum);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
@@ -122,25 +126,17 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
                                              const float* panel, const float* bias, float* to, Ahead ahead) {
     const int64_t to_step = strip.to_step, row_step = strip.row_step;
     Lanes sum[kTileRows][kVectors];
-    const auto add = [&](const float* a, int64_t k, int64_t end) __attribute__((always_inline)) {
-        const float* b = panel + k * kPanel;
-        const auto step = [&](int64_t at, const float* weights) __attribute__((always_inline)) {
-            Lanes right[kVectors];
-#pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
+    const auto add = [&](int64_t k, int64_t end) __attribute__((always_inline)) {
+        const float* a[kTileRows];
 #pragma GCC unroll 16
-            for (int i = 0; i < kTileRows; ++i) {
-                const float left = a[i * row_step + at];
-#pragma GCC unroll 2
-                for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(left), right[j]);
-            }
-        };
+        for (int i = 0; i < kTileRows; ++i) a[i] = rows + i * row_step;
+        const float* b = panel + k * kPanel;
         for (; k + kSteps <= end; k += kSteps, b += kSteps * kPanel) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
-            for (int u = 0; u < kSteps; ++u) step(k + u, b + u * kPanel);
+            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPanel, sum);
         }
-        for (; k < end; ++k, b += kPanel) step(k, b);
+        for (; k < end; ++k, b += kPanel) tile_step(a, k, b, sum);
     };
     const int64_t depth = spans->end;
     for (int64_t t = 0; t < strip.count; t += kTileRows, rows += kTileRows * row_step, to += kTileRows * to_step) {
@@ -152,8 +148,8 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
                 sum[i][j] = kPlain ? Lanes{} : *reinterpret_cast<const LanesAt*>(start + j * kLanes);
             }
         }
-        if (kPlain) add(rows, 0, depth);
-        for (const Span* span = spans; !kPlain && span != spans + span_count; ++span) add(rows, span->begin, span->end);
+        if (kPlain) add(0, depth);
+        for (const Span* span = spans; !kPlain && span != spans + span_count; ++span) add(span->begin, span->end);
 #pragma GCC unroll 16
         for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2

@@ -4,6 +4,7 @@
 
 #include "filter_tiles.hpp"
 #include "gemm_tile.hpp"
+#include "parts.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -27,25 +28,18 @@ struct Room {
 };
 
 Room divide(const OverlapPlan& plan, char* scratch, int64_t* bytes) {
-    float* at = reinterpret_cast<float*>(scratch);
-    int64_t used = 0;
-    const auto take = [&](int64_t count) {
-        float* part = at + used;
-        used += (count + 15) / 16 * 16;
-        return part;
-    };
-    constexpr int64_t pointer = sizeof(void*) / 4;  // floats
     const int64_t lines = plan.planes * plan.live;
+    Parts parts(scratch);
     Room room;
-    room.bias = take(plan.run + kLanes);
-    room.few = take(kTileRows * plan.src.channels);
-    room.trash = take(kTileRows * plan.width);
-    room.line = take((plan.runs + kRunsAtOnce) * plan.run + kLanes);
-    room.wide = take(plan.src.cell == Cell::f32 ? 0 : plan.together * plan.positions() * plan.src.channels);
-    room.columns = take(plan.planes * plan.kept() * plan.positions() * plan.width + kLanes);
-    room.bases = reinterpret_cast<const float**>(take(lines * pointer));
-    room.terms = reinterpret_cast<Term*>(take(lines * plan.shifts * 2 * pointer));
-    *bytes = used * static_cast<int64_t>(sizeof(float));
+    room.bias = parts.take(plan.run + kLanes);
+    room.few = parts.take(kTileRows * plan.src.channels);
+    room.trash = parts.take(kTileRows * plan.width);
+    room.line = parts.take((plan.runs + kRunsAtOnce) * plan.run + kLanes);
+    room.wide = parts.take(plan.src.cell == Cell::f32 ? 0 : plan.together * plan.positions() * plan.src.channels);
+    room.columns = parts.take(plan.planes * plan.kept() * plan.positions() * plan.width + kLanes);
+    room.bases = parts.take<const float*>(lines);
+    room.terms = parts.take<Term>(lines * plan.shifts);
+    *bytes = parts.bytes;
     return room;
 }
 

@@ -1,0 +1,23 @@
+// A piece of scratch taken apart: every part starts at a multiple of 64 bytes.
+#pragma once
+
+#include <cstdint>
+
+namespace dgo::DGO_ISA {
+
+struct Parts {
+    char* memory;  // null: only the size is wanted
+    int64_t bytes = 0;
+
+    explicit Parts(char* scratch) : memory(scratch) {}
+
+    template <class T = float>
+    T* take(int64_t count) {
+        // a number, as nothing may be added to a null pointer
+        const uintptr_t part = reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(bytes);
+        bytes += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+        return reinterpret_cast<T*>(part);
+    }
+};
+
+}  // namespace dgo::DGO_ISA
