@@ -34,9 +34,11 @@ Axes dense_taps(const PreparePlan& plan, int64_t step) {
 int64_t row_block(const PreparePlan& plan) { return tap_count(plan) > 256 ? 8 : 16; }
 
 // The taps of one pair of channels lie together: they are read together, too, unless the weights stay in the cache from
-// one tap to the next.
+// one tap to the next and whole vectors of taps do not become whole panels.
 bool taps_together(const PreparePlan& plan) {
-    if (tap_count(plan) < 8 || tap_count(plan) * plan.n * plan.k < kCachedWeights) return false;
+    const bool cached = tap_count(plan) * plan.n * plan.k < kCachedWeights;
+    const bool even = tap_count(plan) % kLanes == 0 && plan.n % kPanel == 0;
+    if (tap_count(plan) < 8 || (cached && !even)) return false;
     const Axes dense = dense_taps(plan, 1);
     for (int a = 0; a < kFilterAxes; ++a) {
         if (plan.kernel[a] > 1 && plan.tap_strides[a] != dense[a]) return false;
