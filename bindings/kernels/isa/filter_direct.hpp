@@ -79,7 +79,7 @@ inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t
         const Ahead ahead = pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                               : pass.shares.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(room.rows + t * runs, runs, 0, spans.at, spans.count, length, panel, bias, to, ahead);
+        tile_product(room.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -196,7 +196,7 @@ inline void write_staged(const ProductPlan& plan, const FilterImage& image, cons
                     fetch.lines(lines);
                     const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                              : shares.of(panel + (stop - column) * depth, row);
-                    tile(room.rows + row * runs, runs, 0, spans.at, spans.count, length, panel,
+                    tile(room.rows + row * runs, runs, spans.at, spans.count, length, panel,
                          room.columns_bias + c - column, to, ahead);
                 }
             }

@@ -19,7 +19,6 @@ void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t fi
                           stride,
                           room.zeros,
                           room.wide};
-    for (int64_t t = 0; t < count; ++t) room.rows[t] = room.left + t * stride;
     for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < plan.src.runs; ++run) {
             windows.to(room.left + t * stride + run * plan.src.run, p, n, run, 0, plan.src.run);
@@ -56,6 +55,8 @@ void find_block(const ProductPlan& plan, const TileGroup& group, int64_t first, 
             }
         }
     });
+    const float** end = room.rows + count * image.runs;
+    for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
 }
 
 // Columns [column, column + columns) of every plane to room.result.
@@ -69,7 +70,7 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
     };
     const Strip strip{(count + kTileRows - 1) / kTileRows * kTileRows, left_stride(plan), kFilterChunk};
     for (int p = 0; p < plan.planes; ++p) {
-        const int64_t offset = p * left_plane(plan);
+        const float* left = room.left + p * left_plane(plan);
         for (int64_t part = 0; part < depth.parts; ++part) {
             int64_t span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
             for (int64_t n = 0; n < columns; n += kPanel) {
@@ -83,7 +84,7 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
                 float* result = room.result + p * result_stride(plan) + n;
                 if (!in_place(plan)) {
                     const auto product = columns - n > kLanes ? &strip_product<kTileVectors> : &strip_product<1>;
-                    product(room.left + offset, strip, room.spans, span_count, panel, start, result,
+                    product(left, strip, room.spans, span_count, panel, start, result,
                             shares.of(next, 0));
                     continue;
                 }
@@ -93,7 +94,7 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
                         row = result;
                         result += kFilterChunk;
                     }
-                    tile(room.rows + t * runs, runs, offset, room.spans, span_count, length, panel, start, to,
+                    tile(room.rows + t * runs, runs, room.spans, span_count, length, panel, start, to,
                          shares.of(next, t));
                 }
             }
@@ -233,8 +234,6 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const FilterImage image = group->folded ? plan.dst : unfolded(plan.dst);
     if (in_place(plan)) find_block(plan, *group, first, count, src, room);
     else transform_block(plan, *group, first, count, src, room);
-    const int64_t runs = row_runs(plan);
-    for (int64_t i = count * runs; i < (count + kTileRows) * runs; ++i) room.rows[i] = room.rows[i - runs];
     if (direct(plan, image) || is_staged(plan, image)) {
         const int64_t panels = (all + kPanel - 1) / kPanel, stop = panels * (part + 1) / group->parts * kPanel;
         const auto write = is_staged(plan, image) ? &write_staged : &write_products;

@@ -72,8 +72,7 @@ inline Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.result = parts.take(larger(plan.planes * result_stride(plan), staged) + kLanes);
     room.columns_bias = parts.take(in_place(plan) ? kStagedColumns : 0);
     room.lines = parts.take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
-    const int64_t rows = (plan.block + kTileRows) * row_runs(plan);
-    room.rows = parts.take<const float*>(rows);
+    room.rows = parts.take<const float*>(in_place(plan) ? (plan.block + kTileRows) * plan.src.runs : 0);
     room.targets = parts.take<Target>(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block : 0);
     int64_t panels = 1;
     for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {

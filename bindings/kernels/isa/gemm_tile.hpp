@@ -80,10 +80,10 @@ struct Fetch {
 template <class Row>
 Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
 
-// to[i][:] = bias + sum over the spans of rows[i * runs + run][offset + k] * panel[run * depth + k][:]; without a bias
+// to[i][:] = bias + sum over the spans of rows[i * runs + run][k] * panel[run * depth + k][:]; without a bias
 // the sum goes on from what is there. Of a last panel that is half empty one vector is enough.
 template <int kVectors = kTileVectors>
-__attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, int64_t offset, const Span* spans,
+__attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
                                             int64_t span_count, int64_t depth, const float* panel, const float* bias,
                                             float* const* to, Ahead ahead) {
     Lanes sum[kTileRows][kVectors];
@@ -97,7 +97,7 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
     for (const Span* span = spans; span != spans + span_count; ++span) {
         const float* a[kTileRows];
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) a[i] = rows[i * runs + span->run] + offset;
+        for (int i = 0; i < kTileRows; ++i) a[i] = rows[i * runs + span->run];
         const float* b = panel + (span->run * depth + span->begin) * kPanel;
         int64_t k = span->begin;
         for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
