@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "../guard.hpp"
+#include "checked.hpp"
+#include "filter_axis.hpp"
 #include "minimal_filter.hpp"
 #include "overlap_product.hpp"
 
@@ -53,13 +54,22 @@ FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_chann
     return p;
 }
 
+// Throws unless the sizes with these strides lie within an array; the strides of the last three axes are in order.
+void check_reach(const char* name, Dims sizes, const Axes& spatial, Dims strides, const Axes& spatial_strides) {
+    sizes.insert(sizes.end(), spatial.axis, spatial.axis + kFilterAxes);
+    strides.insert(strides.end(), spatial_strides.axis, spatial_strides.axis + kFilterAxes);
+    check_extent("minimal filter", name, sizes, strides);
+}
+
 // strides: batch, then the spatial axes.
-FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, const char* name) {
+FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, const char* name, const Axes& spatial) {
     FilterTensor t;
     t.dtype = dtype;
     if (strides.empty()) fail(ErrorKind::invalid_argument, std::string("minimal filter: ") + name + " is empty");
     t.batch_stride = strides[0];
     t.strides = axes(Dims(strides.begin() + 1, strides.end()), static_cast<size_t>(p.spatial_rank), 0, name);
+    check_axes(p);
+    check_reach(name, {p.batch}, spatial, {t.batch_stride}, t.strides);
     return t;
 }
 
@@ -71,10 +81,14 @@ FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
     FilterWeights w;
     w.dtype = dtype;
     w.in_stride = strides[0];
-    w.group_stride = p.in_channels * strides[0];
     w.out_stride = strides[1];
     w.tap_strides =
         axes(Dims(strides.begin() + 2, strides.end()), static_cast<size_t>(p.spatial_rank), 0, "weights_strides");
+    check_axes(p);
+    const int64_t in_channels = p.groups * p.in_channels;
+    check_reach("weights", {in_channels, p.out_channels}, p.kernel, {w.in_stride, w.out_stride}, w.tap_strides);
+    // with one group it may be any number
+    w.group_stride = p.groups == 1 ? 0 : p.in_channels * w.in_stride;
     return w;
 }
 
@@ -91,9 +105,9 @@ void bind_forward(py::module_& m, const char* name, ForwardFactory make, const c
     m.def(name,
           [make](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
                  int bias_dtype, int threads) {
-              return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides"),
-                                                         tensor(p, dst_dtype, dst_strides, "dst_strides"), bias_dtype,
-                                                         threads));
+              return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
+                                                         tensor(p, dst_dtype, dst_strides, "dst_strides", p.out),
+                                                         bias_dtype, threads));
           },
           "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
           "threads"_a = 0, text);
@@ -117,13 +131,15 @@ void bind_minimal_filter(py::module_& m) {
                  return minimal_filter_packed_size(p, direction_of(direction));
              },
              "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.")
+        .def("refusal", &minimal_filter_refusal, "Why no minimal_filter kernel computes the layer; empty if they do.")
+        .def("overlap_refusal", &overlap_refusal, "Why overlap_product does not compute the layer; empty if it does.")
         .def("taps_apart", &taps_apart, "The layer whose packed weights overlap_product takes for this one.");
     m.def("minimal_filter_prepare",
-          [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides) {
+          [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides, int threads) {
               const FilterWeights w = weights(p, dtype, strides);
-              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), w));
+              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), w, threads));
           },
-          "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a,
+          "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a, "threads"_a = 0,
           "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
           "of the groups follow each other.");
     bind_forward(m, "minimal_filter_forward", minimal_filter_forward,
@@ -136,8 +152,8 @@ void bind_minimal_filter(py::module_& m) {
           [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
              const Dims& diff_src_strides, int threads) {
               return std::shared_ptr<ScratchKernel>(minimal_filter_backward_data(
-                  p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides"),
-                  tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides"), threads));
+                  p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
+                  tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), threads));
           },
           "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
           "threads"_a = 0, "run(diff_dst, packed, scratch, diff_src).");
@@ -145,8 +161,8 @@ void bind_minimal_filter(py::module_& m) {
           [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
              const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides, int threads) {
               return std::shared_ptr<ScratchKernel>(minimal_filter_backward_weights(
-                  p, tensor(p, src_dtype, src_strides, "src_strides"),
-                  tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides"),
+                  p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
+                  tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
                   weights(p, weights_dtype, weights_strides), threads));
           },
           "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,

@@ -2,10 +2,10 @@
 // place.
 #include <algorithm>
 
+#include "checked.hpp"
 #include "columns.hpp"
 #include "depthwise.hpp"
 #include "parallel.hpp"
-#include "scratch.hpp"
 
 namespace dgo {
 namespace {
@@ -55,7 +55,11 @@ struct OverlapAddKernel : Kernel {
     BlockMover store_block;
     CopyPlan bias_plan;
     BlockFn gather, gather_by_tap, gather_by_position;
-    int64_t work;
+    double work;  // as of threads_for
+    // of a run: what all threads read, and what each of them works in
+    ScratchLayout shared, each;
+    Part<float> ones_part, bias_part, result_part, rows_part;
+    Part<const char*> sources_part;
 
     OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, bool with_relu, int bias_dtype)
         : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(layer(p), true),
@@ -73,9 +77,35 @@ struct OverlapAddKernel : Kernel {
                                                             : kPieceBytes / kPieceOutputs;
         pieces =
             cut_into_pieces(axes.inner, std::max<int64_t>(kPieceBytes / (axes.inner.phases * channels), 4));
-        const int64_t columns = p.n * p.c * product(p.src_spatial) * product(p.kernel);
-        work = 4 * columns + p.n * p.c * product(p.dst_spatial) * item_size(p.dst_dtype);
+        const auto images = static_cast<double>(p.n * p.c), taps = static_cast<double>(product(p.kernel));
+        work = images * (4 * taps * static_cast<double>(product(p.src_spatial)) +
+                         static_cast<double>(product(p.dst_spatial) * item_size(p.dst_dtype)));
+        lay_out_scratch();
     }
+
+    void lay_out_scratch() {
+        const int64_t taps = product(p.kernel);
+        ones_part = shared.add<float>(taps);
+        bias_part = shared.add<float>(has_bias ? p.c : 0);
+        sources_part = each.add<const char*>(taps);
+        const Widest widest(pieces, axes.inner);
+        const int64_t outputs = std::min(widest.outputs * axes.inner.phases, to.width());
+        if (along != Along::channels) {
+            result_part = each.add<float>(widest.outputs * axes.inner.phases);
+            const bool copied = along == Along::space && col.position[2] != 1;
+            rows_part = each.add<float>(copied ? checked_product(name, {taps, widest.outputs}) : 0);
+            return;
+        }
+        const int64_t channels = ceil_div(p.c, std::max<int64_t>(slices(), 1));
+        result_part = each.add<float>(to.channel == 1 ? 0 : outputs * channels);
+        const int64_t lines = std::min(axes.outer[0].kernel, axes.outer[0].sources) *
+                              std::min(axes.outer[1].kernel, axes.outer[1].sources);
+        rows_part = each.add<float>(
+            col.channel == 1 ? 0 : checked_product(name, {lines, widest.groups, axes.inner.kernel, channels}));
+    }
+
+    // Tasks for a piece of a line.
+    int64_t slices() const { return whole ? 1 : blocks(); }
 
     static BlockFn gather_block(int64_t stride) {
         return vector_code().block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
@@ -106,16 +136,19 @@ struct OverlapAddKernel : Kernel {
         const auto* columns = reinterpret_cast<const float*>(operands[0]);
         char* dst = operands[arity - 1];
         const int64_t taps = product(p.kernel);
-        float* ones = scratch<float>(Room::weights, static_cast<size_t>(taps));
+        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
+        const int64_t slices = this->slices(), tasks = p.n * to.rows() * number_of_pieces * slices;
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        float* ones = ones_part.in(scratch.shared());
         std::fill(ones, ones + taps, 1.0f);
         float* bias = nullptr;
         if (has_bias) {
-            bias = scratch<float>(Room::bias, static_cast<size_t>(p.c));
+            bias = bias_part.in(scratch.shared());
             bias_plan.run(operands[1], reinterpret_cast<char*>(bias));
         }
-        const int64_t slices = whole ? 1 : blocks();
-        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
-        parallel_for(p.n * to.rows() * number_of_pieces * slices, work, [&](int64_t begin, int64_t end) {
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            char* room = scratch.of(rank);
             std::vector<RowTap> row_list;
             for (int64_t task = begin; task < end; ++task) {
                 const Piece& piece = pieces[static_cast<size_t>(task / slices % number_of_pieces)];
@@ -124,16 +157,16 @@ struct OverlapAddKernel : Kernel {
                 axes.taps_of_row(row, row_list);
                 char* dst_row = dst + to.offset_of_row(n, 0, row) * item_size(p.dst_dtype);
                 if (whole) {
-                    add_channels(columns, bias, n, 0, p.c, piece, row_list, dst_row);
+                    add_channels(columns, bias, n, 0, p.c, piece, row_list, dst_row, room);
                 } else if (along == Along::channels) {
                     add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, piece,
-                                 row_list, dst_row);
+                                 row_list, dst_row, room);
                 } else {
                     dst_row += slice * to.channel * item_size(p.dst_dtype);
                     const float start = bias ? bias[slice] : 0.0f;
                     const auto add =
                         along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
-                    (this->*add)(columns, ones, start, n, slice, piece, row_list, dst_row);
+                    (this->*add)(columns, ones, start, n, slice, piece, row_list, dst_row, room);
                 }
             }
         });
@@ -159,15 +192,13 @@ struct OverlapAddKernel : Kernel {
 
     // Channels [first, last), straight into dst or by way of a block in f32.
     void add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
-                      const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+                      const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
         const TapAxis& inner = axes.inner;
         const int64_t channels = last - first, first_output = piece.begin * inner.phases;
         const int64_t end_output = std::min(piece.end * inner.phases, to.width());
         const bool direct = to.channel == 1;
-        const char** sources = scratch<const char*>(Room::pointers, static_cast<size_t>(product(p.kernel)));
-        float* block = direct ? nullptr
-                              : scratch<float>(Room::result,
-                                               static_cast<size_t>((end_output - first_output) * channels));
+        const char** sources = sources_part.in(room);
+        float* block = direct ? nullptr : result_part.in(room);
         // Address of (row, source, k) = rows[row] + source * source_step + k * tap_step.
         std::vector<const float*> rows;
         int64_t source_step = col.position[2], tap_step = col.kernel[2];
@@ -177,8 +208,7 @@ struct OverlapAddKernel : Kernel {
             const int64_t positions = piece.last_group - piece.first_group;
             tap_step = channels;
             source_step = inner.kernel * channels;
-            float* copy =
-                scratch<float>(Room::rows, row_list.size() * static_cast<size_t>(positions * source_step));
+            float* copy = rows_part.in(room);
             for (const RowTap& row : row_list) {
                 gather_columns(columns + offset(n, first, row, piece.first_group, 0), positions, channels,
                                copy);
@@ -210,14 +240,13 @@ struct OverlapAddKernel : Kernel {
     // With u = output + pad, the outputs of one stride, u = b * stride + r, sum the runs of columns that the
     // sources b - m hold at kernel position m * stride + r.
     void add_taps(const float* columns, const float* ones, float start, int64_t n, int64_t c,
-                  const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+                  const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
         const int64_t stride = p.strides.back(), kernel = p.kernel.back(), pad = p.pads_begin.back();
         const int64_t first_output = piece.begin * stride;
         const int64_t end_output = std::min(piece.end * stride, to.width());
         const bool direct = cell == Cell::f32 && to.inner == 1;
-        float* result = direct ? reinterpret_cast<float*>(dst_row) + first_output
-                               : scratch<float>(Room::result, static_cast<size_t>(end_output - first_output));
-        const float** sources = scratch<const float*>(Room::pointers, static_cast<size_t>(product(p.kernel)));
+        float* result = direct ? reinterpret_cast<float*>(dst_row) + first_output : result_part.in(room);
+        const auto** sources = reinterpret_cast<const float**>(sources_part.in(room));
         for (int64_t b = floor_div(first_output + pad, stride); b * stride - pad < end_output; ++b) {
             // Up to `rest` the kernel holds one more run than after it.
             const int64_t rest = kernel % stride;
@@ -240,13 +269,13 @@ struct OverlapAddKernel : Kernel {
     }
 
     void add_space(const float* columns, const float* ones, float start, int64_t n, int64_t c,
-                   const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row) const {
+                   const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
         const TapAxis& inner = axes.inner;
-        const int64_t outputs = piece.end - piece.begin, taps = product(p.kernel);
-        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * inner.phases));
-        const float** sources = scratch<const float*>(Room::pointers, static_cast<size_t>(taps));
+        const int64_t outputs = piece.end - piece.begin;
+        float* result = result_part.in(room);
+        const auto** sources = reinterpret_cast<const float**>(sources_part.in(room));
         const bool direct = col.position[2] == 1;
-        float* copies = direct ? nullptr : scratch<float>(Room::rows, static_cast<size_t>(taps * outputs));
+        float* copies = direct ? nullptr : rows_part.in(room);
         for (const Segment& s : piece.segments) {
             const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
             int64_t count = 0;

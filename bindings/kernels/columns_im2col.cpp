@@ -2,6 +2,7 @@
 // the taps that exist are copied and the others filled with zeros.
 #include <algorithm>
 
+#include "checked.hpp"
 #include "columns.hpp"
 #include "copy_list.hpp"
 #include "depthwise.hpp"
@@ -124,7 +125,12 @@ void check_columns(const std::string& what, const ColumnsProblem& p) {
     const Dims strides(rank + 2, 0), weights(rank + 1, 0);
     check_depthwise(what, {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides,
                            p.pads_begin, p.dilations, strides, weights, p.dst_strides, p.col_dtype});
-    check_list(what, "col_strides", p.col_strides, 2 * rank + 2, 0);
+    check_list(what, "col_strides", p.col_strides, 2 * rank + 2, 0, INT64_MAX);
+    Dims sizes = {p.n};
+    sizes.insert(sizes.end(), p.src_spatial.begin(), p.src_spatial.end());
+    sizes.insert(sizes.end(), p.kernel.begin(), p.kernel.end());
+    sizes.push_back(p.c);
+    check_extent(what, "col", sizes, p.col_strides);
 }
 
 std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "../guard.hpp"
+#include "checked.hpp"
 #include "factories.hpp"
 #include "parallel.hpp"
 
@@ -147,10 +147,13 @@ CopyPlan::CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::
                                                   " of extent " + std::to_string(shape[i]) +
                                                   "; its elements would overlap");
         }
-        count *= shape[i];
+        if (shape[i] == 0) count = 0;
     }
-    bytes_ = count * (src_size + dst_size);
     if (count == 0) return;
+    for (const int64_t size : shape) count = checked_product("copy", {count, size});
+    check_extent("copy", "src", shape, src_strides);
+    check_extent("copy", "dst", shape, dst_strides);
+    bytes_ = static_cast<double>(count) * static_cast<double>(src_size + dst_size);
 
     std::vector<Axis> axes = coalesce(shape, src_strides, dst_strides);
     if (same) {

@@ -22,7 +22,7 @@ public:
     void run_part(const char* src, char* dst, int64_t begin, int64_t end) const;
 
     int64_t tasks() const { return tasks_; }
-    int64_t bytes() const { return bytes_; }
+    double bytes() const { return bytes_; }
 
 private:
     struct Axis {
@@ -41,7 +41,7 @@ private:
     int axes_ = 0;             // the last two count blocks along n0 and n1
     int64_t size_[kMaxAxes + 2], src_[kMaxAxes + 2], dst_[kMaxAxes + 2];  // strides in bytes
     int64_t tasks_ = 0;
-    int64_t bytes_ = 0;
+    double bytes_ = 0;
 };
 
 }  // namespace dgo

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../guard.hpp"
+#include "checked.hpp"
 #include "factories.hpp"
 #include "parallel.hpp"
 
@@ -26,7 +26,7 @@ void CopyListKernel::run(char* const* operands) const {
     const char* src = operands[0];
     char* dst = operands[1];
     constexpr int64_t kChunk = 32 * 1024;
-    parallel_for((zero_bytes_ + kChunk - 1) / kChunk, zero_bytes_, [&](int64_t begin, int64_t end) {
+    parallel_for((zero_bytes_ + kChunk - 1) / kChunk, static_cast<double>(zero_bytes_), [&](int64_t begin, int64_t end) {
         const int64_t from = begin * kChunk, to = std::min(end * kChunk, zero_bytes_);
         if (from < to) std::memset(dst + from, 0, static_cast<size_t>(to - from));
     });
@@ -44,15 +44,10 @@ void CopyListKernel::run(char* const* operands) const {
 
 std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int src_dtype, int dst_dtype,
                                        int64_t zero_elements) {
-    if (zero_elements < 0) {
-        fail(ErrorKind::invalid_argument, "copy_list: zero_elements is " + std::to_string(zero_elements));
-    }
+    check_number("copy_list", "zero_elements", zero_elements, 0, kMostElements);
     auto kernel = std::make_shared<CopyListKernel>("copy_list", zero_elements * item_size(dst_dtype));
     for (const auto& [shape, src, src_strides, dst, dst_strides] : items) {
-        if (src < 0 || dst < 0) {
-            fail(ErrorKind::invalid_argument,
-                 "copy_list: the negative offset " + std::to_string(std::min(src, dst)));
-        }
+        for (const int64_t offset : {src, dst}) check_number("copy_list", "an offset", offset, 0, kMostElements);
         kernel->add(CopyPlan(shape, src_dtype, src_strides, dst_dtype, dst_strides),
                     src * item_size(src_dtype), dst * item_size(dst_dtype));
     }

@@ -27,7 +27,8 @@ private:
     };
     std::vector<Item> items_;
     std::vector<int64_t> first_task_ = {0};  // of each item, and the number of all tasks
-    int64_t zero_bytes_, bytes_ = 0;
+    int64_t zero_bytes_;
+    double bytes_ = 0;
 };
 
 }  // namespace dgo

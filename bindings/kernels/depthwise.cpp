@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "../guard.hpp"
-#include "scratch.hpp"
+#include "checked.hpp"
 
 namespace dgo {
 
@@ -13,16 +12,14 @@ int64_t product(const Dims& dims) {
     return all;
 }
 
-void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least) {
+void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
+                int64_t most) {
     if (list.size() != length) {
         fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) +
                                               " entries, " + std::to_string(length) + " are needed");
     }
     for (const int64_t entry : list) {
-        if (entry < least) {
-            fail(ErrorKind::invalid_argument, what + ": " + name + " contains " + std::to_string(entry) +
-                                                  ", at least " + std::to_string(least) + " is needed");
-        }
+        check_number(what, name, entry, least, most);
     }
 }
 
@@ -32,19 +29,39 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
         fail(ErrorKind::invalid_argument,
              what + ": src_spatial has " + std::to_string(rank) + " axes, 1 to 3 are possible");
     }
-    const auto check = [&](const char* name, const Dims& list, size_t length, int64_t least) {
-        check_list(what, name, list, length, least);
+    const auto check = [&](const char* name, const Dims& list, size_t length, int64_t least, int64_t most) {
+        check_list(what, name, list, length, least, most);
     };
-    check("src_spatial", p.src_spatial, rank, 0);
-    check("dst_spatial", p.dst_spatial, rank, 0);
-    check("kernel", p.kernel, rank, 1);
-    check("strides", p.strides, rank, 1);
-    check("pads_begin", p.pads_begin, rank, INT32_MIN);
-    check("dilations", p.dilations, rank, 1);
-    check("src_strides", p.src_strides, rank + 2, 0);
-    check("weights_strides", p.weights_strides, rank + 1, 0);
-    check("dst_strides", p.dst_strides, rank + 2, 0);
-    check("(n, c)", {p.n, p.c}, 2, 0);
+    check("src_spatial", p.src_spatial, rank, 0, kMostSize);
+    check("dst_spatial", p.dst_spatial, rank, 0, kMostSize);
+    check("kernel", p.kernel, rank, 1, kMostSize);
+    check("strides", p.strides, rank, 1, kMostSize);
+    check("pads_begin", p.pads_begin, rank, -kMostSize, kMostSize);
+    check("dilations", p.dilations, rank, 1, kMostSize);
+    check("src_strides", p.src_strides, rank + 2, 0, INT64_MAX);
+    check("weights_strides", p.weights_strides, rank + 1, 0, INT64_MAX);
+    check("dst_strides", p.dst_strides, rank + 2, 0, INT64_MAX);
+    check("(n, c)", {p.n, p.c}, 2, 0, kMostSize);
+    const auto spatial = [&](const Dims& dims, size_t axis) { return axis < rank ? dims[axis] : 1; };
+    for (const Dims* dims : {&p.src_spatial, &p.dst_spatial, &p.kernel}) {
+        const int64_t images = dims == &p.kernel ? 1 : p.n;
+        checked_product(what, {images, p.c, spatial(*dims, 0), spatial(*dims, 1), spatial(*dims, 2)});
+    }
+    const auto check_reach = [&](const char* name, Dims sizes, const Dims& spatial_sizes, const Dims& strides) {
+        sizes.insert(sizes.end(), spatial_sizes.begin(), spatial_sizes.end());
+        check_extent(what, name, sizes, strides);
+    };
+    check_reach("src", {p.n, p.c}, p.src_spatial, p.src_strides);
+    check_reach("weights", {p.c}, p.kernel, p.weights_strides);
+    check_reach("dst", {p.n, p.c}, p.dst_spatial, p.dst_strides);
+    for (size_t axis = 0; axis < rank; ++axis) {
+        const int64_t reach = p.dilations[axis] * (p.kernel[axis] - 1);
+        const int64_t span = p.strides[axis] * std::max<int64_t>(p.src_spatial[axis] - 1, 0);
+        if (reach > kMostSize || span > kMostSize) {
+            fail(ErrorKind::invalid_argument, what + ": axis " + std::to_string(axis) + " spans more than " +
+                                                  std::to_string(kMostSize) + " elements");
+        }
+    }
     float_cell(p.dtype);
     float_cell(p.weights_dtype);
 }
@@ -106,6 +123,21 @@ std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs) {
         pieces.push_back(std::move(piece));
     }
     return pieces;
+}
+
+int64_t first_source(const Piece& piece, const TapAxis& axis) { return piece.first_group * axis.advance; }
+
+int64_t end_source(const Piece& piece, const TapAxis& axis) {
+    return std::min(piece.last_group * axis.advance, axis.sources);
+}
+
+Widest::Widest(const std::vector<Piece>& pieces, const TapAxis& axis) {
+    for (const Piece& piece : pieces) {
+        outputs = std::max(outputs, piece.end - piece.begin);
+        sources = std::max(sources, end_source(piece, axis) - first_source(piece, axis));
+        groups = std::max(groups, piece.last_group - piece.first_group);
+    }
+    split = groups * std::min(axis.advance, axis.sources);
 }
 
 Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels) {
@@ -207,20 +239,24 @@ void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t la
     }
 }
 
-RowCache::RowCache(const int64_t (&window)[2], int64_t row_floats)
-    : window_{window[0], window[1]}, row_floats_(row_floats) {
-    const auto slots = static_cast<size_t>(window[0] * window[1]);
-    rows_ = scratch<float>(Room::rows, slots * static_cast<size_t>(row_floats));
-    tags_ = scratch<Tag>(Room::row_tags, slots);
-    std::fill(tags_, tags_ + slots, Tag{-1, 0, 0});
+RowCache::Room::Room(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats)
+    : window_{axes.outer[0].span(), axes.outer[1].span()}, row_floats_(row_floats) {
+    const int64_t slots = checked_product("depthwise rows", {window_[0], window_[1]});
+    rows_ = scratch.add<float>(checked_product("depthwise rows", {slots, row_floats}));
+    tags_ = scratch.add<Tag>(slots);
+}
+
+RowCache::RowCache(const Room& room, char* scratch)
+    : room_(room), rows_(room.rows_.in(scratch)), tags_(room.tags_.in(scratch)) {
+    std::fill_n(tags_, room.window_[0] * room.window_[1], Room::Tag{-1, 0, 0});
 }
 
 float* RowCache::find(int64_t image, int64_t i, int64_t j, bool& fresh) {
-    const int64_t slot = i % window_[0] * window_[1] + j % window_[1];
-    Tag& tag = tags_[slot];
+    const int64_t slot = i % room_.window_[0] * room_.window_[1] + j % room_.window_[1];
+    Room::Tag& tag = tags_[slot];
     fresh = tag.image != image || tag.i != i || tag.j != j;
     tag = {image, i, j};
-    return rows_ + slot * row_floats_;
+    return rows_ + slot * room_.row_floats_;
 }
 
 }  // namespace dgo

@@ -8,14 +8,17 @@
 #include "copy.hpp"
 #include "factories.hpp"
 #include "isa.hpp"
+#include "scratch.hpp"
 #include "taps.hpp"
 
 namespace dgo {
 
-// Throws NativeError unless `list` has `length` entries of at least `least`.
-void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least);
+// Throws NativeError unless `list` has `length` entries from `least` to `most`.
+void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
+                int64_t most);
 
-// Throws NativeError where the lists of the problem disagree in length, a stride is negative or an extent is.
+// Throws NativeError where the lists of the problem disagree in length, an entry is out of its bounds, or sizes
+// multiply to more than a tensor can have.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
 int64_t product(const Dims& dims);
@@ -61,6 +64,17 @@ struct Piece {
     std::vector<Segment> segments;
 };
 std::vector<Piece> cut_into_pieces(const TapAxis& axis, int64_t outputs);
+
+// The sources [first, end) that a piece may read.
+int64_t first_source(const Piece& piece, const TapAxis& axis);
+int64_t end_source(const Piece& piece, const TapAxis& axis);
+
+// The most that a piece has: outputs of a phase, sources, groups of sources, and elements of the rows into which those
+// groups are split.
+struct Widest {
+    int64_t outputs = 0, sources = 0, groups = 0, split = 0;
+    Widest(const std::vector<Piece>& pieces, const TapAxis& axis);
+};
 
 // How the sums are vectorised.
 enum class Path {
@@ -118,18 +132,30 @@ private:
 // The f32 copies of the last few rows that a thread has read, on the outer axes modulo a small window.
 class RowCache {
 public:
-    // `window` rows on each outer axis are in use at the same time.
-    RowCache(const int64_t (&window)[2], int64_t row_floats);
+    // Room for as many rows as are in use at the same time on each outer axis.
+    class Room {
+    public:
+        Room() = default;
+        Room(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats);
+
+    private:
+        friend class RowCache;
+        struct Tag {
+            int64_t image, i, j;
+        };
+        int64_t window_[2] = {0, 0}, row_floats_ = 0;
+        Part<float> rows_;
+        Part<Tag> tags_;
+    };
+
+    RowCache(const Room& room, char* scratch);
     // The place of a row; `fresh` tells whether the caller has to fill it. `image` names all but the row.
     float* find(int64_t image, int64_t i, int64_t j, bool& fresh);
 
 private:
-    int64_t window_[2], row_floats_;
+    const Room& room_;
     float* rows_;
-    struct Tag {
-        int64_t image, i, j;
-    };
-    Tag* tags_;
+    Room::Tag* tags_;
 };
 
 }  // namespace dgo

@@ -4,7 +4,6 @@
 
 #include "depthwise.hpp"
 #include "parallel.hpp"
-#include "scratch.hpp"
 
 namespace dgo {
 namespace {
@@ -24,12 +23,19 @@ struct GatherKernel : Kernel {
     Path path;
     bool has_bias, relu;
     std::vector<Piece> pieces;
+    Widest widest;
     RowMover load, store;
     BlockMover load_block, store_block;
     PackedWeights packed;
     CopyPlan weights_plan;
     CopyPlan bias_plan;
-    int64_t work;  // bytes, or arithmetic worth as many
+    double work;  // as of threads_for
+    // of a run: what all threads read, and what each of them works in
+    ScratchLayout shared, each;
+    Part<float> weights_part, bias_part, result_part;
+    Part<const char*> sources_part;
+    Part<char> factors_part;  // an address for each source, or a float
+    RowCache::Room rows_room;
 
     GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, bool with_bias,
                  bool with_relu, int bias_dtype)
@@ -37,43 +43,61 @@ struct GatherKernel : Kernel {
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)),
-          has_bias(with_bias), relu(with_relu), load(cell, from.inner, axes.inner.advance),
+          has_bias(with_bias), relu(with_relu), pieces(cut_into_pieces(axes.inner, outputs_of_piece())),
+          widest(pieces, axes.inner), load(cell, from.inner, axes.inner.advance),
           store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
           packed(p, path),
           weights_plan(packed.shape, p.weights_dtype, p.weights_strides, kF32, packed.strides),
           bias_plan({p.c}, bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         arity = has_bias ? 4 : 3;
-        const int64_t size = item_size(p.dtype);
+        const auto images = static_cast<double>(p.n * p.c);
+        const auto sources = static_cast<double>(product(p.src_spatial));
+        const double cells = images * (sources + static_cast<double>(product(p.dst_spatial)));
+        work = std::max(cells * static_cast<double>(item_size(p.dtype)), images * sources * static_cast<double>(taps) / 2);
+        lay_out_scratch();
+    }
+
+    // Of each phase.
+    int64_t outputs_of_piece() const {
         const int64_t step = axes.inner.phases * axes.inner.advance;
-        const int64_t outputs = path == Path::channels
-                                    ? std::max<int64_t>(kPieceBytes / (axes.inner.phases * p.c * size), 16)
-                                : path == Path::blocks ? std::max<int64_t>(kBlockCells / step, 16)
-                                                       : std::max<int64_t>(kPieceCells / step, 64);
-        pieces = cut_into_pieces(axes.inner, outputs);
-        const int64_t images = p.n * p.c;
-        const int64_t cells = images * (product(p.src_spatial) + product(p.dst_spatial));
-        work = std::max(cells * size, images * product(p.src_spatial) * taps / 2);
+        if (path == Path::blocks) return std::max<int64_t>(kBlockCells / step, 16);
+        if (path == Path::space) return std::max<int64_t>(kPieceCells / step, 64);
+        return std::max<int64_t>(kPieceBytes / (axes.inner.phases * p.c * item_size(p.dtype)), 16);
+    }
+
+    void lay_out_scratch() {
+        weights_part = shared.add<float>(packed.floats);
+        bias_part = shared.add<float>(has_bias ? packed.channels : 0);
+        sources_part = each.add<const char*>(taps);
+        factors_part = each.add<char>(taps * static_cast<int64_t>(sizeof(const float*)));
+        if (path == Path::channels) return;
+        const bool blocks = path == Path::blocks;
+        result_part = each.add<float>(widest.outputs * axes.inner.phases * (blocks ? packed.block : 1));
+        rows_room = RowCache::Room(each, axes, blocks ? widest.sources * packed.block : widest.split);
     }
 
     void run(char* const* operands) const override {
         const char* src = operands[0];
         char* dst = operands[arity - 1];
-        float* weights = scratch<float>(Room::weights, static_cast<size_t>(packed.floats));
-        weights_plan.run(operands[1], reinterpret_cast<char*>(weights));
-        float* bias = nullptr;
-        if (has_bias) {
-            bias = scratch<float>(Room::bias, static_cast<size_t>(packed.channels));
-            bias_plan.run(operands[2], reinterpret_cast<char*>(bias));
-        }
         const int64_t rows = p.n * to.rows() * static_cast<int64_t>(pieces.size());
         const int64_t tasks = path == Path::channels ? rows
                               : path == Path::blocks ? rows * ChannelBlock::number(p.c, packed.block)
                                                      : rows * p.c;
-        parallel_for(tasks, work, [&](int64_t begin, int64_t end) {
-            if (path == Path::channels) return run_channels(src, weights, bias, dst, begin, end);
-            if (path == Path::blocks) return run_blocks(src, weights, bias, dst, begin, end);
-            run_space(src, weights, bias, dst, begin, end);
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        float* weights = weights_part.in(scratch.shared());
+        weights_plan.run(operands[1], reinterpret_cast<char*>(weights));
+        float* bias = nullptr;
+        if (has_bias) {
+            bias = bias_part.in(scratch.shared());
+            bias_plan.run(operands[2], reinterpret_cast<char*>(bias));
+        }
+        const auto run_part = path == Path::channels ? &GatherKernel::run_channels
+                              : path == Path::blocks ? &GatherKernel::run_blocks
+                                                     : &GatherKernel::run_space;
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            (this->*run_part)(src, weights, bias, dst, begin, end, scratch.of(rank));
         });
     }
 
@@ -87,11 +111,11 @@ struct GatherKernel : Kernel {
         char* dst;
         int64_t dst_step;
     };
-    void run_row(const Piece& piece, const std::vector<RowTap>& row_list, const ChannelRows& rows) const {
+    void run_row(const Piece& piece, const std::vector<RowTap>& row_list, const ChannelRows& rows, char* room) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
-        const char** sources = scratch<const char*>(Room::pointers, static_cast<size_t>(2 * taps));
-        const float** factors = reinterpret_cast<const float**>(sources + taps);
+        const char** sources = sources_part.in(room);
+        const float** factors = reinterpret_cast<const float**>(factors_part.in(room));
         for (const Segment& s : piece.segments) {
             const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
             int64_t count = 0;
@@ -111,8 +135,8 @@ struct GatherKernel : Kernel {
         }
     }
 
-    void run_channels(const char* src, const float* weights, const float* bias, char* dst, int64_t begin,
-                      int64_t end) const {
+    void run_channels(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
+                      char* room) const {
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
@@ -127,25 +151,17 @@ struct GatherKernel : Kernel {
             }
             run_row(piece, row_list,
                     {float_index(cell), p.c, rows.data(), from.inner, weights, bias,
-                     dst + to.offset_of_row(n, 0, row) * size, to.inner});
+                     dst + to.offset_of_row(n, 0, row) * size, to.inner},
+                    room);
         }
     }
 
-    void run_blocks(const char* src, const float* weights, const float* bias, char* dst, int64_t begin,
-                    int64_t end) const {
+    void run_blocks(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
+                    char* room) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const auto first_source = [&](const Piece& piece) { return piece.first_group * inner.advance; };
-        const auto end_source = [&](const Piece& piece) {
-            return std::min(piece.last_group * inner.advance, from.width());
-        };
-        int64_t positions = 0, outputs = 0;
-        for (const Piece& piece : pieces) {
-            positions = std::max(positions, end_source(piece) - first_source(piece));
-            outputs = std::max(outputs, (piece.end - piece.begin) * inner.phases);
-        }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * packed.block);
-        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * packed.block));
+        RowCache cache(rows_room, room);
+        float* result = result_part.in(room);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
         const int64_t blocks = ChannelBlock::number(p.c, packed.block),
@@ -155,7 +171,7 @@ struct GatherKernel : Kernel {
             const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
             const int64_t n = image / number_of_pieces / blocks;
             const ChannelBlock block = ChannelBlock::at(image / number_of_pieces % blocks, p.c, packed.block);
-            const int64_t first = first_source(piece), first_output = piece.begin * inner.phases;
+            const int64_t first = first_source(piece, inner), first_output = piece.begin * inner.phases;
             axes.taps_of_row(row, row_list);
             rows.clear();
             for (const RowTap& outer : row_list) {
@@ -163,34 +179,31 @@ struct GatherKernel : Kernel {
                 float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
                 if (fresh) {
                     const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
-                    load_block.load(src_row, first, end_source(piece), block, copy);
+                    load_block.load(src_row, first, end_source(piece, inner), block, copy);
                 }
                 rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
             }
             run_row(piece, row_list,
                     {float_index(Cell::f32), block.lanes, rows.data(), block.lanes, weights + block.first,
                      bias ? bias + block.first : nullptr,
-                     reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes});
+                     reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
+                    room);
             store_block.store(result, first_output, std::min(piece.end * inner.phases, to.width()), block,
                               dst + to.offset_of_row(n, 0, row) * size);
         }
     }
 
-    void run_space(const char* src, const float* weights, const float* bias, char* dst, int64_t begin,
-                   int64_t end) const {
+    void run_space(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
+                   char* room) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool read_in_place = cell == Cell::f32 && from.inner == 1 && inner.advance == 1;
         const bool write_in_place = cell == Cell::f32 && to.inner == 1 && inner.phases == 1;
-        int64_t groups = 0, outputs = 0;
-        for (const Piece& piece : pieces) {
-            groups = std::max(groups, piece.last_group - piece.first_group);
-            outputs = std::max(outputs, piece.end - piece.begin);
-        }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, groups * inner.advance);
-        float* result = scratch<float>(Room::result, static_cast<size_t>(outputs * inner.phases));
-        const float** sources = scratch<const float*>(Room::pointers, static_cast<size_t>(2 * taps));
-        float* factors = reinterpret_cast<float*>(sources + taps);
+        const int64_t groups = widest.groups, outputs = widest.outputs;
+        RowCache cache(rows_room, room);
+        float* result = result_part.in(room);
+        const auto** sources = reinterpret_cast<const float**>(sources_part.in(room));
+        auto* factors = reinterpret_cast<float*>(factors_part.in(room));
         std::vector<RowTap> row_list;
         std::vector<const float*> rows;
         for (int64_t task = begin; task < end; ++task) {

@@ -2,9 +2,9 @@
 // that the result does not depend on the number of threads.
 #include <algorithm>
 
+#include "checked.hpp"
 #include "depthwise.hpp"
 #include "parallel.hpp"
-#include "scratch.hpp"
 
 namespace dgo {
 namespace {
@@ -23,51 +23,75 @@ struct GradientKernel : Kernel {
     int64_t row_taps, taps;
     Path path;
     std::vector<Piece> pieces;
+    Widest widest;
     RowMover load_src, load_diff;
     BlockMover load_src_block, load_diff_block;
     PackedWeights packed;
     CopyPlan weights_plan;
-    int64_t units, parts, sums_per_part, work;
+    int64_t units, parts, sums_per_part;
+    double work;  // as of threads_for
+    // of a run: the sums of all parts, and what each thread works in
+    ScratchLayout shared, each;
+    Part<float> sums_part, src_part;
+    Part<const char*> diffs_part;
+    RowCache::Room rows_room;
 
     explicit GradientKernel(const DepthwiseProblem& problem)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, false),
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
-          taps(product(p.kernel)), path(choose_path(src, diff, p.c)), load_src(cell, src.inner, 1),
+          taps(product(p.kernel)), path(choose_path(src, diff, p.c)),
+          pieces(cut_into_pieces(axes.inner, outputs_of_piece())), widest(pieces, axes.inner), load_src(cell, src.inner, 1),
           load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
           load_diff_block(cell, diff), packed(p, path),
           weights_plan(packed.shape, kF32, packed.strides, p.weights_dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
-        const int64_t cells = path == Path::space ? kPieceCells / axes.inner.advance : kPieceCells / 8;
-        pieces = cut_into_pieces(axes.inner, std::max<int64_t>(cells, 64));
         units = p.n * src.rows() * static_cast<int64_t>(pieces.size());
         sums_per_part = path == Path::space ? taps * p.c : packed.floats;
         parts = std::max<int64_t>(
             1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
-        const int64_t images = p.n * p.c;
-        const int64_t all = images * (product(p.src_spatial) + product(p.dst_spatial)) * item_size(p.dtype);
-        work = std::max(all, images * product(p.src_spatial) * taps / 2);
+        const auto images = static_cast<double>(p.n * p.c);
+        const auto sources = static_cast<double>(product(p.src_spatial));
+        const double cells = images * (sources + static_cast<double>(product(p.dst_spatial)));
+        work = std::max(cells * static_cast<double>(item_size(p.dtype)), images * sources * static_cast<double>(taps) / 2);
+        lay_out_scratch();
+    }
+
+    int64_t outputs_of_piece() const {
+        return std::max<int64_t>(kPieceCells / (path == Path::space ? axes.inner.advance : 8), 64);
+    }
+
+    void lay_out_scratch() {
+        sums_part = shared.add<float>(checked_product(name, {parts, sums_per_part}));
+        diffs_part = each.add<const char*>(row_taps);
+        if (path == Path::channels) return;
+        const bool blocks = path == Path::blocks;
+        src_part = each.add<float>(widest.outputs * (blocks ? packed.block : 1));
+        rows_room = RowCache::Room(each, axes, blocks ? widest.sources * packed.block : widest.split);
     }
 
     void run(char* const* operands) const override {
-        float* sums = scratch<float>(Room::partial_sums, static_cast<size_t>(parts * sums_per_part));
         const int64_t slices = path == Path::channels ? 1
                                : path == Path::blocks ? ChannelBlock::number(p.c, packed.block)
                                                       : p.c;
-        parallel_for(parts * slices, work, [&](int64_t begin, int64_t end) {
+        const int threads = threads_for(parts * slices, work);
+        const Scratch scratch(shared, each, threads);
+        float* sums = sums_part.in(scratch.shared());
+        parallel_parts(threads, parts * slices, [&](int64_t begin, int64_t end, int rank) {
+            char* room = scratch.of(rank);
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t part = task % parts, slice = task / parts;
                 float* to = sums + part * sums_per_part;
                 if (path == Path::channels) {
-                    sum_channels(operands[0], operands[1], part, to);
+                    sum_channels(operands[0], operands[1], part, to, room);
                 } else if (path == Path::blocks) {
-                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to);
+                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to, room);
                 } else {
-                    sum_space(operands[0], operands[1], part, slice, to + slice * taps);
+                    sum_space(operands[0], operands[1], part, slice, to + slice * taps, room);
                 }
             }
         });
-        parallel_for(ceil_div(sums_per_part, 1024), sums_per_part * parts * 4,
+        parallel_for(ceil_div(sums_per_part, 1024), static_cast<double>(sums_per_part * parts * 4),
                      [&](int64_t begin, int64_t end) {
                          for (int64_t part = 1; part < parts; ++part) {
                              const float* more = sums + part * sums_per_part;
@@ -89,10 +113,10 @@ struct GradientKernel : Kernel {
         int64_t diff_step;
         float* sums;  // of the kernel's row
     };
-    void sum_row(const Piece& piece, const ChannelRows& rows) const {
+    void sum_row(const Piece& piece, const ChannelRows& rows, char* room) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
-        const char** diffs = scratch<const char*>(Room::pointers, static_cast<size_t>(row_taps));
+        const char** diffs = diffs_part.in(room);
         for (const Segment& s : piece.segments) {
             for (int64_t t = s.first; t < s.last; ++t) {
                 const int64_t at = s.begin * inner.advance + inner.taps[0][static_cast<size_t>(t)].base;
@@ -105,7 +129,7 @@ struct GradientKernel : Kernel {
         }
     }
 
-    void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums) const {
+    void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums, char* room) const {
         std::fill(sums, sums + sums_per_part, 0.0f);
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
@@ -118,36 +142,27 @@ struct GradientKernel : Kernel {
                 sum_row(piece,
                         {float_index(cell), p.c, src_data + src.offset_of_row(n, 0, row) * size, src.inner,
                          diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size, diff.inner,
-                         sums + outer.tap * row_taps * packed.channels});
+                         sums + outer.tap * row_taps * packed.channels},
+                        room);
             }
         }
     }
 
-    void sum_block(const char* src_data, const char* diff_data, int64_t part, const ChannelBlock& block,
-                   float* sums) const {
+    void sum_block(const char* src_data, const char* diff_data, int64_t part, const ChannelBlock& block, float* sums,
+                   char* room) const {
         for (int64_t tap = 0; tap < taps; ++tap) {
             float* row = sums + tap * packed.channels + block.first;
             std::fill(row, row + packed.block, 0.0f);
         }
-        const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
-        const auto first_source = [&](const Piece& piece) { return piece.first_group * inner.advance; };
-        const auto end_source = [&](const Piece& piece) {
-            return std::min(piece.last_group * inner.advance, diff.width());
-        };
-        int64_t positions = 0, outputs = 0;
-        for (const Piece& piece : pieces) {
-            positions = std::max(positions, end_source(piece) - first_source(piece));
-            outputs = std::max(outputs, piece.end - piece.begin);
-        }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, positions * packed.block);
-        float* src_copy = scratch<float>(Room::result, static_cast<size_t>(outputs * packed.block));
+        RowCache cache(rows_room, room);
+        float* src_copy = src_part.in(room);
         std::vector<RowTap> row_list;
         const auto number_of_pieces = static_cast<int64_t>(pieces.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
             const int64_t row = unit % src.rows(), image = unit / src.rows();
             const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
-            const int64_t n = image / number_of_pieces;
+            const int64_t n = image / number_of_pieces, first = first_source(piece, axes.inner);
             axes.taps_of_row(row, row_list);
             load_src_block.load(src_data + src.offset_of_row(n, 0, row) * size, piece.begin, piece.end, block,
                                 src_copy);
@@ -157,31 +172,29 @@ struct GradientKernel : Kernel {
                 if (fresh) {
                     const char* diff_row =
                         diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
-                    load_diff_block.load(diff_row, first_source(piece), end_source(piece), block, copy);
+                    load_diff_block.load(diff_row, first, end_source(piece, axes.inner), block, copy);
                 }
                 sum_row(piece,
                         {float_index(Cell::f32), block.lanes,
                          reinterpret_cast<const char*>(src_copy - piece.begin * block.lanes), block.lanes,
-                         reinterpret_cast<const char*>(copy - first_source(piece) * block.lanes), block.lanes,
-                         sums + outer.tap * row_taps * packed.channels + block.first});
+                         reinterpret_cast<const char*>(copy - first * block.lanes), block.lanes,
+                         sums + outer.tap * row_taps * packed.channels + block.first},
+                        room);
             }
         }
     }
 
-    void sum_space(const char* src_data, const char* diff_data, int64_t part, int64_t c, float* sums) const {
+    void sum_space(const char* src_data, const char* diff_data, int64_t part, int64_t c, float* sums,
+                   char* room) const {
         std::fill(sums, sums + taps, 0.0f);
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool src_in_place = cell == Cell::f32 && src.inner == 1;
         const bool diff_in_place = cell == Cell::f32 && diff.inner == 1 && inner.advance == 1;
-        int64_t groups = 0, outputs = 0;
-        for (const Piece& piece : pieces) {
-            groups = std::max(groups, piece.last_group - piece.first_group);
-            outputs = std::max(outputs, piece.end - piece.begin);
-        }
-        RowCache cache({axes.outer[0].span(), axes.outer[1].span()}, groups * inner.advance);
-        float* src_copy = scratch<float>(Room::result, static_cast<size_t>(outputs));
-        const float** diffs = scratch<const float*>(Room::pointers, static_cast<size_t>(row_taps));
+        const int64_t groups = widest.groups;
+        RowCache cache(rows_room, room);
+        float* src_copy = src_part.in(room);
+        const auto** diffs = reinterpret_cast<const float**>(diffs_part.in(room));
         std::vector<RowTap> row_list;
         const auto number_of_pieces = static_cast<int64_t>(pieces.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {

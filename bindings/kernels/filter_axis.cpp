@@ -3,31 +3,48 @@
 #include <algorithm>
 #include <string>
 
-#include "../guard.hpp"
+#include "checked.hpp"
 
 namespace dgo {
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { fail(ErrorKind::invalid_argument, "minimal filter: " + why); }
+constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
 
-void check_axis(const FilterProblem& p, int a) {
-    const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a];
-    if (kernel < 1 || kernel > INT16_MAX || stride < 1 || p.dilation[a] < 1) {
-        refuse("kernel " + std::to_string(kernel) + ", stride " + std::to_string(stride) + " and dilation " +
-               std::to_string(p.dilation[a]) + " must be positive, and the kernel at most 32767");
+std::string axis_refusal(const FilterProblem& p, int a) {
+    const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
+    if (kernel < 1 || kernel > INT16_MAX || stride < 1 || dilation < 1) {
+        return "kernel " + std::to_string(kernel) + ", stride " + std::to_string(stride) + " and dilation " +
+               std::to_string(dilation) + " must be positive, and the kernel at most 32767";
     }
-    if (tile == 1) return;
+    const bool sizes = p.in[a] >= 1 && p.in[a] <= kMostSize && p.out[a] >= 1 && p.out[a] <= kMostSize;
+    const bool pad = p.pad[a] >= -kMostSize && p.pad[a] <= kMostSize;
+    if (!sizes || !pad || stride > kMostSize || dilation > kMostSize || dilation * (kernel - 1) > kMostSize ||
+        stride * (p.in[a] - 1) > kMostSize) {
+        return "axis of " + std::to_string(p.in[a]) + " and " + std::to_string(p.out[a]) + " elements, kernel " +
+               std::to_string(kernel) + ", stride " + std::to_string(stride) + ", dilation " +
+               std::to_string(dilation) + ", padding " + std::to_string(p.pad[a]) + " spans no elements, or more than " +
+               std::to_string(kMostSize);
+    }
+    if (tile == 1) return "";
     const int64_t taps = ceil_div(kernel, stride);
     const bool known = (taps == 2 && (tile == 2 || tile == 3)) || (taps == 3 && tile == 2);
-    if (p.dilation[a] != 1 || kernel < stride || !known) {
-        refuse("no tile of " + std::to_string(tile) + " results for kernel " + std::to_string(kernel) + ", stride " +
-               std::to_string(stride) + ", dilation " + std::to_string(p.dilation[a]) +
-               "; there are 2 and 3 for two taps per phase and 2 for three, without dilation; 1 is the direct form");
+    if (dilation == 1 && kernel >= stride && known) return "";
+    return "no tile of " + std::to_string(tile) + " results for kernel " + std::to_string(kernel) + ", stride " +
+           std::to_string(stride) + ", dilation " + std::to_string(dilation) +
+           "; there are 2 and 3 for two taps per phase and 2 for three, without dilation; 1 is the direct form";
+}
+
+// Phases of dst that have elements, in order.
+std::vector<int64_t> phases_of(const FilterProblem& p, int a) {
+    std::vector<int64_t> phases;
+    const int64_t stride = p.stride[a];
+    for (int64_t i = 0; i < std::min(stride, p.out[a]); ++i) {
+        const int64_t phase = (i + p.pad[a]) % stride;
+        phases.push_back(phase < 0 ? phase + stride : phase);
     }
+    std::sort(phases.begin(), phases.end());
+    return phases;
 }
 
 // Phase r of the outputs, position q: taps k with dilation * k = r (mod stride) meet src at q + (r - dilation * k) / s.
@@ -37,11 +54,12 @@ FilterAxis forward_axis(const FilterProblem& p, int a) {
     axis.dst_step = stride;
     axis.dst_size = p.out[a];
     axis.tile = p.tile[a];
-    for (int64_t r = 0; r < stride; ++r) axis.dst_first.push_back(r - p.pad[a]);
+    const std::vector<int64_t> phases = phases_of(p, a);
+    for (const int64_t r : phases) axis.dst_first.push_back(r - p.pad[a]);
     if (axis.tile > 1) {
         axis.length = ceil_div(kernel, stride);
         axis.src_first = {1 - axis.length};
-        for (int64_t r = 0; r < stride; ++r) {
+        for (const int64_t r : phases) {
             for (int64_t j = axis.length - 1; j >= 0; --j) {
                 const int64_t k = r + stride * j;
                 axis.tap.push_back(static_cast<int16_t>(k < kernel ? k : -1));
@@ -51,11 +69,14 @@ FilterAxis forward_axis(const FilterProblem& p, int a) {
         for (int64_t k = 0; k < kernel; ++k) axis.src_first.push_back(-(dilation * k / stride));
         std::sort(axis.src_first.begin(), axis.src_first.end());
         axis.src_first.erase(std::unique(axis.src_first.begin(), axis.src_first.end()), axis.src_first.end());
-        axis.tap.assign(axis.src_first.size() * static_cast<size_t>(stride), -1);
+        axis.tap.assign(axis.src_first.size() * phases.size(), -1);
         for (int64_t k = 0; k < kernel; ++k) {
             const int64_t shift = -(dilation * k / stride), r = dilation * k % stride;
-            const auto at = std::lower_bound(axis.src_first.begin(), axis.src_first.end(), shift);
-            axis.tap[static_cast<size_t>((at - axis.src_first.begin()) * stride + r)] = static_cast<int16_t>(k);
+            const auto target = std::lower_bound(phases.begin(), phases.end(), r);
+            if (target == phases.end() || *target != r) continue;
+            const auto segment = std::lower_bound(axis.src_first.begin(), axis.src_first.end(), shift);
+            const size_t at = static_cast<size_t>(segment - axis.src_first.begin()) * phases.size();
+            axis.tap[at + static_cast<size_t>(target - phases.begin())] = static_cast<int16_t>(k);
         }
     }
     axis.points = axis.length + axis.tile - 1;
@@ -105,11 +126,13 @@ void for_each(int64_t n0, int64_t n1, int64_t n2, Visit&& visit) {
 
 // Where src has one position the stride never acts. One as long as the kernel makes each output one tap's product
 // instead of a sum over taps that are mostly absent.
+int64_t active_stride(const FilterProblem& p, int a) {
+    const int64_t reach = p.dilation[a] * (p.kernel[a] - 1) + 1;
+    return p.in[a] == 1 && p.tile[a] == 1 ? std::max(p.stride[a], reach) : p.stride[a];
+}
+
 FilterProblem without_idle_strides(FilterProblem p) {
-    for (int a = 0; a < kFilterAxes; ++a) {
-        const int64_t reach = p.dilation[a] * (p.kernel[a] - 1) + 1;
-        if (p.in[a] == 1 && p.tile[a] == 1) p.stride[a] = std::max(p.stride[a], reach);
-    }
+    for (int a = 0; a < kFilterAxes; ++a) p.stride[a] = active_stride(p, a);
     return p;
 }
 
@@ -128,7 +151,8 @@ void combine(FilterLayout& layout) {
     }
     const ShapeCode* shape = layout.filter_shape;
     if (shape[0] != 0 && ((shape[1] != 0 && shape[1] != shape[0]) || (shape[2] != 0 && shape[2] != shape[0]))) {
-        refuse("where the first of three axes is tiled, all tiled axes must be alike; choose one tile for them");
+        fail(ErrorKind::invalid_argument, "minimal filter: where the first of three axes is tiled, all tiled axes must "
+                                          "be alike; choose one tile for them");
     }
     for_each(x[0].segments(), x[1].segments(), x[2].segments(), [&](int64_t i, int64_t j, int64_t k) {
         layout.src_first.push_back(Axes{{x[0].src_first[i], x[1].src_first[j], x[2].src_first[k]}});
@@ -192,8 +216,44 @@ TapTable FilterLayout::taps() const {
     return table;
 }
 
+std::string axes_refusal(const FilterProblem& problem) {
+    const FilterProblem& p = problem;
+    double src = 1, dst = 1, weights = 1, pairs = 1;  // of segments and targets
+    for (const int64_t size : {p.batch, p.groups, p.in_channels, p.out_channels}) {
+        if (size < 1 || size > kMostSize) {
+            return "batch " + std::to_string(p.batch) + ", " + std::to_string(p.groups) + " groups of " +
+                   std::to_string(p.in_channels) + " and " + std::to_string(p.out_channels) +
+                   " channels must be from 1 to " + std::to_string(kMostSize);
+        }
+    }
+    for (int a = 0; a < kFilterAxes; ++a) {
+        std::string why = axis_refusal(p, a);
+        if (!why.empty()) return why;
+        src *= static_cast<double>(p.in[a]);
+        dst *= static_cast<double>(p.out[a]);
+        weights *= static_cast<double>(p.kernel[a]);
+        const int64_t reach = p.dilation[a] * (p.kernel[a] - 1);
+        const int64_t stride = active_stride(p, a);
+        const int64_t segments = p.tile[a] > 1 ? 1 : std::min(p.kernel[a], reach / stride + 1);
+        pairs *= static_cast<double>(segments) * static_cast<double>(std::min(stride, p.out[a]));
+    }
+    const auto channels = static_cast<double>(p.groups) * static_cast<double>(p.batch);
+    src *= channels * static_cast<double>(p.in_channels);
+    dst *= channels * static_cast<double>(p.out_channels);
+    const double all_weights = weights * static_cast<double>(p.groups) * static_cast<double>(p.in_channels) *
+                               static_cast<double>(p.out_channels);
+    if (std::max({src, dst, all_weights}) > static_cast<double>(kMostElements)) {
+        return "the sizes multiply to more than " + std::to_string(kMostElements) + " elements";
+    }
+    if (std::max(pairs, weights) > kMostPairs) {
+        return "kernel, stride and dilation make more than " + std::to_string(kMostPairs) + " pairs of taps and phases";
+    }
+    return "";
+}
+
 void check_axes(const FilterProblem& problem) {
-    for (int a = 0; a < kFilterAxes; ++a) check_axis(problem, a);
+    const std::string why = axes_refusal(problem);
+    if (!why.empty()) fail(ErrorKind::invalid_argument, "minimal filter: " + why);
 }
 
 FilterLayout forward_layout(const FilterProblem& problem) {

@@ -1,14 +1,13 @@
 // How each axis of a transposed convolution becomes windows, filters and results; the geometry of minimal_filter.hpp.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "division.hpp"
 #include "minimal_filter_code.hpp"
 
 namespace dgo {
-
-int64_t floor_div(int64_t a, int64_t b);
-int64_t ceil_div(int64_t a, int64_t b);
 
 // One axis. On a direct axis every tap, or every distinct shift of one, is a segment of the window; under minimal
 // filtering the taps of a phase are one filter.
@@ -48,7 +47,10 @@ struct FilterLayout {
     TapTable taps() const;
 };
 
-// Throws where an axis has no such kernel, stride or tile.
+// Why no kernel here takes the problem: an axis without such a kernel, stride or tile, or sizes beyond any array; else
+// empty.
+std::string axes_refusal(const FilterProblem& problem);
+// Throws what axes_refusal says.
 void check_axes(const FilterProblem& problem);
 
 FilterLayout forward_layout(const FilterProblem& problem);

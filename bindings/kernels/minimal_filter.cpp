@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "checked.hpp"
 #include "filter_axis.hpp"
 #include "isa.hpp"
 #include "minimal_filter_code.hpp"
@@ -36,6 +37,9 @@ double padded(int64_t products, int64_t columns) {
     const double panels = static_cast<double>(padded_columns(columns));
     return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
 }
+
+// A count that only estimates go by.
+int64_t whole(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
 
 // Positions of the last axis without a gap.
 bool strides_follow(const FilterTensor& tensor, int64_t channels) {
@@ -152,7 +156,9 @@ Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns
         group.targets = best.targets[g].data();
         group.target_count = static_cast<int64_t>(best.targets[g].size());
         group.packed = best.packed;
-        best.packed += layout.planes * layout.segments * rows * padded_columns(group.target_count * columns);
+        best.packed += checked_product("minimal filter", {layout.planes, layout.segments, rows,
+                                                          padded_columns(group.target_count * columns)});
+        checked_product("minimal filter", {best.packed});
     }
     return best;
 }
@@ -197,7 +203,7 @@ public:
         plan_.threads = filter_threads(problem, threads);
         lay_out_tasks();
         plan_.scratch_per_thread = code().products_scratch(plan_);
-        scratch_bytes = plan_.scratch_per_thread * plan_.threads;
+        scratch_bytes = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
     }
 
     void run(char* const* operands) const override {
@@ -233,7 +239,7 @@ private:
             if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(units, group.blocks) * rows);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
             const int64_t pairs = plan_.src.channels * plan_.dst.channels * plan_.channel_groups;
-            products += static_cast<int64_t>(padded(tiles * used * pairs, columns));
+            products += whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns));
         }
         plan_.groups = arrangement_.groups.groups.data();
         plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
@@ -245,7 +251,7 @@ private:
 
 class PrepareKernel final : public Kernel {
 public:
-    PrepareKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights)
+    PrepareKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
         : arrangement_(problem, direction) {
         const bool forward = direction == FilterDirection::forward;
         name = "minimal_filter_prepare";
@@ -266,17 +272,21 @@ public:
         std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, plan_.shape);
         plan_.planes = static_cast<int>(arrangement_.layout.planes);
         plan_.kernel = problem.kernel;
-        plan_.threads = problem.groups * plan_.packed < kParallelFloats ? 1 : omp_get_max_threads();
+        const bool small = problem.groups * plan_.packed < kParallelFloats;
+        plan_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
+        room_ = scratch_.add<float>(checked_product(name, {code().prepare_room(plan_), plan_.threads}));
     }
 
     void run(char* const* operands) const override {
-        float* room = scratch<float>(Room::weights, static_cast<size_t>(code().prepare_room(plan_) * plan_.threads));
-        code().prepare(plan_, operands[0], room, reinterpret_cast<float*>(operands[1]));
+        const Scratch scratch(scratch_, {}, 1);
+        code().prepare(plan_, operands[0], room_.in(scratch.shared()), reinterpret_cast<float*>(operands[1]));
     }
 
 private:
     Arrangement arrangement_;
     PreparePlan plan_{};
+    ScratchLayout scratch_;
+    Part<float> room_;
 };
 
 class GradientKernel final : public ScratchKernel {
@@ -309,11 +319,13 @@ public:
         plan_.threads = filter_threads(problem, threads);
         lay_out_shares();
         plan_.scratch_per_thread = code().gradient_scratch(plan_);
-        plan_.sums = plan_.scratch_per_thread * plan_.threads;
+        plan_.sums = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
         scratch_bytes = plan_.sums + code().gradient_sums(plan_);
+        checked_product(name, {scratch_bytes});
         const int64_t columns = plan_.diff.segments * plan_.diff.channels;
         const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
-        products = static_cast<int64_t>(padded(tiles() * used_products(layout_, {0}) * pairs, columns));
+        products = whole(static_cast<double>(tiles()) * static_cast<double>(used_products(layout_, {0})) *
+                         padded(pairs, columns));
     }
 
     void run(char* const* operands) const override {
@@ -371,19 +383,21 @@ private:
 }  // namespace
 
 int filter_threads(const FilterProblem& p, int threads) {
-    int64_t work = p.batch * p.groups * p.in_channels * p.out_channels;
-    for (int a = 0; a < kFilterAxes; ++a) work *= p.in[a] * p.kernel[a];
+    double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
+    for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
     if (work < kParallelWork) return 1;
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
+std::string minimal_filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
+
 int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
-    return problem.groups * Arrangement(problem, direction).groups.packed;
+    return checked_product("minimal filter", {problem.groups, Arrangement(problem, direction).groups.packed});
 }
 
 std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
-                                               const FilterWeights& weights) {
-    return std::make_unique<PrepareKernel>(problem, direction, weights);
+                                               const FilterWeights& weights, int threads) {
+    return std::make_unique<PrepareKernel>(problem, direction, weights, threads);
 }
 
 std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernel.hpp"
@@ -60,12 +61,15 @@ constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 // OpenMP gives.
 int filter_threads(const FilterProblem& problem, int threads);
 
+// Why no kernel here computes the problem, or empty.
+std::string minimal_filter_refusal(const FilterProblem& problem);
+
 // Elements (f32) of the transformed weights.
 int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction);
 
-// Operands: weights, packed.
+// Operands: weights, packed; threads 0: as many as OpenMP gives.
 std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
-                                               const FilterWeights& weights);
+                                               const FilterWeights& weights, int threads);
 
 // Operands: src, packed, [bias], scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives.
 std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,

@@ -5,32 +5,47 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 
 namespace dgo {
 
 // Waking a team costs a few microseconds: less work than this per thread is done faster by fewer threads.
-constexpr int64_t kBytesPerThread = 32 * 1024;
+constexpr double kBytesPerThread = 32 * 1024;
 
-inline int threads_for(int64_t tasks, int64_t bytes) {
-    const int64_t useful = std::min(tasks, bytes / kBytesPerThread);
+// `bytes`: what all tasks move, or arithmetic worth as many; a floating number, as it may be past all bounds.
+inline int threads_for(int64_t tasks, double bytes) {
+    const double useful = std::min(static_cast<double>(tasks), bytes / kBytesPerThread);
     if (useful < 2) return 1;
-    return static_cast<int>(std::min<int64_t>(useful, omp_get_max_threads()));
+    return static_cast<int>(std::min<double>(useful, omp_get_max_threads()));
 }
 
-// Calls run(begin, end) on contiguous, nearly equal parts of [0, tasks).
+// Calls run(begin, end, rank) on contiguous, nearly equal parts of [0, tasks) with ranks below `threads`. What a part
+// throws is thrown here, when all have ended: nothing may leave the region itself.
 template <class Run>
-void parallel_for(int64_t tasks, int64_t bytes, Run&& run) {
-    const int threads = threads_for(tasks, bytes);
+void parallel_parts(int threads, int64_t tasks, Run&& run) {
     if (threads == 1) {
-        run(int64_t{0}, tasks);
+        run(int64_t{0}, tasks, 0);
         return;
     }
+    std::exception_ptr error;
 #pragma omp parallel num_threads(threads)
     {
         const int64_t team = omp_get_num_threads();
-        const int64_t rank = omp_get_thread_num();
-        run(tasks * rank / team, tasks * (rank + 1) / team);
+        const int rank = omp_get_thread_num();
+        try {
+            run(tasks * rank / team, tasks * (rank + 1) / team, rank);
+        } catch (...) {
+#pragma omp critical(dgo_error)
+            if (!error) error = std::current_exception();
+        }
     }
+    if (error) std::rethrow_exception(error);
+}
+
+// The same with as many threads as so many bytes are worth; calls run(begin, end).
+template <class Run>
+void parallel_for(int64_t tasks, double bytes, Run&& run) {
+    parallel_parts(threads_for(tasks, bytes), tasks, [&](int64_t begin, int64_t end, int) { run(begin, end); });
 }
 
 }  // namespace dgo

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "../guard.hpp"
+#include "checked.hpp"
 #include "factories.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
@@ -25,7 +26,8 @@ struct RowProductKernel : Kernel {
         const auto* b = reinterpret_cast<const float*>(operands[1]);
         auto* c = reinterpret_cast<float*>(operands[2]);
         const int64_t blocks = (whole.rows + kRowProductRows - 1) / kRowProductRows;
-        const int64_t all = whole.images * whole.depth, work = whole.rows * whole.columns * all / 4;
+        const int64_t all = whole.images * whole.depth;
+        const double work = static_cast<double>(whole.rows) * static_cast<double>(whole.columns * all) / 4;
         const int64_t threads = threads_for(blocks * whole.columns, work);
         // Every range of columns reads all of a again, every range of the depth has sums of its own: no more of them
         // than keep the threads busy.
@@ -34,9 +36,15 @@ struct RowProductKernel : Kernel {
         const int64_t ranges = few && !narrow ? std::min(threads, whole.columns) : 1;
         const int64_t depths = few && narrow ? threads : 1;
         const int64_t sums = whole.rows * whole.columns;
-        float* partial = depths == 1 ? nullptr : scratch<float>(Room::partial_sums, static_cast<size_t>(sums * depths));
-        parallel_for(blocks * ranges * depths, work, [&](int64_t begin, int64_t end) {
-            float* room = scratch<float>(Room::rows, static_cast<size_t>(vector_code().row_product_room()));
+        ScratchLayout shared, each;
+        const Part<float> partial_part = shared.add<float>(depths == 1 ? 0 : sums * depths);
+        const Part<float> room_part = each.add<float>(vector_code().row_product_room());
+        const int64_t tasks = blocks * ranges * depths;
+        const int team = threads_for(tasks, work);
+        const Scratch scratch(shared, each, team);
+        float* partial = depths == 1 ? nullptr : partial_part.in(scratch.shared());
+        parallel_parts(team, tasks, [&](int64_t begin, int64_t end, int rank) {
+            float* room = room_part.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t row = task / ranges / depths * whole.rows / blocks, range = task / depths % ranges;
                 const int64_t column = whole.columns * range / ranges;
@@ -74,6 +82,13 @@ std::shared_ptr<Kernel> make_row_product(const RowProduct& product) {
     if (product.rows < 1 || product.columns < 1 || product.depth < 1 || product.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
     }
+    const RowProduct& p = product;
+    checked_product("row_product", {p.rows, p.images, p.depth});
+    checked_product("row_product", {p.columns, p.images, p.depth});
+    checked_product("row_product", {p.rows, p.columns});
+    check_extent("row_product", "a", {p.images, p.rows, p.depth}, {p.a_image, p.a_row, 1});
+    check_extent("row_product", "b", {p.images, p.columns, p.depth}, {p.b_image, p.b_row, 1});
+    check_extent("row_product", "c", {p.rows, p.columns}, {p.c_row, p.c_column});
     return std::make_shared<RowProductKernel>(product);
 }
 

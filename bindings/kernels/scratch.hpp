@@ -1,27 +1,71 @@
-// Buffers that a thread keeps between runs, so that no kernel allocates while it works.
+// Memory that a kernel works in during one run: laid out when the kernel is made, borrowed from the pool of all plans
+// before any thread starts, and given back when the run ends.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <new>
+
+#include "../arena.hpp"
 
 namespace dgo {
 
-// What a buffer is for; a thread has one of each.
-enum class Room { weights, bias, partial_sums, rows, row_tags, result, pointers, count };
-
+// `count` elements of T, `offset` bytes into a piece of scratch.
 template <class T>
-T* scratch(Room room, size_t count) {
-    constexpr size_t kLine = 64;
-    thread_local std::vector<char> buffers[static_cast<size_t>(Room::count)];
-    std::vector<char>& buffer = buffers[static_cast<size_t>(room)];
-    const size_t bytes = count * sizeof(T) + kLine;
-    if (buffer.size() < bytes) {
-        buffer = std::vector<char>();
-        buffer.resize(bytes);
+struct Part {
+    size_t offset = 0;
+
+    T* in(char* scratch) const { return reinterpret_cast<T*>(scratch + offset); }
+};
+
+// Parts one behind the other, each at a multiple of 64 bytes. Sizes beyond what memory can hold throw bad_alloc.
+class ScratchLayout {
+public:
+    template <class T>
+    Part<T> add(int64_t count) {
+        size_t size;
+        const Part<T> part{bytes_};
+        if (count < 0 || __builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &size) || size > kMost ||
+            bytes_ + size > kMost) {
+            throw std::bad_alloc();
+        }
+        bytes_ = (bytes_ + size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+        return part;
     }
-    const auto address = reinterpret_cast<uintptr_t>(buffer.data());
-    return reinterpret_cast<T*>((address + kLine - 1) / kLine * kLine);
-}
+    size_t bytes() const { return bytes_; }
+
+private:
+    static constexpr size_t kMost = PTRDIFF_MAX / 2;
+    size_t bytes_ = 0;
+};
+
+// What all threads share, and a piece for each of them.
+class Scratch {
+public:
+    Scratch(const ScratchLayout& shared, const ScratchLayout& each, int threads)
+        : shared_(shared.bytes()), each_(each.bytes()) {
+        size_t bytes;
+        if (__builtin_mul_overflow(each_, static_cast<size_t>(threads), &bytes) ||
+            __builtin_add_overflow(bytes, shared_, &bytes)) {
+            throw std::bad_alloc();
+        }
+        if (bytes > sizeof(near_)) block_ = host_blocks().borrow(bytes);
+        memory_ = block_.size() ? block_.data() : near_;
+    }
+    ~Scratch() {
+        if (block_.size()) host_blocks().give_back(std::move(block_));
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    char* shared() const { return memory_; }
+    char* of(int rank) const { return memory_ + shared_ + each_ * static_cast<size_t>(rank); }
+
+private:
+    const size_t shared_, each_;
+    Block block_;
+    char* memory_;
+    alignas(kScratchAlignment) char near_[4096];  // saves small kernels the pool's lock
+};
 
 }  // namespace dgo

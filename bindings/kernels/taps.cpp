@@ -1,21 +1,24 @@
 #include "taps.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace dgo {
 
 TapAxis TapAxis::forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
                          int64_t dilation) {
     TapAxis axis;
-    axis.phases = stride;
+    // an output beyond the stride would be the first to share a phase
+    axis.phases = std::clamp<int64_t>(dst, 1, stride);
     axis.advance = 1;
     axis.outputs = dst;
     axis.sources = src;
     axis.kernel = kernel;
-    axis.taps.resize(static_cast<size_t>(stride));
+    axis.taps.resize(static_cast<size_t>(axis.phases));
     for (int64_t k = 0; k < kernel; ++k) {
         // output + pad = source * stride + k * dilation
         const int64_t phase = (k * dilation - pad) - floor_div(k * dilation - pad, stride) * stride;
+        if (phase >= axis.phases) continue;
         axis.taps[static_cast<size_t>(phase)].push_back({k, (phase + pad - k * dilation) / stride});
     }
     return axis;
@@ -49,17 +52,18 @@ std::vector<Segment> TapAxis::segments() const {
         }
         std::sort(cuts.begin(), cuts.end());
         cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+        // Bases are monotonous in k, so the taps that exist are neighbours: between those that have ended and those
+        // that have not begun.
+        const bool falling = list.size() > 1 && list.back().base < list.front().base;
+        const auto count_while = [&](auto&& holds) {
+            return std::partition_point(list.begin(), list.end(), holds) - list.begin();
+        };
         for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-            // Bases are monotonous in k, so the taps that exist are neighbours.
             Segment segment{phase, cuts[i], cuts[i + 1], 0, 0};
-            const auto size = static_cast<int64_t>(list.size());
-            const auto meets = [&](int64_t t) {
-                const Tap& tap = list[static_cast<size_t>(t)];
-                return first_output(tap) <= segment.begin && segment.begin < end_output(tap);
-            };
-            while (segment.first < size && !meets(segment.first)) ++segment.first;
-            segment.last = segment.first;
-            while (segment.last < size && meets(segment.last)) ++segment.last;
+            const auto ended = [&](const Tap& tap) { return end_output(tap) <= segment.begin; };
+            const auto begun = [&](const Tap& tap) { return first_output(tap) <= segment.begin; };
+            segment.first = falling ? count_while(ended) : count_while(std::not_fn(begun));
+            segment.last = falling ? count_while(begun) : count_while(std::not_fn(ended));
             all.push_back(segment);
         }
     }
@@ -73,7 +77,7 @@ int64_t TapAxis::span() const {
         const int64_t ends = list.back().base - list.front().base;
         widest = std::max(widest, (ends < 0 ? -ends : ends) + 1);
     }
-    return widest;
+    return std::min(widest, std::max<int64_t>(sources, 1));
 }
 
 }  // namespace dgo

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "division.hpp"
+
 namespace dgo {
 
 struct Tap {
@@ -22,7 +24,7 @@ struct Segment {
 // for every tap of phase r whose source exists.
 class TapAxis {
 public:
-    // dst of a transposed convolution from src: as many phases as the stride.
+    // dst of a transposed convolution from src: as many phases as the stride, or as dst has elements if it has fewer.
     static TapAxis forward(int64_t src, int64_t dst, int64_t kernel, int64_t stride, int64_t pad,
                            int64_t dilation);
     // diff_src from diff_dst: one phase, the source advances by the stride.
@@ -49,8 +51,5 @@ public:
     // The largest number of sources, first to last, that one output may span.
     int64_t span() const;
 };
-
-inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 }  // namespace dgo

@@ -166,9 +166,14 @@ def _axis(kernel: int, stride: int, src: int, dst: int, tile: int) -> _Axis:
     if src == 1:
         # one position meets every tap once: the kernel runs it as kernel == stride
         stride = max(stride, kernel)
-    taps = [len(range(phase, kernel, stride)) for phase in range(stride)]
-    points = [tile + t - 1 if t > 1 and tile > 1 else t * tile for t in taps]
-    return _Axis(_ceil(_ceil(dst, stride), tile), stride, sum(points) / stride, tile + max(taps) - 1, tile * stride)
+    fewest, longer = divmod(kernel, stride)  # taps of a phase, and the phases that have one more
+
+    def points(taps: int) -> int:
+        return tile + taps - 1 if taps > 1 and tile > 1 else taps * tile
+
+    mean = (longer * points(fewest + 1) + (stride - longer) * points(fewest)) / stride
+    most = _ceil(kernel, stride)
+    return _Axis(_ceil(_ceil(dst, stride), tile), stride, mean, tile + most - 1, tile * stride)
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:

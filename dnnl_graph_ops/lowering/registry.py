@@ -51,7 +51,7 @@ def _filters(preference: int) -> Callable[[Problem, Env], bool]:
             return False
         tile = filtering.filtering_tile(problem, preference)
         before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
-        return tile != before
+        return tile != before and filtering.taken(problem, tile)
 
     return applies
 
@@ -64,7 +64,7 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
         name,
         direction,
         cost.OWN if preference is None else cost.FILTERING,
-        _always if preference is None else _filters(preference),
+        (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if preference is None else _filters(preference),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
         converts=lambda p: True,

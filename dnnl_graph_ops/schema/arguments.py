@@ -9,6 +9,8 @@ from typing import Any
 from ..errors import InvalidArgumentError
 
 INT64_MAX = (1 << 63) - 1
+# oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
+INT32_MAX = (1 << 31) - 1
 
 
 def is_bool(value: object) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..schema.arguments import INT32_MAX
 from .registry import Shape
 
 Dim: TypeAlias = int | None
@@ -104,7 +105,7 @@ def data_shape(batch: Dim, channels: Dim, spatial: Shape, data_format: str) -> S
 def per_axis(
     where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int = 0
 ) -> tuple[int, ...]:
-    """One value per spatial axis of an attribute, each at least `least`."""
+    """One value per spatial axis of an attribute, each from `least` to 2^31 - 1."""
     given: Sequence[int] | None = attrs.get(name)
     values = (default,) * rank if given is None else tuple(given)
     if len(values) != rank:
@@ -113,7 +114,18 @@ def per_axis(
         )
     if any(value < least for value in values):
         raise InvalidArgumentError(f"{where}: {name} = {values} must be at least {least} on every axis")
+    if any(value > INT32_MAX for value in values):
+        raise InvalidArgumentError(f"{where}: {name} = {values} must be at most {INT32_MAX} on every axis")
     return values
+
+
+def check_span(where: str, axis: int, elements: int) -> None:
+    """Refuse an axis on which a window slides over more elements than the kernels count."""
+    if elements > INT32_MAX:
+        raise ShapeError(
+            f"{where}: with its strides, dilations and padding spatial axis {axis} spans {elements} elements; at most "
+            f"{INT32_MAX} are possible"
+        )
 
 
 def known_product(shape: Shape) -> int | None:

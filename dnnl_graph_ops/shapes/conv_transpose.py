@@ -15,7 +15,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
-from ..schema.arguments import int64, one_of
+from ..schema.arguments import INT32_MAX, int64, one_of
+from .common import check_span
 from .registry import Meta, check_sizes, rule
 
 Dim = int | None
@@ -95,7 +96,7 @@ def integers(value: object, name: str, where: str) -> tuple[int, ...]:
 
 
 def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> tuple[int, ...]:
-    """An int for all axes, or one int per spatial axis, each at least `minimum`."""
+    """An int for all axes, or one int per spatial axis, each from `minimum` to 2^31 - 1."""
     many = hasattr(value, "__iter__") and not isinstance(value, _NO_SEQUENCE) and getattr(value, "ndim", 1) > 0
     values = integers(value, name, where) if many else (integer(value, name, where),) * rank
     if len(values) != rank:
@@ -107,6 +108,10 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
         if item < minimum:
             raise InvalidArgumentError(
                 f"{where}: '{name}' must be at least {minimum}, got {item} on spatial axis {axis}"
+            )
+        if item > INT32_MAX:
+            raise InvalidArgumentError(
+                f"{where}: '{name}' must be at most {INT32_MAX}, got {item} on spatial axis {axis}"
             )
     return values
 
@@ -281,7 +286,8 @@ def forward(
                 f"{w.kernel[axis]}, stride {attrs.strides[axis]}, pads {begin[axis]} and {end[axis]}); "
                 f"lower the pads or raise output_padding"
             )
-    geometry = _geometry(attrs, batch, channels if channels is not None else w.in_channels, w, spatial, dst, begin, end)
+    channels = channels if channels is not None else w.in_channels
+    geometry = _geometry(attrs, batch, channels, w, spatial, dst, begin, end, where=where)
     check_sizes((batch, w.out_channels, *dst), where, "dst")
     if bias is not None:
         check_bias(bias, w.out_channels, where)
@@ -305,7 +311,19 @@ def _geometry(
     begin: tuple[int, ...],
     end: tuple[int, ...],
     output_padding: tuple[int, ...] | None = None,
+    *,
+    where: str,
 ) -> Geometry:
+    """The geometry, if the library's kernels can count it."""
+    for size in (batch, in_channels, w.out_channels):
+        if size is not None and size > INT32_MAX:
+            raise ShapeError(f"{where}: {size} images or channels; at most {INT32_MAX} are possible")
+    padding = attrs.output_padding if output_padding is None else output_padding
+    for axis, (i, k, o) in enumerate(zip(src, w.kernel, dst, strict=True)):
+        s, d = attrs.strides[axis], attrs.dilations[axis]
+        plain = _forward_size(i or 1, k or 1, s, d, 0, 0, padding[axis]) or 0
+        # the library adds a padding and the stride as it checks them
+        check_span(where, axis, max(plain, o or 0, begin[axis] + s, end[axis] + s))
     return Geometry(
         batch=batch,
         groups=attrs.groups,
@@ -318,7 +336,7 @@ def _geometry(
         pads_begin=begin,
         pads_end=end,
         dilations=attrs.dilations,
-        output_padding=attrs.output_padding if output_padding is None else output_padding,
+        output_padding=padding,
     )
 
 
@@ -371,7 +389,7 @@ def backward_data(
                 f"{attrs.output_padding[axis]}); diff_dst is too small for these weights"
             )
     check_sizes((batch, w.in_channels, *src), where, "diff_src")
-    return _geometry(attrs, batch, w.in_channels, w, src, dst, begin, end, padding), w
+    return _geometry(attrs, batch, w.in_channels, w, src, dst, begin, end, padding, where=where), w
 
 
 def _check_src(
@@ -426,7 +444,7 @@ def backward_weights(
     begin, end = _pads(attrs, w.kernel)
     padding = _check_src((batch, ic, spatial), (dst_batch, ic, spatial), dst, w, attrs, begin, end, where)
     batch = batch if batch is not None else dst_batch
-    return _geometry(attrs, batch, ic, w, spatial, dst, begin, end, padding), w
+    return _geometry(attrs, batch, ic, w, spatial, dst, begin, end, padding, where=where), w
 
 
 def _derive_weights(ic: Dim, oc: Dim, src: Dims, dst: Dims, attrs: Attributes, where: str, name: str) -> Dims:

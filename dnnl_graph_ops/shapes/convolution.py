@@ -13,6 +13,7 @@ from .common import (
     Dim,
     agree,
     channels_of,
+    check_span,
     data_shape,
     expect,
     need_rank,
@@ -105,6 +106,7 @@ def _derived_src(where: str, diff_dst: Shape, kernel: Shape, attrs: Mapping[str,
         pads = begins[axis] + ends[axis]
         if attrs["auto_pad"] != "None":
             pads = 0 if attrs["auto_pad"] == "VALID" else max(reach - stride, 0)
+        check_span(where, axis, (size - 1) * stride + reach + extra[axis])
         size = (size - 1) * stride + reach - pads + extra[axis]
         if size < 0:
             raise ShapeError(

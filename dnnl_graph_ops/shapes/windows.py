@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ShapeError
-from .common import Dim, per_axis
+from .common import Dim, check_span, per_axis
 from .registry import Shape
 
 
@@ -52,6 +52,8 @@ def resolve(where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape) -
             total = 0 if auto_pad == "VALID" else max(reach - (size % stride or stride), 0)
             begin = (total + 1) // 2 if auto_pad == "SAME_LOWER" else total // 2
             end = total - begin
+        # the library adds a padding and the stride as it checks them
+        check_span(where, axis, max(size + begin + end, reach, begin + stride, end + stride))
         result.append(Window(size, stride, reach, begin, end))
     return result
 

@@ -6,6 +6,7 @@
 namespace dgo::DGO_ISA {
 
 struct Parts {
+    static constexpr int64_t kMost = INT64_MAX / 4;
     char* memory;  // null: only the size is wanted
     int64_t bytes = 0;
 
@@ -15,7 +16,10 @@ struct Parts {
     T* take(int64_t count) {
         // a number, as nothing may be added to a null pointer
         const uintptr_t part = reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(bytes);
-        bytes += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+        // beyond any memory it stays there: who asked for the size refuses it
+        int64_t size;
+        if (__builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &size) || size > kMost - bytes) bytes = kMost;
+        else bytes += (size + 63) / 64 * 64;
         return reinterpret_cast<T*>(part);
     }
 };

@@ -55,6 +55,11 @@ def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
     )  # fmt: skip
 
 
+def taken(problem: Problem, tile: tuple[int, ...]) -> bool:
+    """Whether the kernels take this layer: none has an axis of more than 32767 taps, say."""
+    return not filter_problem(problem, tile).refusal()
+
+
 def channels_last(program: Program, view: View, label: str) -> View:
     """A view whose channels are contiguous: itself, or a transposed copy."""
     if is_channels_last(view):
@@ -86,10 +91,12 @@ def _weights(program: Program, weights: View) -> View:
     return weights.merge(0)
 
 
-def _packed(program: Program, description: Any, problem: Problem) -> View:
+def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
-    kernel = _core.kernels.minimal_filter_prepare(description, problem.direction, _code(weights), list(weights.strides))
+    kernel = _core.kernels.minimal_filter_prepare(
+        description, problem.direction, _code(weights), list(weights.strides), threads
+    )
     program.kernel(kernel, [weights], [packed], "transform weights")
     return packed
 
@@ -112,9 +119,10 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
 
 
 def overlaps(problem: Problem, env: Env) -> bool:
-    """One group, no dilation of the last axis, and few enough products of a position to keep those of many near."""
+    """A layer that the kernel takes, with few enough products of a position to keep those of many near."""
     g = problem.geometry
-    return g.groups == 1 and g.dilations[-1] == 1 and prod(g.kernel) * g.out_channels <= MOST_COLUMNS
+    few = prod(g.kernel) * g.out_channels <= MOST_COLUMNS
+    return few and not filter_problem(problem, direct_tile(problem)).overlap_refusal()
 
 
 def build_overlapping(program: Program, problem: Problem, threads: int) -> None:
@@ -133,7 +141,7 @@ def _forward(
     threads: int,
     label: str,
 ) -> None:
-    packed = _packed(program, packing, problem)
+    packed = _packed(program, packing, problem, threads)
     src = channels_last(program, problem.src, "src to channels last")
     # post-ops read what has not been rounded yet
     dst = program.like(problem.dst, "f32") if problem.tail else problem.dst
@@ -152,7 +160,7 @@ def _forward(
 
 
 def _backward_data(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
-    packed = _packed(program, description, problem)
+    packed = _packed(program, description, problem, threads)
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
     kernel = _core.kernels.minimal_filter_backward_data(
