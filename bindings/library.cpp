@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <string_view>
 
 #include <pybind11/stl.h>
 
@@ -71,6 +73,26 @@ std::string isa_name(int code) {
     return text;
 }
 
+// What the user wants to be logged; null for nothing.
+const char* asked_verbosity() {
+    for (const char* const name : {"ONEDNN_VERBOSE", "DNNL_VERBOSE"})
+        if (const char* const value = std::getenv(name); value && *value) return value;
+    return nullptr;
+}
+
+// The highest level whose lines a list of words like "dispatch,profile_exec" asks for.
+int verbosity_level(std::string_view words) {
+    bool executions = false, creations = false;
+    while (!words.empty()) {
+        const std::string_view word = words.substr(0, words.find(','));
+        words.remove_prefix(std::min(words.size(), word.size() + 1));
+        const auto is = [&](auto... names) { return ((word == names) || ...); };
+        executions |= is("1", "2", "-1", "all", "profile", "profile_exec");
+        creations |= is("2", "-1", "all", "profile", "profile_create");
+    }
+    return executions + (executions && creations);
+}
+
 }  // namespace
 
 std::string runtime_name(unsigned runtime) {
@@ -106,8 +128,16 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
 #undef DGO_LOAD
 
     // Messages of the library go to stdout by default, and its cache of compiled partitions grows without a bound.
-    DGO_CALL(api_, set_verbose, 0);
+    if (const char* const asked = asked_verbosity())
+        verbose_ = verbosity_level(asked);
+    else
+        set_verbose(0);
     DGO_CALL(api_, graph_set_compiled_partition_cache_capacity, 0);
+}
+
+void Library::set_verbose(int level) const {
+    DGO_CALL(api_, set_verbose, level);
+    verbose_ = level;
 }
 
 std::vector<std::pair<std::string, bool>> Library::functions() const {
@@ -171,8 +201,8 @@ void bind_library(py::module_& m) {
                 return lib.engine_count(native);
             },
             py::arg("kind"))
-        .def("set_verbose",
-            [](const Library& lib, int level) { DGO_CALL(lib.api(), set_verbose, level); }, py::arg("level"))
+        .def_property_readonly("verbose", &Library::verbose)
+        .def("set_verbose", &Library::set_verbose, py::arg("level"))
         .def("effective_cpu_isa",
             [](const Library& lib) { return isa_name(int(DGO_CALL(lib.api(), get_effective_cpu_isa))); })
         .def("get_compiled_partition_cache_capacity",

@@ -165,6 +165,9 @@ public:
     // Every C function of the table, and whether this library has it.
     std::vector<std::pair<std::string, bool>> functions() const;
     std::size_t engine_count(dnnl_engine_kind_t kind) const;
+    // 0: silent, 1: executions, 2: creations as well. What ONEDNN_VERBOSE or DNNL_VERBOSE ask for, until it is set.
+    int verbose() const { return verbose_.load(std::memory_order_relaxed); }
+    void set_verbose(int level) const;
     // So many bytes of constants were in use by plans that are gone. The library keeps what it has packed of them, so
     // its cache is emptied now and then; plans that live on have their constants packed again.
     void constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept;
@@ -184,6 +187,7 @@ private:
     Version version_;
     unsigned cpu_runtime_ = 0, gpu_runtime_ = 0;
     mutable std::atomic<std::size_t> dropped_constants_{0};
+    mutable std::atomic<int> verbose_{0};
 };
 
 std::string runtime_name(unsigned runtime);

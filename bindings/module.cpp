@@ -6,6 +6,7 @@ namespace dgo {
 void bind_guard(py::module_& m);
 void bind_enums(py::module_& m);
 void bind_library(py::module_& m);
+void bind_log_capture(py::module_& m);
 void bind_allocator(py::module_& m);
 void bind_engine(py::module_& m);
 void bind_logical_tensor(py::module_& m);
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_guard(m);
     dgo::bind_enums(m);
     dgo::bind_library(m);
+    dgo::bind_log_capture(m);
     dgo::bind_allocator(m);
     dgo::bind_engine(m);
     dgo::bind_logical_tensor(m);

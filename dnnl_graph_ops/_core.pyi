@@ -240,6 +240,9 @@ class Library:
     def functions(self) -> dict[str, bool]:
         """Every C function this extension knows, and whether the library has it."""
     def engine_count(self, kind: int) -> int: ...
+    @property
+    def verbose(self) -> int:
+        """The level set last, 0 to 2; before that the one that ONEDNN_VERBOSE or DNNL_VERBOSE includes."""
     def set_verbose(self, level: int) -> None: ...
     def effective_cpu_isa(self) -> str: ...
     def get_compiled_partition_cache_capacity(self) -> int: ...
@@ -252,6 +255,16 @@ class Library:
         """Drops what is cached; oneDNN 3.4 and later."""
     def set_dump_mode(self, mode: int) -> None:
         """A mask of DumpMode; oneDNN 3.11 and later."""
+
+class LogCapture:
+    """Keeps the lines that oneDNN prints through C's stdout, from now until stop(); needs glibc.
+
+    `pass_on`: they are printed as well. Raises UnsupportedError with another C library.
+    """
+
+    def __init__(self, pass_on: bool = False) -> None: ...
+    def stop(self) -> list[tuple[int, str]]:
+        """The lines, each with the native id of the thread that printed it."""
 
 class Allocator:
     """Memory functions for an engine, by address of C functions; 0 stands for aligned host memory."""

@@ -73,6 +73,12 @@ def _load(runtime: Runtime) -> _core.Library:
     return _LOADED[key]
 
 
+def loaded() -> list[_core.Library]:
+    """The libraries that something has used so far."""
+    with _LOADING:
+        return list(_LOADED.values())
+
+
 def bundled_path() -> Path:
     """Where the wheel keeps its OpenMP build of oneDNN."""
     # beside the extension, which an editable install keeps away from the sources

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from .. import _core
 from ..errors import InvalidArgumentError
-from .libraries import runtimes
+from .libraries import loaded
 
 _LOCK = threading.RLock()
 _MARK = "onednn_verbose,"
@@ -24,7 +22,8 @@ _EVENTS = ("exec", "create", "compile", "info", "error")
 class Record:
     """One line of the log. Fields that a version does not print are empty.
 
-    `event` is exec, create:cache_hit, compile, ...; `milliseconds` the time that an exec or create line gives.
+    `event` is exec, create:cache_hit, compile, ...; `milliseconds` the time that an exec or create line gives,
+    `thread` the native id of the thread that printed it.
     """
 
     event: str
@@ -35,6 +34,7 @@ class Record:
     problem: str = ""
     milliseconds: float | None = None
     text: str = ""
+    thread: int = 0
 
 
 @dataclass
@@ -50,61 +50,37 @@ class Log:
 
 @contextmanager
 def verbose(level: int = 1) -> Iterator[Log]:
-    """Collect the log of every loaded library; it goes to the process's standard output, which is held meanwhile.
+    """Collect the log of every loaded library, which C code writes to its `stdout`; nothing else is held meanwhile.
+
+    All threads' executions are in it, see `Record.thread`. What ONEDNN_VERBOSE asks for is printed as ever; of its
+    words the library takes only the levels 0, 1 and 2 at run time, so that others, such as `dispatch`, hold until the
+    first log that they do not include.
 
     Args:
         level: 1 for executions, 2 for creations as well.
 
     Raises:
         InvalidArgumentError: another level.
+        UnsupportedError: the C library is not glibc.
     """
     if isinstance(level, bool) or not isinstance(level, int):
         raise TypeError(f"verbose: 'level' must be an int, got {type(level).__name__}")
     if level not in (1, 2):
         raise InvalidArgumentError(f"verbose: 'level' must be 1 or 2, got {level}")
-    import tempfile
-
     log = Log()
-    libraries = [runtime.library for runtime in runtimes()]
-    with _LOCK, tempfile.TemporaryFile() as file:
-        for library in libraries:
-            library.set_verbose(level)
+    with _LOCK:
+        before = [(library, library.verbose) for library in loaded()]
+        capture = _core.LogCapture(pass_on=any(asked for _, asked in before))
         try:
-            with _standard_output(file.fileno()):
-                yield log
+            for library, asked in before:
+                if asked < level:
+                    library.set_verbose(level)
+            yield log
         finally:
-            for library in libraries:
-                library.set_verbose(0)
-            file.seek(0)
-            _read(file.read().decode("utf-8", "replace"), log)
-
-
-@contextmanager
-def _standard_output(target: int) -> Iterator[None]:
-    """Standard output of C code into another file."""
-    libc = ctypes.CDLL(None)
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    libc.fflush(None)
-    saved = os.dup(1)
-    try:
-        os.dup2(target, 1)
-        yield
-    finally:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        libc.fflush(None)
-        os.dup2(saved, 1)
-        os.close(saved)
-
-
-def _read(text: str, log: Log) -> None:
-    """Records of the log; lines of others that came between go where they were meant to."""
-    for line in text.splitlines():
-        if line.startswith(_MARK):
-            log.records.append(parse(line))
-        elif line:
-            os.write(1, (line + "\n").encode())
+            for library, asked in before:
+                if asked < level:
+                    library.set_verbose(asked)
+            log.records += [replace(parse(line), thread=thread) for thread, line in capture.stop()]
 
 
 def parse(line: str) -> Record:
