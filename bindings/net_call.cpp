@@ -94,6 +94,11 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
     });
 }
 
+void bring_to_front(std::vector<Plan>& plans, std::size_t p) {
+    const auto at = plans.begin() + static_cast<std::ptrdiff_t>(p);
+    if (p) std::rotate(plans.begin(), at, at + 1);
+}
+
 PyObject* net_call(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* keywords) {
     const Net& net = as_net(self);
     const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf));
@@ -103,8 +108,7 @@ PyObject* net_call(PyObject* self, PyObject* const* args, std::size_t nargsf, Py
         for (std::size_t p = 0; p < plans.size(); ++p) {
             if (!fits(plans[p], call)) continue;
             if (!call.results_are_apart(plans[p].ref.plan->core)) break;
-            if (p) std::rotate(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(p),
-                plans.begin() + static_cast<std::ptrdiff_t>(p) + 1);
+            bring_to_front(plans, p);
             return run_call(plans.front().ref, call);
         }
     }
@@ -211,6 +215,7 @@ PyObject* net_add_plan(PyObject* self, PyObject* args, PyObject* kwargs) {
             [&](const Plan& plan) { return plan.ref.executor.ptr() == executor; });
         if (known != net.plans->end()) {
             known->explicit_out_strides &= explicit_out_strides != 0;
+            bring_to_front(*net.plans, static_cast<std::size_t>(known - net.plans->begin()));
             Py_RETURN_NONE;
         }
         PlanRef ref(py::reinterpret_borrow<py::object>(executor));

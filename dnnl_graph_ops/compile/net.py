@@ -234,20 +234,27 @@ class Net(_core.NetBase):
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
+                self._offer(found, True)
                 return found
             made = self._build([layout[0] for layout in ins], ins, outs)
             self._plans[key] = made
-            while len(self._plans) > CAPACITY:
-                self._plans.popitem(last=False)
-            self._offer(made, outs is not None)
             if outs is None:
                 # the dense out= of a caller has the same layout
-                self._plans[(tuple(ins), tuple((s, dense_strides(s)) for s in made.out_shapes), key[2])] = made
-                self._offer(made, True)
+                dense = (tuple(ins), tuple((s, dense_strides(s)) for s in made.out_shapes), key[2])
+                self._plans.setdefault(dense, made)
+            self._offer(made, outs is not None)
+            self._shrink()
             return made
 
+    def _shrink(self) -> None:
+        """Drop the plans used longest ago; what the fast path serves, only its own list knows the order of."""
+        served = self._native_plans()
+        keys = list(self._plans)
+        for key in [k for k in keys if self._plans[k].plan.executor not in served] if served else keys[:-CAPACITY]:
+            del self._plans[key]
+
     def _offer(self, made: Specialised, with_out: bool) -> None:
-        """Give a plan to the native fast path, which takes so many arrays at most."""
+        """Give a plan to the native fast path, which takes so many arrays at most, as the one used last."""
         if max(len(self.inputs), len(self.outputs)) <= FAST_ARRAYS:
             self._add_plan(made.plan.executor, with_out)
 
@@ -288,9 +295,12 @@ class Net(_core.NetBase):
     # -- looking inside ---------------------------------------------------------------------------------------
 
     def latest(self) -> Specialised | None:
-        """The plan made or used last."""
+        """The plan that ran last, or was made since."""
         with self._lock:
-            return next(reversed(self._plans.values()), None)
+            plans = list(self._plans.values())
+            served = self._native_plans()
+            used = [made for made in plans if made.plan.executor is served[0]] if served else plans
+            return used[-1] if used else None
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
