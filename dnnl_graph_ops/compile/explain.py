@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .. import _core, dtypes
 from ..errors import Error, InvalidArgumentError
-from ..lowering.program import HostStep, KernelStep, Place, View
+from ..lowering.program import HostStep, Place, View
 from ..runtime import cpu
 from ..runtime import threads as pool
+from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
 from .native import Compiled
-from .plan import ones
+from .plan import Plan, data_of, ones
 from .specialise import Specialised
 
 if TYPE_CHECKING:
@@ -213,7 +216,7 @@ def explain(net: Net) -> Explanation:
     if specialised is None:
         raise InvalidArgumentError(f"{net!r}: has unknown dims; call it once, then there is a plan to explain")
     plan, runtime = specialised.plan, net.engine.runtime
-    steps = [_step(part, net) for part in plan.parts]
+    steps = [_step(plan, number, net.engine) for number in range(len(plan.parts))]
     groups = [_group(specialised, i) for i in range(len(steps))]
     partitions = tuple(
         PartitionReport(
@@ -240,12 +243,17 @@ def explain(net: Net) -> Explanation:
     )
 
 
-def _step(part: Compiled | KernelStep | HostStep, net: Net) -> StepReport:
+def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
+    part = plan.parts[number]
     if not isinstance(part, Compiled):
         implementation = "NumPy" if isinstance(part, HostStep) else f"own, {_core.kernels.isa()}"
         reads, writes = _layouts(part.reads), _layouts(part.writes)
         return StepReport(part.label, implementation, reads, writes, 0, False, _scratch(part.writes))
-    records = _executed(part, net)
+    if number not in plan.executed:
+        # where it cannot be run apart now, perhaps another time
+        with suppress(Error):
+            plan.executed[number] = _executed(part, engine, plan.executor.threads)
+    records = plan.executed.get(number, ())
     main = [record for record in records if record.primitive != "reorder"] or records
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
     reference = any(record.implementation.startswith("ref") for record in main)
@@ -265,26 +273,34 @@ def _layouts(views: Sequence[View]) -> tuple[str, ...]:
     )
 
 
-def _executed(part: Compiled, net: Net) -> list[Record]:
-    """The primitives that run in a partition at every call: it is run alone, twice, on ones."""
-    executor = _core.Executor(net.engine.native, "explain")
+def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...]:
+    """The primitives that run in a partition at every call.
+
+    The partition is compiled apart and run twice: the library keeps what it makes of constants at the first run, and
+    the plan's own must not find here what its calls then compute with.
+    """
+    with pool.using(threads):
+        (twin,) = part.again()
+    executor = _core.Executor(engine.native, "explain")
     # a result in the place of an operand needs no copy of it
     shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
-    inputs, outputs = ([v for v in views if v not in shared] for views in (part.inputs, part.outputs))
+    arrays: tuple[list[Any], list[Any]] = ([], [])
 
-    def slots(views: Sequence[View], add: Any) -> list[tuple[int, int]]:
-        return [
-            (shared[v] if v in shared else add(dtypes.CODES[v.dtype], list(v.shape), list(v.strides)), 0) for v in views
-        ]
+    def slot(view: View, side: int) -> tuple[int, int]:
+        if view in shared:
+            return shared[view], 0
+        if view.is_constant:
+            return executor.add_constant(data_of(view.buffer)), view.byte_offset
+        arrays[side].append(ones(view))
+        add = executor.add_output if side else executor.add_input
+        return add(dtypes.CODES[view.dtype], list(view.shape), list(view.strides)), 0
 
-    ins, outs = slots(part.inputs, executor.add_input), slots(part.outputs, executor.add_output)
-    executor.add_partition(part.partition, ins, outs, "explain")
-    executor.finalize(release_gil=True, threads=pool.get_num_threads())
-    arrays = [[ones(view) for view in views] for views in (inputs, outputs)]
-    try:
+    ins, outs = ([slot(view, side) for view in views] for side, views in enumerate((twin.inputs, twin.outputs)))
+    executor.add_partition(twin.partition, ins, outs, "explain")
+    executor.finalize(release_gil=True, threads=threads)
+    executor.run(*arrays)
+    with verbose() as log:
         executor.run(*arrays)
-        with verbose() as log:
-            executor.run(*arrays)
-    except Error:
-        return []
-    return log.executed()
+    # others may run theirs meanwhile; SYCL prints from a thread of its own
+    everyone = engine.kind != "cpu" or engine.runtime.cpu_runtime == "sycl"
+    return tuple(record for record in log.executed() if everyone or record.thread == threading.get_native_id())

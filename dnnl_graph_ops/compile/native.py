@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from .. import _core, dtypes, schema
@@ -69,6 +70,8 @@ class Compiled:
     label: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
+    # compiles it once more, for the same views; the library keeps nothing that both share
+    again: Callable[[], list[Compiled]]
     # operands and the results that may take their place in memory; in a plan: those that do
     in_place: tuple[tuple[View, View], ...] = ()
 
@@ -93,6 +96,11 @@ class _Builder:
         inputs = [self.tensor(o) for o in op.inputs]
         return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
 
+    def bound(self, op: NativeOp) -> NativeOp:
+        """The op on the buffers that edges have got."""
+        inputs, outputs = (tuple(self.operands[self.ids[o]] for o in some) for some in (op.inputs, op.outputs))
+        return replace(op, inputs=inputs, outputs=outputs)
+
 
 def miscounts_channels(step: NativeStep) -> bool:
     """Whether the library would read wrong channels of a broadcast operand.
@@ -113,7 +121,13 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
 
     Edges that then cross partitions get scratch buffers of `program`.
     """
-    builder = _Builder(engine, not _gives_constants(step))
+    return _compile_ops(program, step, engine, fpmath_mode, not _gives_constants(step), not miscounts_channels(step))
+
+
+def _compile_ops(
+    program: Program, step: NativeStep, engine: Engine, fpmath_mode: str, baked: bool, fused: bool
+) -> list[Compiled]:
+    builder = _Builder(engine, baked)
     ops = [builder.op(op) for op in step.ops]
     kind = KINDS[engine.kind]
     graph = _core.Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
@@ -122,11 +136,11 @@ def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode
     graph.finalize()
     # in oneDNN 3.2 the pattern matcher takes 4 ms, and one op needs none
     policy = _core.PartitionPolicy
-    graph.filter(policy.debug if len(ops) == 1 or miscounts_channels(step) else policy.fusion)
+    graph.filter(policy.fusion if fused and len(ops) > 1 else policy.debug)
     partitions = graph.partitions()
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)
-    return [_compile(partition, builder, engine, step.label, by_id) for partition in partitions]
+    return [_compile(partition, builder, engine, fpmath_mode, step.label, by_id) for partition in partitions]
 
 
 def _gives_constants(step: NativeStep) -> bool:
@@ -147,7 +161,9 @@ def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any])
                 builder.operands[port.id] = program.scratch(operand.shape, operand.dtype)
 
 
-def _compile(partition: Any, builder: _Builder, engine: Engine, label: str, ops: Mapping[int, NativeOp]) -> Compiled:
+def _compile(
+    partition: Any, builder: _Builder, engine: Engine, fpmath_mode: str, label: str, ops: Mapping[int, NativeOp]
+) -> Compiled:
     kinds = tuple(ops[i].kind for i in partition.op_ids)
     names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
     if not partition.is_supported:
@@ -165,7 +181,9 @@ def _compile(partition: Any, builder: _Builder, engine: Engine, label: str, ops:
     # an operand that two ops read may be overwritten before the second one does
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
-    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds, pairs)
+    alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), label)
+    again = partial(_compile_ops, Program(), alone, engine, fpmath_mode, builder.baked, True)
+    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds, again, pairs)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, 
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
+from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import Use, place
 from .native import Compiled, compile_step
@@ -29,12 +30,16 @@ _MACS_PER_SECOND = 20e9
 
 @dataclass(frozen=True)
 class Plan:
-    """An executor and what explain() says of it; `origins`: the step of the program that each part comes from."""
+    """An executor and what explain() says of it; `origins`: the step of the program that each part comes from.
+
+    `executed`: what the library's log says of parts, by number, once someone has asked.
+    """
 
     executor: Any
     parts: tuple[Compiled | KernelStep | HostStep, ...]
     origins: tuple[int, ...]
     scratch_bytes: int
+    executed: dict[int, tuple[Record, ...]] = field(default_factory=dict)
 
 
 def assemble(
@@ -133,18 +138,19 @@ def _run_now(step: Step) -> None:
 
 
 def _address(view: View) -> int:
-    array = view.buffer.array
-    if array is None:
+    return int(data_of(view.buffer).ctypes.data) + view.byte_offset
+
+
+def data_of(buffer: Buffer) -> np.ndarray[Any, Any]:
+    """The data of a constant, or of a buffer being folded."""
+    if buffer.array is None:
         raise RuntimeError("a constant without data")
-    return array.ctypes.data + view.byte_offset
+    return buffer.array
 
 
 def array_of(view: View) -> np.ndarray[Any, Any]:
     """A NumPy view of a constant or of a buffer being folded."""
-    array = view.buffer.array
-    if array is None:
-        raise RuntimeError("a constant without data")
-    flat = array.reshape(-1)
+    flat = data_of(view.buffer).reshape(-1)
     size = flat.itemsize
     return np.lib.stride_tricks.as_strided(
         flat[view.offset :] if view.size else flat[:0], view.shape, [s * size for s in view.strides]
@@ -173,9 +179,7 @@ def _build(
     def ref(view: View) -> tuple[int, int]:
         buffer = view.buffer
         if buffer not in slots:
-            if buffer.array is None:
-                raise RuntimeError("a constant without data")
-            slots[buffer] = executor.add_constant(buffer.array)
+            slots[buffer] = executor.add_constant(data_of(buffer))
         return slots[buffer], view.byte_offset
 
     for part in parts:
