@@ -13,6 +13,7 @@ from ..errors import InvalidArgumentError
 from .libraries import loaded
 
 _LOCK = threading.RLock()
+_OPEN: list[Log] = []  # under the lock
 _MARK = "onednn_verbose,"
 # a field of the form key:value or a plain word; what stands before the event differs by version
 _EVENTS = ("exec", "create", "compile", "info", "error")
@@ -70,7 +71,9 @@ def verbose(level: int = 1) -> Iterator[Log]:
     log = Log()
     with _LOCK:
         before = [(library, library.verbose) for library in loaded()]
-        capture = _core.LogCapture(pass_on=any(asked for _, asked in before))
+        # inside of another log the levels are its own
+        capture = _core.LogCapture(pass_on=not _OPEN and any(asked for _, asked in before))
+        _OPEN.append(log)
         try:
             for library, asked in before:
                 if asked < level:
@@ -80,6 +83,7 @@ def verbose(level: int = 1) -> Iterator[Log]:
             for library, asked in before:
                 if asked < level:
                     library.set_verbose(asked)
+            _OPEN.pop()
             log.records += [replace(parse(line), thread=thread) for thread, line in capture.stop()]
 
 

@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 from concurrently import in_threads
+from graph.dags import draw
 from shapes.generate import GENERATORS, Case
 
 import dnnl_graph_ops as dgo
@@ -231,6 +232,25 @@ def test_models(name, options, rng):
     build, make = MODELS[name]
     arrays = [make(rng)]
     check(build, arrays, **options)
+    check_report(build, arrays, **options)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_graphs(number, seed):
+    print(f"pytest {__file__} -k random --seed {seed}")
+    fpmath = ("strict", "bf16", "any")[number % 3]
+
+    def build():
+        dag = draw(seed, number, fpmath_mode=fpmath)
+        made = [value for value in dag.data if value.node is not None]
+        return dag.graph, {f"y{i}": value for i, value in enumerate((*made[-3:], made[len(made) // 2]))}
+
+    data = draw(seed, number, fpmath_mode=fpmath).data
+    by_name = {value.name: array for value, array in data.items()}
+    graph, outputs = build()
+    options = {"tune": ("heuristic", "off")[number % 2], "policy": ("fusion", "fusion", "debug")[number % 3]}
+    arrays = [by_name[name] for name in graph.compile(outputs, **options).input_names]
+    check(build, arrays, ["explain", "profile", "benchmark"], **options)
     check_report(build, arrays, **options)
 
 
