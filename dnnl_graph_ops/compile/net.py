@@ -248,7 +248,7 @@ class Net(_core.NetBase):
 
     def _shrink(self) -> None:
         """Drop the plans used longest ago; what the fast path serves, only its own list knows the order of."""
-        served = self._native_plans()
+        served = set(self._native_plans())
         keys = list(self._plans)
         for key in [k for k in keys if self._plans[k].plan.executor not in served] if served else keys[:-CAPACITY]:
             del self._plans[key]
@@ -330,7 +330,10 @@ class Net(_core.NetBase):
         return profile(self, self._by_name(args, kwargs), repeat)
 
     def explain(self) -> Any:
-        """What runs and why; str() is a table, `.to_dict()` the data."""
+        """What runs and why; str() is a table, `.to_dict()` the data.
+
+        The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.
+        """
         from .explain import explain
 
         return explain(self)

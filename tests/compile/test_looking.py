@@ -42,7 +42,7 @@ WAYS: dict[str, Callable] = {
     "partitions": lambda net, *arrays: net.partitions,
     "to_dot": lambda net, *arrays: net.to_dot(),
     "to_svg": lambda net, *arrays: net.to_svg(),
-    "pickle": lambda net, *arrays: pickle.loads(pickle.dumps(net)).explain(),
+    "pickle": lambda net, *arrays: repr(pickle.loads(pickle.dumps(net))),
     "texts": texts,
     "cache_info": lambda net, *arrays: dgo.cache_info(),
 }
@@ -252,6 +252,78 @@ def test_random_graphs(number, seed):
     arrays = [by_name[name] for name in graph.compile(outputs, **options).input_names]
     check(build, arrays, ["explain", "profile", "benchmark"], **options)
     check_report(build, arrays, **options)
+
+
+def passed_through():
+    graph = dgo.Graph()
+    x = graph.input("x", (3, 4))
+    return graph, {"same": x, "constant": graph.constant(np.arange(3, dtype=np.float32)), "y": ops.relu(x)}
+
+
+def empty():
+    graph = dgo.Graph()
+    return graph, {"y": ops.matmul(graph.input("x", (0, 4)), np.ones((4, 5), np.float32))}
+
+
+def on_numbers():
+    graph = dgo.Graph()
+    return graph, {"y": ops.multiply(graph.input("x", ()), np.float32(3.0))}
+
+
+def twice_the_same():
+    graph = dgo.Graph()
+    x, weights = graph.input("x", (4, 4)), graph.constant(np.eye(4, dtype=np.float32) * 2)
+    first = ops.matmul(x, weights)
+    return graph, {"y": ops.matmul(first, weights), "first": first, "square": ops.matmul(x, x)}
+
+
+def in_numpy():
+    """An op that no kernel of the library does here."""
+    graph = dgo.Graph()
+    return graph, {"y": ops.pow(ops.static_transpose(graph.input("x", (3, 4)), order=[1, 0]), beta=1.5)}
+
+
+EDGES = {passed_through: (3, 4), empty: (0, 4), on_numbers: (), twice_the_same: (4, 4), in_numpy: (3, 4)}
+
+
+@pytest.mark.parametrize("build", EDGES)
+def test_edges(build, rng):
+    arrays = [rng.random(EDGES[build]).astype(np.float32)]
+    check(build, arrays)
+    check_report(build, arrays)
+
+
+def test_unknown_sizes(rng):
+    """Looking before there is a plan, and at the plan of another size."""
+    x, other = (rng.random((rows, 8)).astype(np.float32) for rows in (3, 5))
+    for way in WAYS:
+        net = flexible()
+        if way not in ("explain", "texts"):
+            WAYS[way](net, other)
+        else:
+            with pytest.raises(dgo.InvalidArgumentError, match="unknown dims"):
+                WAYS[way](net, other)
+        assert bits([net(x)]) == bits([x])
+        WAYS[way](net, other)
+        assert bits([net(x), net(other)]) == bits([x, other])
+
+
+def test_explain_leaves_no_memory():
+    """Neither what it compiled nor what the library packed for that: 16 MB of weights each time."""
+
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096
+
+    graph = dgo.Graph()
+    weights = np.ones((2048, 2048), np.float32)
+    net = graph.compile(ops.matmul(graph.input("x", (2, 2048)), weights))
+    net.explain()
+    before = resident()
+    for _ in range(10):
+        net.latest().plan.executed.clear()
+        net.explain()
+    assert resident() - before < 64 << 20
 
 
 def test_explain_before_the_first_call():
