@@ -81,7 +81,8 @@ std::string Tap::take(std::string_view text) {
         if (kept)
             for (LogCapture* const capture : captures)
                 capture->lines.emplace_back(syscall(SYS_gettid), begun.substr(0, begun.size() - 1));
-        if (!kept || std::any_of(captures.begin(), captures.end(), [](auto* one) { return one->pass_on; })) rest += begun;
+        const auto passes_on = [](const LogCapture* capture) { return capture->pass_on; };
+        if (!kept || std::any_of(captures.begin(), captures.end(), passes_on)) rest += begun;
         passed = !whole;
         begun.clear();
     }

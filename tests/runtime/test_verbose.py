@@ -93,6 +93,13 @@ def test_what_other_c_code_prints_goes_on(capfd):
     assert capfd.readouterr().out == "later\n"
 
 
+def test_lines_of_another_thread():
+    with dgo.verbose() as log:
+        in_threads(1, lambda index: puts(LINE))
+    (record,) = log.executed()
+    assert record.primitive == "matmul" and record.thread not in (0, threading.get_native_id())
+
+
 def test_a_line_is_no_record_unless_it_begins_one(capfd):
     with dgo.verbose() as log:
         puts(b"x " + LINE)
