@@ -208,7 +208,7 @@ def softmax(step: Step) -> Value:
     if not src.ndim:
         raise ShapeError(f"{step.where}: a tensor without axes")
     kind = "SoftMax" if step.node.op_type == "Softmax" else "LogSoftmax"
-    flat = step.opset < 13
+    flat = step.node.opset < 13
     given = step.attr("axis")
     axis = step.axis((1 if flat else -1) if given is None else given, src.ndim)
     if not flat or axis == src.ndim - 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .model import Array, OnnxNode
+from .node import Array, OnnxNode
 from .step import Operand
 
 # results are small, and few: a hostile model could double an array in every node

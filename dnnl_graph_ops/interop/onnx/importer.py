@@ -9,7 +9,8 @@ from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
 from .fold import FOLDED, Budget, fold
-from .model import Model, OnnxNode, read
+from .model import Model, read
+from .node import OnnxNode
 from .step import Operand, Step
 from .table import RULES, check
 
@@ -44,7 +45,7 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
         known[item.name] = graph.input(item.name, item.shape, item.dtype)
     for node in model.nodes:
         if all(name in known for name in node.inputs if name):
-            problems += _append(graph, node, known, model.opset, budget)
+            problems += _append(graph, node, known, budget)
         elif node.op_type not in FOLDED:
             # behind a node that cannot be expressed
             problems += check(node)
@@ -54,7 +55,7 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
     return graph
 
 
-def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int, budget: Budget) -> list[str]:
+def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Budget) -> list[str]:
     """Build one node; what is unsupported about it is returned, and its results stay unknown."""
     try:
         found: tuple[Operand, ...] | None = fold(node, known, budget)
@@ -62,7 +63,7 @@ def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int,
             problems = check(node)
             if problems:
                 return problems
-            step = Step(graph, node, known, opset)
+            step = Step(graph, node, known)
             made = RULES[node.op_type].build(step)
             found = made if isinstance(made, tuple) else (made,)
     except UnsupportedError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError,
 from ...graph.files import read_file
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
+from .functions import Function, inlined
+from .node import Array, OnnxNode, Reference
 
-Array = np.ndarray[Any, Any]
 Dims = tuple[int | None, ...]
 
 # a protobuf message cannot be longer
@@ -40,27 +41,10 @@ class Input:
 
 
 @dataclass(frozen=True)
-class OnnxNode:
-    """One node. An attribute value is an int, a float, a str, a list of these, or an array; else None."""
-
-    name: str
-    op_type: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attrs: Mapping[str, Any]
-
-    @property
-    def where(self) -> str:
-        return f"ONNX node {self.name[:80]!r} ({self.op_type})"
-
-
-@dataclass(frozen=True)
 class Model:
     """What is read of a model. `problems` lists what cannot be expressed here."""
 
     name: str
-    opset: int
     inputs: tuple[Input, ...]
     arrays: Mapping[str, Array]
     nodes: tuple[OnnxNode, ...]
@@ -95,15 +79,15 @@ def read(source: Any) -> Model:
     proto, folder = _proto(onnx, source)
     if not proto.HasField("graph"):
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
-    if len(proto.functions):
-        proto = _inlined(proto)
     graph = proto.graph
-    if len(graph.node) > MAX_OPS:
-        raise InvalidArgumentError(f"from_onnx: {len(graph.node)} nodes, more than {MAX_OPS}")
+    _check_count(len(graph.node) + len(proto.functions) + sum(len(function.node) for function in proto.functions))
     problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
     arrays = _arrays(onnx, graph.initializer, folder, problems)
     inputs = tuple(_inputs(graph.input, arrays, problems))
-    nodes = [_node(onnx, node, i, folder) for i, node in enumerate(graph.node)]
+    opset = _opset(proto.opset_import)
+    if opset is None:
+        raise InvalidArgumentError("from_onnx: the model imports no version of the standard operators (opset_import)")
+    nodes = _nodes(onnx, graph.node, opset, folder)
     declared = dict.fromkeys(_text(item.name) for item in graph.input)
     given = (
         *arrays,
@@ -111,9 +95,12 @@ def read(source: Any) -> Model:
         *(_text(item.values.name) for item in graph.sparse_initializer),
     )
     outputs = tuple(_text(item.name) for item in graph.output)
+    if len(proto.functions):
+        functions = [_function(onnx, function, opset, folder) for function in proto.functions]
+        nodes = inlined(nodes, functions, (*given, *outputs))
+        _check_count(len(nodes))
     return Model(
         _text(graph.name) or "onnx",
-        _opset(proto),
         inputs,
         arrays,
         _ordered(nodes, given, outputs),
@@ -139,13 +126,9 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
     return proto, folder
 
 
-def _inlined(proto: Any) -> Any:
-    from onnx import inliner
-
-    try:
-        return inliner.inline_local_functions(proto)
-    except Exception as error:
-        raise InvalidArgumentError(f"from_onnx: the model's functions cannot be inlined: {error}") from None
+def _check_count(nodes: int) -> None:
+    if nodes > MAX_OPS:
+        raise InvalidArgumentError(f"from_onnx: {nodes} nodes, more than {MAX_OPS}")
 
 
 def _text(name: str | bytes) -> str:
@@ -153,11 +136,15 @@ def _text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "replace")
 
 
-def _opset(proto: Any) -> int:
-    for item in proto.opset_import:
-        if item.domain in ("", "ai.onnx"):
-            return int(item.version)
-    raise InvalidArgumentError("from_onnx: the model imports no version of the standard operators (opset_import)")
+def _domain(name: str | bytes) -> str:
+    """The standard operators have two names."""
+    text = _text(name)
+    return "" if text == "ai.onnx" else text
+
+
+def _opset(imports: Iterable[Any]) -> int | None:
+    """The version of the standard operators."""
+    return next((int(item.version) for item in imports if not _domain(item.domain)), None)
 
 
 def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
@@ -228,17 +215,35 @@ def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[st
         yield Input(name, dims, DTYPES[tensor.elem_type])
 
 
-def _node(onnx: Any, node: Any, index: int, folder: Path | None) -> OnnxNode:
-    kind, domain = _text(node.op_type), _text(node.domain)
+def _nodes(onnx: Any, nodes: Iterable[Any], opset: int, folder: Path | None) -> list[OnnxNode]:
+    return [_node(onnx, node, i, opset, folder) for i, node in enumerate(nodes)]
+
+
+def _node(onnx: Any, node: Any, index: int, opset: int, folder: Path | None) -> OnnxNode:
+    kind = _text(node.op_type)
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
-    where = f"ONNX node {name[:80]!r} ({kind})"
-    attrs = {_text(attr.name): _attribute(onnx, attr, folder, where) for attr in node.attribute}
-    return OnnxNode(name, kind, "" if domain == "ai.onnx" else domain, inputs, outputs, attrs)
+    read = OnnxNode(name, kind, _domain(node.domain), _text(node.overload), opset, inputs, outputs, {})
+    attrs = {_text(attr.name): _attribute(onnx, attr, folder, read.where) for attr in node.attribute}
+    return replace(read, attrs=attrs)
+
+
+def _function(onnx: Any, function: Any, opset: int, folder: Path | None) -> Function:
+    """A FunctionProto; one that imports no standard operators takes those of the model."""
+    identity = _domain(function.domain), _text(function.name), _text(function.overload)
+    inputs, outputs = tuple(map(_text, function.input)), tuple(map(_text, function.output))
+    read = Function(identity, inputs, outputs, {}, ())
+    return replace(
+        read,
+        defaults={_text(attr.name): _attribute(onnx, attr, folder, read.where) for attr in function.attribute_proto},
+        nodes=tuple(_nodes(onnx, function.node, _opset(function.opset_import) or opset, folder)),
+    )
 
 
 def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:
     kinds = onnx.AttributeProto
+    if attr.ref_attr_name:
+        return Reference(_text(attr.ref_attr_name))
     if attr.type == kinds.TENSOR:
         try:
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")

@@ -7,7 +7,7 @@ import numpy as np
 from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .model import Array
+from .node import Array
 from .step import Operand, Step
 from .table import integer, number, rule
 
@@ -129,4 +129,4 @@ def group_normalization(step: Step) -> Value:
     if groups is None:
         raise ShapeError(f"{step.where}: 'num_groups' is missing")
     # until opset 20 scale and shift were per group
-    return _grouped(step, groups, step.opset < 21)
+    return _grouped(step, groups, step.node.opset < 21)

@@ -9,7 +9,8 @@ import numpy as np
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from .fold import NUMPY
-from .model import DTYPES, Array
+from .model import DTYPES
+from .node import Array
 from .step import Operand, Step
 from .table import integer, rule
 

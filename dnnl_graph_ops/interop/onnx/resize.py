@@ -112,7 +112,7 @@ _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_cor
 )
 def resize(step: Step) -> Value:
     # opset 10 had no roi and read asymmetrically
-    old = step.opset < 11
+    old = step.node.opset < 11
     scales = step.optional(1 if old else 2, "scales")
     sizes = None if old else step.optional(3, "sizes")
     if scales is not None and not scales.size:

@@ -13,7 +13,8 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...ops.build import apply
 from ...ops.conv_transpose import resolve
-from .model import Array, OnnxNode, check_size
+from .model import check_size
+from .node import Array, OnnxNode
 from .table import RULES
 
 Operand = Value | Array
@@ -23,11 +24,10 @@ Result = Operand | tuple[Operand, ...]
 class Step:
     """One node of the model and the graph that it goes into."""
 
-    def __init__(self, graph: Graph, node: OnnxNode, known: dict[str, Operand], opset: int) -> None:
+    def __init__(self, graph: Graph, node: OnnxNode, known: dict[str, Operand]) -> None:
         self.graph = graph
         self.node = node
         self.known = known
-        self.opset = opset
 
     @property
     def where(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidArgumentError
-from .model import OnnxNode
+from .node import OnnxNode
 
 if TYPE_CHECKING:
     from .step import Result, Step

@@ -1,0 +1,150 @@
+"""A model's local functions: each call is replaced by the nodes of the body, with a bound on what that makes.
+
+The inliner of `onnx` has no bound: functions that call each other twice double the nodes with each of them, and before
+onnx 1.20 a function that calls itself overflows the stack. Subgraphs (the branches of an If) are not entered: no op
+here has any, so the nodes that hold them are refused as they are.
+
+Source: the ONNX IR specification, "Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import InvalidArgumentError
+from ...graph.json_format import MAX_OPS
+from ...graph.order import topological
+from .node import OnnxNode, Reference
+
+# nodes and names of tensors together; names cost as much as nodes do
+_MAX_SIZE = 10 * MAX_OPS
+_NAME_LENGTH = 200
+
+# domain, name, overload
+Identity = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with its body; `defaults` are the attributes that a call may leave out."""
+
+    identity: Identity
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    nodes: tuple[OnnxNode, ...]
+
+    @property
+    def where(self) -> str:
+        domain, name, overload = (part[:80] for part in self.identity)
+        return f"ONNX function {f'{domain}.' if domain else ''}{name}{f' ({overload})' if overload else ''}"
+
+
+def inlined(nodes: Sequence[OnnxNode], functions: Iterable[Function], taken: Iterable[str]) -> list[OnnxNode]:
+    """The nodes with every call of a function replaced by its body.
+
+    Args:
+        taken: names of tensors that new names must not meet, besides those that the nodes use.
+
+    Raises:
+        InvalidArgumentError: two functions of one identity, functions that call themselves, more than can be built.
+    """
+    table: dict[Identity, Function] = {}
+    for function in functions:
+        if function.identity in table:
+            raise InvalidArgumentError(f"{function.where}: is defined twice")
+        table[function.identity] = function
+    _check_size(nodes, table)
+    used = {*taken, *(name for node in nodes for name in (*node.inputs, *node.outputs))}
+    fresh = _fresh_names(used)
+    result = []
+    frames: list[Iterator[OnnxNode]] = [iter(nodes)]
+    while frames:
+        node = next(frames[-1], None)
+        if node is None:
+            frames.pop()
+        elif (called := table.get(node.identity)) is None:
+            result.append(node)
+        else:
+            frames.append(_body(called, node, fresh))
+    return result
+
+
+def _check_size(nodes: Sequence[OnnxNode], table: Mapping[Identity, Function]) -> None:
+    """Refuse circles of calls, and more nodes than a graph may have, before the first body is copied."""
+    functions = list(table.values())
+    number = {function.identity: i for i, function in enumerate(functions)}
+    needs = [{number[n.identity] for n in function.nodes if n.identity in number} for function in functions]
+    order, circle = topological(needs)
+    if circle:
+        raise InvalidArgumentError(
+            f"{functions[circle[0]].where}: calls itself, or functions that do; there is no end to its nodes"
+        )
+    sizes: dict[Identity, int] = {}
+    for i in order:
+        # as sums without a bound these numbers would have as many digits as there are functions
+        sizes[functions[i].identity] = min(_size(functions[i].nodes, table, sizes), _MAX_SIZE + 1)
+    if _size(nodes, table, sizes) > _MAX_SIZE:
+        raise InvalidArgumentError(
+            f"from_onnx: with its functions in place the model has more than {_MAX_SIZE} nodes and names of tensors; "
+            f"export it without functions, or in parts"
+        )
+
+
+def _size(nodes: Iterable[OnnxNode], table: Mapping[Identity, Function], sizes: Mapping[Identity, int]) -> int:
+    total = 0
+    for node in nodes:
+        total += 1 + len(node.inputs) + len(node.outputs) + len(node.attrs)
+        if (called := table.get(node.identity)) is not None:
+            total += sizes[node.identity] + len(called.inputs) + len(called.outputs) + len(called.defaults)
+    return total
+
+
+def _fresh_names(taken: set[str]) -> Callable[[str], str]:
+    count = 0
+
+    def fresh(name: str) -> str:
+        nonlocal count
+        while True:
+            count += 1
+            if (made := f"{name[:_NAME_LENGTH]}__{count}") not in taken:
+                return made
+
+    return fresh
+
+
+def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> Iterator[OnnxNode]:
+    """The nodes of one call, with the tensors and attributes of the caller."""
+    for given, known, what in (
+        (call.inputs, function.inputs, "inputs"),
+        (call.outputs, function.outputs, "outputs"),
+    ):
+        if len(given) > len(known):
+            raise InvalidArgumentError(f"{call.where}: has {len(given)} {what}, but the function {len(known)}")
+    renamed = {"": ""} | dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
+    # an output that the caller does not want gets a name as all inner tensors do
+    renamed |= {name: wanted for name, wanted in zip(function.outputs, call.outputs, strict=False) if wanted}
+    values = {**function.defaults, **call.attrs}
+
+    def rename(name: str) -> str:
+        if name not in renamed:
+            renamed[name] = fresh(name)
+        return renamed[name]
+
+    for node in function.nodes:
+        attrs = node.attrs
+        if any(isinstance(value, Reference) for value in attrs.values()):
+            attrs = {
+                name: values[value.name] if isinstance(value, Reference) else value
+                for name, value in attrs.items()
+                if not isinstance(value, Reference) or value.name in values
+            }
+        yield replace(
+            node,
+            name=f"{call.name}/{node.name}"[:_NAME_LENGTH],
+            inputs=tuple(map(rename, node.inputs)),
+            outputs=tuple(map(rename, node.outputs)),
+            attrs=attrs,
+        )

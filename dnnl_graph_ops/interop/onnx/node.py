@@ -1,0 +1,44 @@
+"""One node of a model, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An attribute of a node in a function: the attribute of the call that has this name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One node. An attribute value is an int, a float, a str, a list of these, an array, or a Reference; else None.
+
+    `opset` is the version of the standard operators that it was written for.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    overload: str
+    opset: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        return f"ONNX node {self.name[:80]!r} ({self.op_type[:80]})"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What a function must be named for the node to be a call of it."""
+        return self.domain, self.op_type, self.overload
