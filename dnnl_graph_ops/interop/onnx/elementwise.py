@@ -8,7 +8,9 @@ from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from .fold import NUMPY
-from .step import Operand, Result, Step
+from .model import type_name
+from .node import Operand
+from .step import Result, Step
 from .table import ANY, integer, number, rule, text
 
 _F32_MAX = float(np.finfo(np.float32).max)
@@ -179,7 +181,7 @@ def cast(step: Step) -> Operand:
     src, code = step.value(0), step.attr("to")
     target = dtypes.canonical(np.dtype(NUMPY[code])) if code in NUMPY and NUMPY[code] in _CASTABLE else None
     if target is None:
-        raise UnsupportedError(f"{step.where}: from {src.dtype} to type {code} of TensorProto.DataType")
+        raise UnsupportedError(f"{step.where}: from {src.dtype} to {type_name(code)}")
     if src.dtype == target:
         return src
     if {src.dtype, target} == {"f16", "bf16"}:

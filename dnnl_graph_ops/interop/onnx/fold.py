@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ...errors import ShapeError, UnsupportedError
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
-from .node import Array, OnnxNode
-from .step import Operand
+from .model import check_size, type_name
+from .node import Array, OnnxNode, Operand
+from .table import RULES
 
-# results are small, and few: a hostile model could double an array in every node
-_MAX_ELEMENTS = 1 << 24
+# What one model may compute as it is read, in bytes: a few hundred bytes of file must not fill the memory. A model
+# that holds more itself may compute more: a weight can be cast, turned and packed.
 _BUDGET = 1 << 28
+_TIMES_OWN = 4
+# items of a shape, of axes
+_FEW = 64
 
 NUMPY: dict[int, Any] = {
     1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
@@ -24,52 +30,105 @@ NUMPY: dict[int, Any] = {
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
 
-Fold = Callable[[OnnxNode, Sequence[Array]], Array]
-
 
 class Budget:
-    """How many elements may still be computed for one model."""
+    """How many bytes may still be computed for one model: results, those that constants keep, and what is read."""
 
-    def __init__(self) -> None:
-        self.left = _BUDGET
+    def __init__(self, own: int) -> None:
+        self.total = self.left = _BUDGET + _TIMES_OWN * own
 
-    def take(self, elements: int, largest: int) -> bool:
-        """Whether a result of that many elements may be computed from operands of which one has `largest`."""
-        fits = elements <= max(_MAX_ELEMENTS, largest) and elements <= self.left
-        self.left -= elements if fits else 0
+    def take(self, count: int) -> bool:
+        """Whether `count` bytes more fit; they are counted then."""
+        fits = count <= self.left
+        self.left -= count if fits else 0
         return fits
+
+    def spend(self, count: int, where: str) -> None:
+        """Count what cannot be done without.
+
+        Raises:
+            UnsupportedError: that is more than is left.
+        """
+        if not self.take(count):
+            raise UnsupportedError(
+                f"{where}: needs {count} bytes of results that are known as the model is read; of the {self.total} "
+                f"for a whole model ({_BUDGET}, and {_TIMES_OWN} times what it stores itself) {self.left} are left; "
+                f"store large constants as initializers"
+            )
 
 
 def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[Array, ...] | None:
-    """The results of a node that are known now, else None; also None where they are large.
+    """The results of a node that are known now, else None; also None where they are large and an op computes them.
 
     Raises:
-        UnsupportedError: Shape of a tensor with unknown dims, a Constant of strings.
+        UnsupportedError: Shape of a tensor with unknown dims, a Constant of strings, a large result without an op.
     """
     if node.domain:
         return None
     if node.op_type == "Constant":
         return (_constant(node),)
     operands = [known[name] if name else None for name in node.inputs]
-    if node.op_type in ("Shape", "Size") and len(operands) == 1:
+    if node.op_type in _SIZES and len(operands) == 1:
         return (_shape(node, operands[0]),)
-    if node.op_type not in FOLDED or not operands or any(isinstance(item, Value) for item in operands):
+    if node.op_type not in _FOLDS or not operands or any(isinstance(item, Value) for item in operands):
         return None
-    arrays: list[Any] = operands
-    if not budget.take(_elements(node, arrays), max(a.size for a in arrays if a is not None)):
-        return None
+    entry, arrays = _FOLDS[node.op_type], list[Any](operands)
+    size = entry.size(node, arrays)
+    if node.op_type in RULES:
+        if not budget.take(size):
+            return None
+    else:
+        budget.spend(size, node.where)
     with np.errstate(all="ignore"):
-        return (np.asarray(FOLDED[node.op_type](node, arrays)),)
+        result = np.asarray(entry.compute(node, arrays))
+    check_size(result.shape, result.itemsize, node.where)
+    return (result,)
 
 
-def _elements(node: OnnxNode, inputs: Sequence[Array]) -> int:
-    """A bound of the elements of a result; NumPy's own views cost nothing, but are counted."""
-    given = [array for array in inputs if array is not None]
-    if node.op_type in _BROADCASTING:
-        return math.prod(np.broadcast_shapes(*(array.shape for array in given)))
-    if node.op_type == "Gather" and len(given) == 2:
-        return int(given[1].size * given[0].size // max(given[0].shape[node.attrs.get("axis", 0)], 1))
-    return sum(array.size for array in given)
+@dataclass(frozen=True)
+class _Fold:
+    """How a node is computed, and a bound of the bytes that this makes and reads, known beforehand."""
+
+    compute: Callable[[OnnxNode, Sequence[Array]], Any]
+    size: Callable[[OnnxNode, Sequence[Array]], int]
+
+
+def _itemsize(inputs: Sequence[Array]) -> int:
+    """Of a result; NumPy widens mixed types to eight bytes at most, or to what one of them has."""
+    kinds = {array.dtype for array in inputs if array is not None}
+    return max(kind.itemsize for kind in kinds) if len(kinds) == 1 else max(8, *(kind.itemsize for kind in kinds))
+
+
+def _all(_: OnnxNode, inputs: Sequence[Array]) -> int:
+    return sum(array.size for array in inputs if array is not None) * _itemsize(inputs)
+
+
+def _view(_: OnnxNode, __: Sequence[Array]) -> int:
+    return 0
+
+
+def _reshaped_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    return 0 if inputs[0].flags.c_contiguous else _all(node, inputs)
+
+
+def _wide(_: OnnxNode, inputs: Sequence[Array]) -> int:
+    return math.prod(np.broadcast_shapes(*(array.shape for array in inputs))) * _itemsize(inputs)
+
+
+def _chain_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    return _wide(node, inputs) * len(inputs)
+
+
+def _gathered_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    data, indices = inputs
+    axis = node.attrs.get("axis", 0)
+    rest = list(data.shape)
+    del rest[axis]
+    return int(math.prod(rest) * indices.size * data.itemsize)
+
+
+def _cast_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    return int(inputs[0].size * np.dtype(_target(node)).itemsize)
 
 
 def _constant(node: OnnxNode) -> Array:
@@ -96,36 +155,74 @@ def _shape(node: OnnxNode, operand: Operand | None) -> Array:
     return np.asarray(math.prod(wanted), np.int64) if node.op_type == "Size" else sizes
 
 
-def _bounded(node: OnnxNode, shape: Sequence[int]) -> tuple[int, ...]:
-    if any(dim < 0 for dim in shape) or math.prod(shape) > _MAX_ELEMENTS or len(shape) > 12:
-        raise ShapeError(f"{node.where}: a constant of shape {tuple(shape)[:12]}")
-    return tuple(int(dim) for dim in shape)
+def _integers(node: OnnxNode, given: Any) -> list[int]:
+    """Sizes or axes, as an attribute or an input has them; there are few."""
+    if isinstance(given, np.ndarray) and given.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"{node.where}: sizes and axes must be integers, got {given.dtype}")
+    if len(given) > _FEW:
+        raise InvalidArgumentError(f"{node.where}: {len(given)} sizes or axes; a tensor has few")
+    return [int(item) for item in given]
 
 
 def _axes(node: OnnxNode, inputs: Sequence[Array]) -> tuple[int, ...] | None:
     given = inputs[1] if len(inputs) > 1 and inputs[1] is not None else node.attrs.get("axes")
-    return None if given is None else tuple(int(item) for item in given)
+    return None if given is None else tuple(_integers(node, given))
+
+
+def _filling(node: OnnxNode) -> Array:
+    value = node.attrs.get("value")
+    return np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
+
+
+def _filled_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    shape, itemsize = _integers(node, inputs[0]), _filling(node).itemsize
+    check_size(shape, itemsize, node.where)
+    return math.prod(shape) * itemsize
 
 
 def _filled(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    value = node.attrs.get("value")
-    fill = np.zeros(1, np.float32) if value is None else value
-    return np.full(_bounded(node, [int(d) for d in inputs[0].reshape(-1)[:13]]), fill.reshape(-1)[0])
+    return np.full(_integers(node, inputs[0]), _filling(node)[0])
+
+
+def _expanded(node: OnnxNode, inputs: Sequence[Array]) -> tuple[int, ...]:
+    wanted = _integers(node, inputs[1])
+    check_size(wanted, 1, node.where)
+    return np.broadcast_shapes(inputs[0].shape, tuple(wanted))
+
+
+def _expanded_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    # a view, but as long as any other array for those that read it
+    return math.prod(_expanded(node, inputs)) * inputs[0].itemsize
 
 
 def _expand(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    wanted = [int(d) for d in inputs[1].reshape(-1)[:13]]
-    return np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, _bounded(node, wanted)))
+    return np.broadcast_to(inputs[0], _expanded(node, inputs))
+
+
+def _steps(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    """How many numbers a Range has."""
+    if any(array.size != 1 for array in inputs):
+        raise ShapeError(f"{node.where}: start, limit and delta must be one number each")
+    start, limit, delta = (array.item() for array in inputs)
+    if not all(map(math.isfinite, (start, limit, delta))) or not delta:
+        raise InvalidArgumentError(f"{node.where}: no numbers from {start} to {limit} in steps of {delta}")
+    if inputs[0].dtype.kind in "iu":
+        return max(0, -((start - limit) // delta))
+    return max(0, math.ceil((limit - start) / delta))
+
+
+def _range_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    # the numbers of the steps, products, sums
+    return 3 * 8 * _steps(node, inputs)
 
 
 def _range(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    start, limit, delta = (item.reshape(-1)[0] for item in inputs[:3])
-    _bounded(node, [max(0, math.ceil((float(limit) - float(start)) / float(delta)))])
-    return np.arange(start, limit, delta, dtype=inputs[0].dtype)
+    start, _, delta = (array.reshape(()) for array in inputs)
+    return np.asarray(start + np.arange(_steps(node, inputs)).astype(start.dtype) * delta, start.dtype)
 
 
 def _reshape(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    data, dims = inputs[0], [int(d) for d in inputs[1].reshape(-1)[:13]]
+    data, dims = inputs[0], _integers(node, inputs[1])
     keep = not node.attrs.get("allowzero", 0)
     return data.reshape([data.shape[i] if d == 0 and keep else d for i, d in enumerate(dims)])
 
@@ -134,7 +231,7 @@ def _slice(node: OnnxNode, inputs: Sequence[Array]) -> Array:
     data, *rest = inputs
     names = ("starts", "ends", "axes", "steps")
     lists = [
-        [int(v) for v in (rest[i] if i < len(rest) and rest[i] is not None else node.attrs.get(name, ()))]
+        _integers(node, rest[i] if i < len(rest) and rest[i] is not None else node.attrs.get(name, ()))
         for i, name in enumerate(names)
     ]
     starts, ends = lists[:2]
@@ -146,59 +243,74 @@ def _slice(node: OnnxNode, inputs: Sequence[Array]) -> Array:
     return data[tuple(index)]
 
 
-def _divide(_: OnnxNode, inputs: Sequence[Array]) -> Array:
+def _divide(node: OnnxNode, inputs: Sequence[Array]) -> Array:
     a, b = inputs
     if a.dtype.kind not in "iu":
         return np.asarray(a / b)
     if not np.all(b):
-        raise ShapeError("division of sizes by zero")
-    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), a.dtype)
+        raise ShapeError(f"{node.where}: division of sizes by zero")
+    # towards zero
+    quotient = np.abs(a) // np.abs(b)
+    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient), a.dtype)
 
 
-def _cast(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].astype(NUMPY[node.attrs["to"]]) if node.attrs.get("to") in NUMPY else _no_type(node)
+def _divided_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    return (4 if inputs[0].dtype.kind in "iu" else 1) * _wide(node, inputs)
 
 
-def _no_type(node: OnnxNode) -> Array:
-    raise UnsupportedError(f"{node.where}: to type {node.attrs.get('to')} of TensorProto.DataType")
+def _target(node: OnnxNode) -> Any:
+    code = node.attrs.get("to")
+    if code not in NUMPY:
+        raise UnsupportedError(f"{node.where}: to {type_name(code)}")
+    return NUMPY[code]
 
 
-def _plain(function: Callable[..., Any]) -> Fold:
-    return lambda node, inputs: function(*inputs)
+def _plain(function: Callable[..., Any], size: Callable[[OnnxNode, Sequence[Array]], int]) -> _Fold:
+    return _Fold(lambda node, inputs: function(*inputs), size)
 
 
-FOLDED: dict[str, Fold] = {
-    "Abs": _plain(np.abs),
-    "Add": _plain(np.add),
-    "Cast": _cast,
-    "Ceil": _plain(np.ceil),
-    "Concat": lambda node, inputs: np.concatenate(inputs, node.attrs["axis"]),
-    "ConstantOfShape": _filled,
-    "Div": _divide,
-    "Equal": _plain(np.equal),
-    "Expand": _expand,
-    "Floor": _plain(np.floor),
-    "Gather": lambda node, inputs: np.take(inputs[0], inputs[1], node.attrs.get("axis", 0)),
-    "Greater": _plain(np.greater),
-    "Identity": _plain(lambda array: array),
-    "Less": _plain(np.less),
-    "Max": lambda _, inputs: np.max(np.broadcast_arrays(*inputs), axis=0),
-    "Min": lambda _, inputs: np.min(np.broadcast_arrays(*inputs), axis=0),
-    "Mod": _plain(np.mod),
-    "Mul": _plain(np.multiply),
-    "Neg": _plain(np.negative),
-    "Not": _plain(np.logical_not),
-    "Range": _range,
-    "ReduceProd": lambda node, inputs: np.prod(
-        inputs[0], _axes(node, inputs), keepdims=bool(node.attrs.get("keepdims", 1)), dtype=inputs[0].dtype
-    ),
-    "Reshape": _reshape,
-    "Slice": _slice,
-    "Sqrt": _plain(np.sqrt),
-    "Squeeze": lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs)),
-    "Sub": _plain(np.subtract),
-    "Transpose": lambda node, inputs: np.transpose(inputs[0], node.attrs.get("perm")),
-    "Unsqueeze": lambda node, inputs: np.expand_dims(inputs[0], _axes(node, inputs) or ()),
-    "Where": _plain(np.where),
+def _taken(node: OnnxNode, inputs: Sequence[Array]) -> Array:
+    return np.take(inputs[0], inputs[1], node.attrs.get("axis", 0))
+
+
+def _multiplied(node: OnnxNode, inputs: Sequence[Array]) -> Any:
+    data, keep = inputs[0], bool(node.attrs.get("keepdims", 1))
+    return np.prod(data, _axes(node, inputs), keepdims=keep, dtype=data.dtype)
+
+
+_FOLDS: dict[str, _Fold] = {
+    "Abs": _plain(np.abs, _all),
+    "Add": _plain(np.add, _wide),
+    "Cast": _Fold(lambda node, inputs: inputs[0].astype(_target(node)), _cast_size),
+    "Ceil": _plain(np.ceil, _all),
+    "Concat": _Fold(lambda node, inputs: np.concatenate(inputs, node.attrs["axis"]), _all),
+    "ConstantOfShape": _Fold(_filled, _filled_size),
+    "Div": _Fold(_divide, _divided_size),
+    "Equal": _plain(np.equal, _wide),
+    "Expand": _Fold(_expand, _expanded_size),
+    "Floor": _plain(np.floor, _all),
+    "Gather": _Fold(_taken, _gathered_size),
+    "Greater": _plain(np.greater, _wide),
+    "Identity": _plain(lambda array: array, _view),
+    "Less": _plain(np.less, _wide),
+    # pair by pair: all at once would make each of them as large as the result
+    "Max": _Fold(lambda _, inputs: functools.reduce(np.maximum, inputs), _chain_size),
+    "Min": _Fold(lambda _, inputs: functools.reduce(np.minimum, inputs), _chain_size),
+    "Mod": _plain(np.mod, _wide),
+    "Mul": _plain(np.multiply, _wide),
+    "Neg": _plain(np.negative, _all),
+    "Not": _plain(np.logical_not, _all),
+    "Range": _Fold(_range, _range_size),
+    "ReduceProd": _Fold(_multiplied, _all),
+    "Reshape": _Fold(_reshape, _reshaped_size),
+    "Slice": _Fold(_slice, _view),
+    "Sqrt": _plain(np.sqrt, _all),
+    "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs)), _view),
+    "Sub": _plain(np.subtract, _wide),
+    "Transpose": _Fold(lambda node, inputs: np.transpose(inputs[0], node.attrs.get("perm")), _view),
+    "Unsqueeze": _Fold(lambda node, inputs: np.expand_dims(inputs[0], _axes(node, inputs) or ()), _view),
+    "Where": _plain(np.where, _wide),
 }
-_BROADCASTING = frozenset({"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mod", "Mul", "Sub", "Where"})
+_SIZES = ("Shape", "Size")
+# what needs no op of its own where its inputs are known
+FOLDED = frozenset({*_FOLDS, *_SIZES, "Constant"})

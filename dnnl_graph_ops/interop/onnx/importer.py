@@ -10,8 +10,8 @@ from ...graph import Graph, Value
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
 from .fold import FOLDED, Budget, fold
 from .model import Model, read
-from .node import OnnxNode
-from .step import Operand, Step
+from .node import OnnxNode, Operand
+from .step import Step
 from .table import RULES, check
 
 _SHOWN = 50
@@ -40,7 +40,7 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
     graph = Graph(engine, name=model.name.replace("\0", "?"))
     problems = list(model.problems)
     known: dict[str, Operand] = dict(model.arrays)
-    budget = Budget()
+    budget = Budget(model.nbytes)
     for item in model.inputs:
         known[item.name] = graph.input(item.name, item.shape, item.dtype)
     for node in model.nodes:
@@ -51,7 +51,7 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
             problems += check(node)
     if problems:
         raise UnsupportedError(_refusal(problems))
-    graph.outputs = _outputs(graph, model, known)
+    graph.outputs = _outputs(graph, model, known, budget)
     return graph
 
 
@@ -63,7 +63,7 @@ def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Bud
             problems = check(node)
             if problems:
                 return problems
-            step = Step(graph, node, known)
+            step = Step(graph, node, known, budget)
             made = RULES[node.op_type].build(step)
             found = made if isinstance(made, tuple) else (made,)
     except UnsupportedError as error:
@@ -85,7 +85,14 @@ def _refusal(problems: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _outputs(graph: Graph, model: Model, known: dict[str, Operand]) -> dict[str, Value]:
+def _outputs(graph: Graph, model: Model, known: dict[str, Operand], budget: Budget) -> dict[str, Value]:
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return {name: item if isinstance(item := known[name], Value) else graph.constant(item) for name in model.outputs}
+    found = {}
+    for name in model.outputs:
+        item = known[name]
+        if not isinstance(item, Value):
+            budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
+            item = graph.constant(item)
+        found[name] = item
+    return found

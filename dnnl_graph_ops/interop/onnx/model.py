@@ -29,6 +29,7 @@ DTYPES = {
     17: "f8_e4m3", 19: "f8_e5m2",
 }  # fmt: skip
 _BFLOAT16 = 16
+REMEDY = "there are no ops on it; export the model in float32"
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Model:
-    """What is read of a model. `problems` lists what cannot be expressed here."""
+    """What is read of a model: `nbytes` of arrays; `problems` lists what cannot be expressed here."""
 
     name: str
+    nbytes: int
     inputs: tuple[Input, ...]
     arrays: Mapping[str, Array]
     nodes: tuple[OnnxNode, ...]
@@ -95,12 +97,15 @@ def read(source: Any) -> Model:
         *(_text(item.values.name) for item in graph.sparse_initializer),
     )
     outputs = tuple(_text(item.name) for item in graph.output)
-    if len(proto.functions):
-        functions = [_function(onnx, function, opset, folder) for function in proto.functions]
+    functions = [_function(onnx, function, opset, folder) for function in proto.functions]
+    stored = [*nodes, *(node for function in functions for node in function.nodes)]
+    nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in stored)
+    if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(len(nodes))
     return Model(
         _text(graph.name) or "onnx",
+        nbytes,
         inputs,
         arrays,
         _ordered(nodes, given, outputs),
@@ -126,9 +131,21 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
     return proto, folder
 
 
+def _nbytes(items: Iterable[Any]) -> int:
+    return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
+
+
 def _check_count(nodes: int) -> None:
     if nodes > MAX_OPS:
         raise InvalidArgumentError(f"from_onnx: {nodes} nodes, more than {MAX_OPS}")
+
+
+def type_name(code: Any) -> str:
+    """A number of TensorProto.DataType as onnx names it: 11 is DOUBLE."""
+    try:
+        return str(onnx_package().TensorProto.DataType.Name(code))
+    except (TypeError, ValueError):
+        return f"{code!r}, which is no TensorProto.DataType"
 
 
 def _text(name: str | bytes) -> str:
@@ -205,7 +222,7 @@ def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[st
             continue
         tensor = info.type.tensor_type
         if tensor.elem_type not in DTYPES:
-            problems.append(f"{where}: element type {tensor.elem_type} of TensorProto.DataType")
+            problems.append(f"{where}: element type {type_name(tensor.elem_type)}; {REMEDY}")
             continue
         if not tensor.HasField("shape"):
             problems.append(f"{where}: has no shape, not even a number of axes")

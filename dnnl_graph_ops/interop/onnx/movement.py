@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_NDIM
-from .step import Operand, Step
+from .node import Operand
+from .step import Step
 from .table import ANY, integer, ints, rule
 
 

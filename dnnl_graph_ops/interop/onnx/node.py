@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...graph import Value
+
 Array = np.ndarray[Any, Any]
+# a tensor: of the graph, or known as the model is read
+Operand = Value | Array
 
 
 @dataclass(frozen=True)

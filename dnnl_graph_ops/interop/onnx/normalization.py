@@ -7,8 +7,8 @@ import numpy as np
 from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .node import Array
-from .step import Operand, Step
+from .node import Array, Operand
+from .step import Step
 from .table import integer, number, rule
 
 # scale and shift are written out, one element for each position
@@ -48,10 +48,13 @@ def batch_normalization(step: Step) -> Value:
 
 def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
     """One multiplication and one addition, which the library fuses behind a ConvTranspose."""
+    # before any arithmetic, which would broadcast
+    for array in (gamma, beta, mean, variance):
+        if array.shape != (src.shape[1],):
+            raise ShapeError(f"{step.where}: statistics of shape {array.shape} for {src.shape[1]} channels")
+        step.spend(array)
     scale = gamma.astype(np.float64) / np.sqrt(variance.astype(np.float64) + step.attr("epsilon"))
     shift = beta.astype(np.float64) - mean.astype(np.float64) * scale
-    if scale.shape != (src.shape[1],):
-        raise ShapeError(f"{step.where}: statistics of shape {scale.shape} for {src.shape[1]} channels")
     result, dtype = src, dtypes.numpy_dtype(src.dtype)
     for kind, each in (("Multiply", scale), ("Add", shift)):
         result = step.op(kind, result, each.astype(dtype).reshape(1, -1, *(1,) * (src.ndim - 2)))

@@ -8,10 +8,11 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
+from ...graph.json_format import MAX_LIST
 from .fold import NUMPY
 from .model import DTYPES
-from .node import Array
-from .step import Operand, Step
+from .node import Array, Operand
+from .step import Step
 from .table import integer, rule
 
 _ATTRS: dict[str, Any] = {
@@ -22,17 +23,24 @@ _ATTRS: dict[str, Any] = {
     "precision": integer(0),
 }
 _QUANTIZED = ("s8", "u8")
+# of a Python number in a list, for each byte of a float
+_LIST_BYTES = 16
 _CODES = {name: code for code, name in DTYPES.items()}
 
 
 def _parameters(step: Step, shape: tuple[int | None, ...]) -> tuple[Array, Array | None, int]:
     """Scales, zero points, and the axis that they belong to."""
-    scales = step.array(1, "the scale").astype(np.float32)
-    points = step.optional(2, "the zero point")
-    if points is not None and points.shape != scales.shape:
+    scales, points = step.array(1, "the scale"), step.optional(2, "the zero point")
+    # one number is written with and without an axis, by ONNX Runtime both beside each other
+    if points is not None and points.shape != scales.shape and not points.size == scales.size == 1:
         raise ShapeError(f"{step.where}: scale has shape {scales.shape}, the zero point {points.shape}")
-    if scales.ndim > 1:
+    if scales.ndim > 1 and scales.size > 1:
         raise UnsupportedError(f"{step.where}: scale of shape {scales.shape}; per tensor or per axis only")
+    if scales.size > MAX_LIST:
+        raise UnsupportedError(f"{step.where}: {scales.size} scales, more than {MAX_LIST}")
+    # they become lists of Python numbers
+    step.spend(scales, _LIST_BYTES)
+    scales = scales.astype(np.float32)
     if not np.all(np.isfinite(scales)) or np.any(scales <= 0):
         raise InvalidArgumentError(f"{step.where}: the scales must be positive and finite")
     axis = 0 if scales.size == 1 else step.axis(step.attr("axis"), len(shape))
@@ -74,6 +82,8 @@ def dequantize(step: Step) -> Operand:
         wide = [1] * operand.ndim
         if scales.size > 1:
             wide[axis] = scales.size
+        # in 64 bits, then as a float
+        step.spend(operand, 5)
         shifted = operand.astype(np.int64) - (0 if points is None else points.astype(np.int64).reshape(wide))
         return (shifted * scales.astype(np.float64).reshape(wide)).astype(np.float32)
     return step.op("Dequantize", step.value(0), dtype="f32", **_attributes(scales, points, axis))

@@ -10,13 +10,13 @@ import numpy as np
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
+from .node import Array
 from .step import Step
 from .table import Attr, integer, number, rule, text
 
 
-def _place(mode: str, target: int, source: int, scale: float) -> np.ndarray[Any, Any]:
-    """Where ONNX reads along an axis, by its coordinate_transformation_mode."""
-    index = np.arange(target)
+def _place(mode: str, index: Array, target: int, source: int, scale: float) -> Array:
+    """Where ONNX reads along an axis for these of `target` elements, by its coordinate_transformation_mode."""
     if mode == "align_corners":
         return index * ((source - 1) / (target - 1)) if target > 1 else np.zeros(1)
     if mode == "asymmetric":
@@ -39,16 +39,23 @@ _NEAREST: dict[str, Callable[[Any], Any]] = {
 
 def _same_points(mode: str, nearest: str | None, source: int, target: int, scale: float, align: bool) -> bool:
     """Whether the library reads the same points along an axis."""
-    onnx = _place(mode, target, source, scale)
-    own = _place("align_corners" if align else "half_pixel", target, source, target / source)
-    if nearest is None:
-        return bool(np.allclose(np.clip(onnx, 0, source - 1), np.clip(own, 0, source - 1), atol=1e-6))
-    a, b = _NEAREST[nearest](onnx), _NEAREST["round_prefer_ceil"](own)
-    return bool(np.array_equal(np.clip(a, 0, source - 1), np.clip(b, 0, source - 1)))
+    for start in range(0, target, _BLOCK):
+        index = np.arange(start, min(start + _BLOCK, target))
+        onnx = _place(mode, index, target, source, scale)
+        own = _place("align_corners" if align else "half_pixel", index, target, source, target / source)
+        if nearest is not None:
+            onnx, own = _NEAREST[nearest](onnx), _NEAREST["round_prefer_ceil"](own)
+        onnx, own = np.clip(onnx, 0, source - 1), np.clip(own, 0, source - 1)
+        if not (np.allclose(onnx, own, atol=1e-6) if nearest is None else np.array_equal(onnx, own)):
+            return False
+    return True
 
 
 # no sense in comparing more points than this
 _MAX_SIZE = 1 << 24
+# points that are compared at a time, and what one counts in the budget of a model
+_BLOCK = 1 << 16
+_POINT_BYTES = 4
 
 
 def _resized(
@@ -80,6 +87,7 @@ def _resized(
         target = int(sizes[axis]) if sizes is not None else math.floor(source * scale)
         if not 0 < max(source, target) <= _MAX_SIZE or target < 1:
             raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
+        step.budget.spend(_POINT_BYTES * target, step.where)
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
             how = f"{mode}, {nearest}" if nearest else mode
             raise UnsupportedError(f"{step.where}: {source} to {target} by {how} reads other points than Interpolate")

@@ -13,21 +13,22 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...ops.build import apply
 from ...ops.conv_transpose import resolve
-from .model import check_size
-from .node import Array, OnnxNode
+from .fold import Budget
+from .model import REMEDY, check_size
+from .node import Array, OnnxNode, Operand
 from .table import RULES
 
-Operand = Value | Array
 Result = Operand | tuple[Operand, ...]
 
 
 class Step:
     """One node of the model and the graph that it goes into."""
 
-    def __init__(self, graph: Graph, node: OnnxNode, known: dict[str, Operand]) -> None:
+    def __init__(self, graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Budget) -> None:
         self.graph = graph
         self.node = node
         self.known = known
+        self.budget = budget
 
     @property
     def where(self) -> str:
@@ -40,6 +41,10 @@ class Step:
     def attr(self, name: str) -> Any:
         value = self.node.attrs.get(name)
         return RULES[self.node.op_type].attrs[name].default if value is None else value
+
+    def spend(self, array: Array, times: int = 1) -> None:
+        """Count an array that is read or kept as a whole: many nodes may share it."""
+        self.budget.spend(times * array.nbytes, self.where)
 
     # -- operands --------------------------------------------------------------------------------------------
 
@@ -63,7 +68,8 @@ class Step:
 
     def constant(self, array: Array, name: str | None = None) -> Value:
         if array.dtype == np.float64:
-            raise UnsupportedError(f"{self.where}: float64 data; there are no ops on it")
+            raise UnsupportedError(f"{self.where}: float64 data; {REMEDY}")
+        self.spend(array)
         try:
             return self.graph.constant(array, name)
         except InvalidArgumentError:
@@ -77,6 +83,7 @@ class Step:
             found = found.constant  # type: ignore[assignment]
         if found is None:
             raise UnsupportedError(f"{self.where}: {what} must be an initializer or a constant, not computed")
+        self.spend(found)  # type: ignore[arg-type]
         return found  # type: ignore[return-value]
 
     def optional(self, index: int, what: str) -> Array | None:
@@ -110,6 +117,8 @@ class Step:
             slot, given = slots[min(i, len(slots) - 1)], dtypes.canonical(operand.dtype)
             if slot.dtypes and given not in slot.dtypes:
                 raise UnsupportedError(f"{self.where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
+            if not isinstance(operand, Value):
+                self.spend(operand)
         outputs = apply(
             kind,
             operands,
