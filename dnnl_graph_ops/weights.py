@@ -23,8 +23,10 @@ _FORMATS: dict[str, tuple[str, ...]] = {
     "keras": ("X", "O", "GI"),
     "documented_iox": ("I", "GO", "X"),
     "documented_xoi": ("X", "GO", "I"),
+    "documented_oix": ("GO", "I", "X"),
+    "documented_xio": ("X", "I", "GO"),
 }
-NAMES = (*WEIGHTS_FORMATS, "pytorch", "onnx", "keras", "megengine", "documented_iox", "documented_xoi")
+NAMES = (*WEIGHTS_FORMATS, *(name for name in _FORMATS if name.upper() not in WEIGHTS_FORMATS), "megengine")
 
 
 def convert_weights(array: Any, source: str, target: str, *, groups: int = 1) -> Array:
@@ -34,7 +36,9 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1) ->
         array: weights in the format `source`.
         source, target: IOX (IC, OC/g, k...), XOI (k..., OC/g, IC), OIX (OC/g, IC, k...), XIO (k..., IC, OC/g),
             "pytorch" and "onnx" (= IOX), "keras" (= XOI), "megengine" (g, IC/g, OC/g, k...; without the leading g
-            for groups=1), "documented_iox" (IC/g, OC, k...), "documented_xoi" (k..., OC, IC/g); in any case.
+            for groups=1), and the grouped shapes that oneDNN's pages print: "documented_iox" (IC/g, OC, k...),
+            "documented_xoi" (k..., OC, IC/g), "documented_oix" (OC, IC/g, k...), "documented_xio" (k..., IC/g, OC);
+            in any case.
         groups: number of groups.
 
     Raises:

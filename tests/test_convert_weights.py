@@ -18,7 +18,7 @@ PLAIN = {
     "onnx": "IOX",
     "keras": "XOI",
 }
-DOCUMENTED = {"documented_iox": "IOX", "documented_xoi": "XOI"}
+DOCUMENTED = {f"documented_{fmt.lower()}": fmt for fmt in ("IOX", "XOI", "OIX", "XIO")}
 NAMES = (*PLAIN, *DOCUMENTED, "megengine")
 
 

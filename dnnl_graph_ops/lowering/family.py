@@ -19,12 +19,6 @@ DIRECTIONS: dict[str, str] = {
 }
 
 
-def family_attributes(attrs: Mapping[str, Any], rank: int, where: str) -> rules.Attributes:
-    """The family's own attributes out of a node's, which may hold weights_shape or src_shape besides."""
-    names = rules.Attributes.__dataclass_fields__
-    return rules.attributes(rank, where, {k: v for k, v in attrs.items() if k in names})
-
-
 def make_problem(
     kind: str,
     attrs: Mapping[str, Any],
@@ -34,7 +28,7 @@ def make_problem(
     where: str = "",
 ) -> Problem:
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
-    checked = family_attributes(attrs, inputs[0].ndim - 2, where or kind)
+    checked = rules.family_attributes(attrs, inputs[0].ndim - 2, where or kind)
     fmt = checked.data_format
     labels = Labels(fmt, checked.weights_format)
     direction = DIRECTIONS[kind]
@@ -69,8 +63,9 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
     g, direction = problem.geometry, problem.direction
     fmt = problem.labels.weights_format
     weights = output if direction == BACKWARD_WEIGHTS else inputs[1]
-    checked = family_attributes(attrs, inputs[0].ndim - 2, kind)
-    if _is_documented(problem, weights, checked) or any(view.size == 0 for view in (*inputs, output)):
+    checked = rules.family_attributes(attrs, inputs[0].ndim - 2, kind)
+    shape = rules.read_weights(weights.shape, checked, kind, in_channels=g.in_channels, out_channels=g.out_channels)
+    if shape.documented or any(view.size == 0 for view in (*inputs, output)):
         return None
     if direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
         return None
@@ -97,13 +92,6 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
         return NativeOp("ConvTransposeBackwardData", attributes, (inputs[0], weights), (output,))
     attributes["weights_shape"] = weights.shape
     return NativeOp("ConvTransposeBackwardWeights", attributes, tuple(inputs[:2]), (weights,))
-
-
-def _is_documented(problem: Problem, weights: View, attrs: rules.Attributes) -> bool:
-    if attrs.groups == 1:
-        return False
-    i, _, _ = rules.split_weights(weights.shape, attrs.weights_format)
-    return i != problem.geometry.in_channels
 
 
 def _library_format(weights: View, fmt: str) -> tuple[View, str]:

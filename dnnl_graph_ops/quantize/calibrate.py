@@ -19,6 +19,7 @@ from .. import ops
 from ..compile import Net
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Node, Value
+from ..shapes import conv_transpose as rules
 from ..weights import convert_weights
 
 Array = np.ndarray[Any, Any]
@@ -87,8 +88,8 @@ def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = 
         The quantized graph, the scales of each layer, and the error at each output over the samples.
 
     Raises:
-        InvalidArgumentError: no samples, samples that are not finite, or nothing to quantize: no float32 ConvTranspose
-            with constant weights.
+        InvalidArgumentError: no samples, one array where a list of them is meant, samples that are not finite, or
+            nothing to quantize: no float32 ConvTranspose with constant weights.
         TypeError: neither a net nor a graph.
     """
     if isinstance(net_or_graph, Graph):
@@ -101,6 +102,7 @@ def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = 
         raise InvalidArgumentError(
             "calibrate: the graph has no float32 ConvTranspose with constant weights; make the weights Graph.constant"
         )
+    _check_samples(net, samples)
     data = [_by_name(net, sample) for sample in samples]
     if not data:
         raise InvalidArgumentError("calibrate: needs at least one sample")
@@ -113,6 +115,17 @@ def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = 
 
 def _quantizable(node: Node) -> bool:
     return node.kind == KIND and node.inputs[0].dtype == "f32" and node.inputs[1].constant is not None
+
+
+def _check_samples(net: Net, samples: Any) -> None:
+    """Refuse one sample alone; an array with one axis more than the input is as good as a list."""
+    if isinstance(samples, Mapping):
+        given = f"a mapping of {', '.join(map(repr, samples))}"
+    elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
+        given = f"one array of shape {np.shape(samples)}"
+    else:
+        return
+    raise InvalidArgumentError(f"calibrate: 'samples' is a list of samples, got {given}; pass [sample] for one")
 
 
 def _by_name(net: Net, sample: Any) -> dict[str, Any]:
@@ -201,20 +214,16 @@ def _quantized_weights(node: Node) -> tuple[Array, tuple[float, ...]]:
     weights = node.inputs[1].constant
     if weights is None:
         raise InvalidArgumentError(f"calibrate: the weights of {node.name!r} are not constant")
-    groups, fmt = int(node.attrs["groups"]), str(node.attrs["weights_format"])
-    if groups > 1 and _is_documented(node, weights, fmt):
-        fmt = f"documented_{fmt}"
-    iox = convert_weights(weights, fmt, "IOX", groups=groups)
+    src = node.inputs[0]
+    attrs = rules.family_attributes(node.attrs, src.ndim - 2, node.name)
+    _, found = rules.forward(src.shape, weights.shape, attrs, node.name)
+    fmt = f"documented_{attrs.weights_format}" if found.documented else attrs.weights_format
+    iox = convert_weights(weights, fmt, "IOX", groups=attrs.groups)
     peaks = np.abs(iox).max(axis=tuple(a for a in range(iox.ndim) if a != 1), initial=0.0)
     scales = np.where(peaks > 0, peaks / WEIGHT_LEVEL, 1.0).astype(np.float32)
     shape = [1, -1, *[1] * (iox.ndim - 2)]
     levels = np.clip(np.rint(iox / scales.reshape(shape)), -WEIGHT_LEVEL, WEIGHT_LEVEL)
     return levels.astype(np.int8), tuple(map(float, scales))
-
-
-def _is_documented(node: Node, weights: Array, fmt: str) -> bool:
-    channels = node.inputs[0].shape[-1 if node.attrs["data_format"] == "NXC" else 1]
-    return bool(weights.shape[0 if fmt == "IOX" else -1] != channels)
 
 
 def _errors(net: Net, quantized: Net, data: Sequence[Mapping[str, Any]]) -> tuple[OutputReport, ...]:

@@ -474,14 +474,15 @@ def _derive_weights(ic: Dim, oc: Dim, src: Dims, dst: Dims, attrs: Attributes, w
     return join_weights(ic, per_group, tuple(kernel), attrs.weights_format)
 
 
-def _family_attributes(attrs: Mapping[str, Any], shape: Sequence[Dim], where: str) -> Attributes:
+def family_attributes(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
+    """The family's own attributes out of a node's, which may hold weights_shape or src_shape besides."""
     known = {field.name for field in fields(Attributes)}
-    return attributes(len(shape) - 2, where, {k: v for k, v in attrs.items() if k in known})
+    return attributes(rank, where, {k: v for k, v in attrs.items() if k in known})
 
 
 @rule("ConvTranspose")
 def _infer_forward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    checked = _family_attributes(attrs, inputs[0].shape, where)
+    checked = family_attributes(attrs, len(inputs[0].shape) - 2, where)
     bias = inputs[2].shape if len(inputs) > 2 else None
     g, w = forward(inputs[0].shape, inputs[1].shape, checked, where, bias=bias)
     return [Meta(join_data(g.batch, w.out_channels, g.dst, checked.data_format), inputs[0].dtype)]
@@ -489,14 +490,14 @@ def _infer_forward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
 
 @rule("ConvTransposeBackwardData")
 def _infer_backward_data(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    checked = _family_attributes(attrs, inputs[0].shape, where)
+    checked = family_attributes(attrs, len(inputs[0].shape) - 2, where)
     g, _ = backward_data(inputs[0].shape, inputs[1].shape, checked, where, src_shape=attrs.get("src_shape"))
     return [Meta(join_data(g.batch, g.in_channels, g.src, checked.data_format), inputs[0].dtype)]
 
 
 @rule("ConvTransposeBackwardWeights", "ConvTransposeBackpropFilters")
 def _infer_backward_weights(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
-    checked = _family_attributes(attrs, inputs[0].shape, where)
+    checked = family_attributes(attrs, len(inputs[0].shape) - 2, where)
     shape = attrs.get("weights_shape")
     g, w = backward_weights(inputs[0].shape, inputs[1].shape, shape, checked, where)
     if shape is None:
