@@ -36,6 +36,7 @@ class Budget:
 
     def __init__(self, own: int) -> None:
         self.total = self.left = _BUDGET + _TIMES_OWN * own
+        self._refusal = ""
 
     def take(self, count: int) -> bool:
         """Whether `count` bytes more fit; they are counted then."""
@@ -47,14 +48,15 @@ class Budget:
         """Count what cannot be done without.
 
         Raises:
-            UnsupportedError: that is more than is left.
+            UnsupportedError: that is more than is left; always about the first such node, as the others follow.
         """
         if not self.take(count):
-            raise UnsupportedError(
+            self._refusal = self._refusal or (
                 f"{where}: needs {count} bytes of results that are known as the model is read; of the {self.total} "
                 f"for a whole model ({_BUDGET}, and {_TIMES_OWN} times what it stores itself) {self.left} are left; "
                 f"store large constants as initializers"
             )
+            raise UnsupportedError(self._refusal)
 
 
 def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[Array, ...] | None:

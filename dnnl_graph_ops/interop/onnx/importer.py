@@ -46,8 +46,8 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
     for node in model.nodes:
         if all(name in known for name in node.inputs if name):
             problems += _append(graph, node, known, budget)
-        elif node.op_type not in FOLDED:
-            # behind a node that cannot be expressed
+        elif node.domain or node.op_type not in FOLDED:
+            # behind a node that cannot be expressed: only what is wrong with this one too
             problems += check(node)
     if problems:
         raise UnsupportedError(_refusal(problems))

@@ -10,7 +10,7 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_LIST
 from .fold import NUMPY
-from .model import DTYPES
+from .model import DTYPES, type_name
 from .node import Array, Operand
 from .step import Step
 from .table import integer, rule
@@ -69,7 +69,8 @@ def quantize(step: Step) -> Value:
         )
     )
     if dtype not in _QUANTIZED:
-        raise UnsupportedError(f"{step.where}: to {dtype or 'another type'}, only {' and '.join(_QUANTIZED)}")
+        wanted = type_name(code) if code or points is None else points.dtype
+        raise UnsupportedError(f"{step.where}: to {wanted}, only {' and '.join(_QUANTIZED)}")
     return step.op("Quantize", src, dtype=dtype, **_attributes(scales, points, axis))
 
 
