@@ -316,6 +316,42 @@ def test_everything_unsupported_is_listed_at_once():
     assert "Relu" not in message
 
 
+def test_only_causes_are_listed():
+    """Shapes behind a refused node are neither needed nor wrong."""
+    node = helper.make_node
+    nodes = [
+        node("Sin", ["x"], ["a"]),
+        node("Shape", ["a"], ["s"]),
+        node("Size", ["a"], ["z"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Concat", ["n", "rest"], ["t"], axis=0),
+        node("Range", ["zero", "z", "one"], ["r"]),
+        node("ConstantOfShape", ["s"], ["c"]),
+        node("Reshape", ["a", "t"], ["b"]),
+        node("Add", ["b", "c"], ["d"]),
+        node("Concat", ["d"], ["y"], domain="com.example"),
+    ]
+    proto = model(nodes, {"x": (2, 3)}, ["y"], {"zero": ints([0]), "one": ints([1]), "rest": ints([-1])})
+    with pytest.raises(dgo.UnsupportedError) as caught:
+        dgo.from_onnx(proto)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3 and "no op for Sin" in lines[1] and "com.example.Concat" in lines[2]
+
+
+def test_types_are_named_with_a_remedy():
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)
+    stored = helper.make_node("Mul", ["x", "w"], ["y"])
+    for proto, text in (
+        (model([relu], {"x": (2,)}, ["y"], value_types=TensorProto.DOUBLE), "type DOUBLE; .* float32"),
+        (model([cast], {"x": (2,)}, ["y"]), "to DOUBLE"),
+        (model([stored], {"x": (2,)}, ["y"], {"w": np.ones(2)}), "float64 data; .* float32"),
+        (model([relu], {"x": (2,)}, ["y"], value_types=99), "99, which is no"),
+    ):
+        with pytest.raises(dgo.UnsupportedError, match=text):
+            dgo.from_onnx(proto)
+
+
 def hostile():
     x = {"x": (2, 3)}
     relu = helper.make_node("Relu", ["x"], ["y"])

@@ -126,6 +126,8 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(source)
+    except MemoryError:
+        raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
         raise InvalidArgumentError(f"from_onnx: this is not an ONNX model: {error}") from None
     return proto, folder
@@ -199,6 +201,8 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
         raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
     try:
         array = np.asarray(onnx.numpy_helper.to_array(tensor, str(folder) if external else ""))
+    except MemoryError:
+        raise
     except Exception as error:
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
     if array.shape != tuple(tensor.dims):
