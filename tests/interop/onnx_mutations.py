@@ -3,6 +3,7 @@
 python -m interop.onnx_mutations SEED START STOP
 """
 
+import copy
 import signal
 import sys
 import traceback
@@ -212,7 +213,8 @@ def change(rng, proto):
         elif descriptor.message_type is None:
             value[at] = odd(rng, descriptor)
         else:
-            value[at].CopyFrom(one(rng, items(places, descriptor)))
+            # a copy first: it may lie within the message that it replaces
+            value[at].CopyFrom(copy.deepcopy(one(rng, items(places, descriptor))))
     elif descriptor.message_type is not None:
         if what < 0.3:
             message.ClearField(name)
@@ -231,6 +233,8 @@ def mutated(rng, content):
     if rng.random() < 0.3:
         damaged = bytearray(content[: int(rng.integers(1, len(content)))] if rng.random() < 0.2 else content)
         for _ in range(count):
+            if not damaged:
+                break
             at, other = (int(rng.integers(len(damaged))) for _ in range(2))
             length = int(rng.integers(1, 9))
             kind = rng.random()

@@ -338,6 +338,57 @@ def test_only_causes_are_listed():
     assert len(lines) == 3 and "no op for Sin" in lines[1] and "com.example.Concat" in lines[2]
 
 
+def test_what_reads_a_refused_initializer_says_nothing():
+    node = helper.make_node
+    proto = model(
+        [node("Conv", ["x", "w"], ["t"]), node("Shape", ["w"], ["s"]), node("Add", ["t", "s"], ["y"])],
+        {"x": (1, 2, 3)},
+        ["y"],
+        {"w": noise(2, 2, 1)},
+    )
+    proto.graph.initializer[0].data_type = TensorProto.STRING
+    with pytest.raises(dgo.UnsupportedError) as caught:
+        dgo.from_onnx(proto)
+    assert str(caught.value).splitlines()[1:] == ["  ONNX initializer 'w': element type STRING"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_are_not_finite_warn_of_nothing():
+    weights, below = noise(3, 2, 1), np.float32([-9, 1])
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["t"]),
+        helper.make_node("BatchNormalization", ["t", "g", "g", "g", "v"], ["y"]),
+    ]
+    known = {"w": weights, "g": np.float32([1, 2]), "v": below}
+    found = dgo.from_onnx(model(nodes, {"x": (1, 3, 2)}, ["y"], known)).compile()(noise(1, 3, 2))
+    assert np.isnan(found[:, 0]).all() and np.isfinite(found[:, 1]).all()
+
+
+def test_subgraphs_in_subgraphs():
+    """Deeper than a parser by recursion can go; those of a model that is given as an object are not entered."""
+
+    def field(number, content):
+        size, length = b"", len(content)
+        while True:
+            size, length = size + bytes([(length & 127) | (128 if length > 127 else 0)]), length >> 7
+            if not length:
+                return bytes([number << 3 | 2]) + size + content
+
+    graph = b""
+    for _ in range(2000):
+        # GraphProto.node, NodeProto.attribute, AttributeProto.g
+        graph = field(1, field(5, field(6, graph)))
+    with pytest.raises(dgo.InvalidArgumentError, match="not an ONNX model"):
+        dgo.from_onnx(field(7, graph))
+    proto = model([helper.make_node("If", ["x"], ["y"])], {"x": (2,)}, ["y"])
+    below = proto.graph
+    for _ in range(2000):
+        attribute = below.node.add(op_type="If").attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH)
+        below = attribute.g
+    with pytest.raises(dgo.UnsupportedError, match="no op for If"):
+        dgo.from_onnx(proto)
+
+
 def test_types_are_named_with_a_remedy():
     relu = helper.make_node("Relu", ["x"], ["y"])
     cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)

@@ -81,8 +81,7 @@ def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[
             return None
     else:
         budget.spend(size, node.where)
-    with np.errstate(all="ignore"):
-        result = np.asarray(entry.compute(node, arrays))
+    result = np.asarray(entry.compute(node, arrays))
     check_size(result.shape, result.itemsize, node.where)
     return (result,)
 
@@ -161,9 +160,9 @@ def _integers(node: OnnxNode, given: Any) -> list[int]:
     """Sizes or axes, as an attribute or an input has them; there are few."""
     if isinstance(given, np.ndarray) and given.dtype.kind not in "iu":
         raise InvalidArgumentError(f"{node.where}: sizes and axes must be integers, got {given.dtype}")
-    if len(given) > _FEW:
-        raise InvalidArgumentError(f"{node.where}: {len(given)} sizes or axes; a tensor has few")
-    return [int(item) for item in given]
+    if np.size(given) > _FEW:
+        raise InvalidArgumentError(f"{node.where}: {np.size(given)} sizes or axes; a tensor has few")
+    return [int(item) for item in np.reshape(given, -1)]
 
 
 def _axes(node: OnnxNode, inputs: Sequence[Array]) -> tuple[int, ...] | None:

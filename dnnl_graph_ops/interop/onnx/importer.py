@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
@@ -30,8 +32,9 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
 
     Raises:
         RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".
-        UnsupportedError: lists every node and attribute value that no op expresses.
-        InvalidArgumentError: no ONNX model, cycles, missing tensors, wrong types.
+        UnsupportedError: lists every node and attribute value that no op expresses, what lies behind them left out;
+            or the model computes more constants as it is read than 256 MiB and four times what it stores.
+        InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
         ShapeError: impossible shapes.
 
     Source: the ONNX operator specifications, from opset 7 on.
@@ -58,14 +61,15 @@ def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
 def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Budget) -> list[str]:
     """Build one node; what is unsupported about it is returned, and its results stay unknown."""
     try:
-        found: tuple[Operand, ...] | None = fold(node, known, budget)
-        if found is None:
-            problems = check(node)
-            if problems:
-                return problems
-            step = Step(graph, node, known, budget)
-            made = RULES[node.op_type].build(step)
-            found = made if isinstance(made, tuple) else (made,)
+        # the numbers of a model may be anything; what is not finite shows in its results
+        with np.errstate(all="ignore"):
+            found: tuple[Operand, ...] | None = fold(node, known, budget)
+            if found is None:
+                problems = check(node)
+                if problems:
+                    return problems
+                made = RULES[node.op_type].build(Step(graph, node, known, budget))
+                found = made if isinstance(made, tuple) else (made,)
     except UnsupportedError as error:
         return [str(error)]
     except Error:

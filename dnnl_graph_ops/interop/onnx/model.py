@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ DTYPES = {
     17: "f8_e4m3", 19: "f8_e5m2",
 }  # fmt: skip
 _BFLOAT16 = 16
+# UNDEFINED and STRING
+_NO_NUMBERS = (0, 8)
 REMEDY = "there are no ops on it; export the model in float32"
 
 
@@ -84,22 +86,23 @@ def read(source: Any) -> Model:
     graph = proto.graph
     _check_count(len(graph.node) + len(proto.functions) + sum(len(function.node) for function in proto.functions))
     problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
-    arrays = _arrays(onnx, graph.initializer, folder, problems)
-    inputs = tuple(_inputs(graph.input, arrays, problems))
+    stored = _arrays(onnx, graph.initializer, folder, problems)
+    arrays = {name: array for name, array in stored.items() if array is not None}
+    inputs = tuple(_inputs(graph.input, stored, problems))
     opset = _opset(proto.opset_import)
     if opset is None:
         raise InvalidArgumentError("from_onnx: the model imports no version of the standard operators (opset_import)")
     nodes = _nodes(onnx, graph.node, opset, folder)
     declared = dict.fromkeys(_text(item.name) for item in graph.input)
     given = (
-        *arrays,
-        *(name for name in declared if name not in arrays),
+        *stored,
+        *(name for name in declared if name not in stored),
         *(_text(item.values.name) for item in graph.sparse_initializer),
     )
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opset, folder) for function in proto.functions]
-    stored = [*nodes, *(node for function in functions for node in function.nodes)]
-    nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in stored)
+    written = [*nodes, *(node for function in functions for node in function.nodes)]
+    nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in written)
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(len(nodes))
@@ -176,8 +179,9 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
         raise ShapeError(f"{where}: shape {tuple(shape)} is more than {MAX_TENSOR_BYTES} bytes")
 
 
-def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: list[str]) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
+def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: list[str]) -> dict[str, Array | None]:
+    """The initializers by name; None for one that cannot be expressed."""
+    arrays: dict[str, Array | None] = {}
     for tensor in tensors:
         name = _text(tensor.name)
         where = f"ONNX initializer {name[:80]!r}"
@@ -187,15 +191,15 @@ def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: li
             arrays[name] = array_of(onnx, tensor, folder, where)
         except UnsupportedError as error:
             problems.append(str(error))
-            arrays[name] = np.zeros((0,), np.float32)
+            arrays[name] = None
     return arrays
 
 
 def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     """The elements of a TensorProto."""
     check_size(tensor.dims, 1, where)
-    if tensor.data_type == onnx.TensorProto.STRING:
-        raise UnsupportedError(f"{where}: strings")
+    if tensor.data_type in _NO_NUMBERS or tensor.data_type not in onnx.TensorProto.DataType.values():
+        raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
     external = tensor.data_location == onnx.TensorProto.EXTERNAL
     if external and folder is None:
         raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
@@ -210,11 +214,11 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
 
 
-def _inputs(infos: Iterable[Any], arrays: Mapping[str, Array], problems: list[str]) -> Iterator[Input]:
-    seen = set(arrays)
+def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[Input]:
+    seen = set(stored)
     for info in infos:
         name = _text(info.name)
-        if name in arrays:
+        if name in stored:
             continue
         where = f"ONNX input {name[:80]!r}"
         if name in seen:
