@@ -108,8 +108,8 @@ def _view(_: OnnxNode, __: Sequence[Array]) -> int:
     return 0
 
 
-def _reshaped_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
-    return 0 if inputs[0].flags.c_contiguous else _all(node, inputs)
+def _reshaped_size(_: OnnxNode, inputs: Sequence[Array]) -> int:
+    return 0 if inputs[0].flags.c_contiguous else inputs[0].nbytes
 
 
 def _wide(_: OnnxNode, inputs: Sequence[Array]) -> int:

@@ -1,0 +1,99 @@
+"""Nodes that are computed as a model is read: the values of ONNX Runtime, within the bytes that were counted before."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+
+from onnx import helper  # noqa: E402
+
+import dnnl_graph_ops as dgo  # noqa: E402
+from dnnl_graph_ops.interop.onnx.fold import _FOLDS  # noqa: E402
+from dnnl_graph_ops.interop.onnx.node import OnnxNode  # noqa: E402
+
+from .hostile_models import model, whole  # noqa: E402
+from .models import reference  # noqa: E402
+
+COLUMN, ROW = np.float32([[1], [-2], [3]]), np.float32([[4, -5, 6, 0.5]])
+SIZES, FEW = whole(-7, 7, 9), whole(2, -2, -4)
+VIEWS = {"Identity", "Slice", "Squeeze", "Transpose", "Unsqueeze", "Reshape"}
+# op: lists of inputs, and attributes
+CASES = {
+    "Abs": [([FEW], {})],
+    "Add": [([COLUMN, ROW], {})],
+    "Cast": [([ROW], {"to": 7}), ([FEW], {"to": 1}), ([FEW], {"to": 11})],
+    "Ceil": [([ROW], {})],
+    "Concat": [([FEW, SIZES, FEW], {"axis": 0})],
+    "ConstantOfShape": [([whole(2, 3)], {}), ([whole(2, 0)], {"value": onnx.numpy_helper.from_array(whole(5))})],
+    "Div": [([COLUMN, ROW], {}), ([SIZES, FEW], {}), ([np.uint8([[200], [7]]), np.uint8([3, 9])], {})],
+    "Equal": [([SIZES, FEW], {}), ([COLUMN, ROW], {})],
+    "Expand": [([COLUMN, whole(2, 1, 4)], {}), ([ROW, whole(1)], {})],
+    "Floor": [([ROW], {})],
+    "Gather": [([ROW, whole(0, -1, 2)], {"axis": 1}), ([SIZES, whole(1)[0]], {}), ([ROW, np.int64([[0, 0]])], {})],
+    "Greater": [([COLUMN, ROW], {})],
+    "Identity": [([ROW], {})],
+    "Less": [([COLUMN, ROW], {})],
+    "Max": [([COLUMN, ROW, COLUMN], {}), ([FEW], {})],
+    "Min": [([COLUMN, ROW, COLUMN], {}), ([FEW, SIZES], {})],
+    "Mod": [([SIZES, FEW], {})],
+    "Mul": [([COLUMN, ROW], {}), ([SIZES, FEW], {})],
+    "Neg": [([FEW], {})],
+    "Not": [([np.array([True, False])], {})],
+    "Range": [
+        ([whole(3)[0], whole(12)[0], whole(4)[0]], {}),
+        ([whole(3)[0], whole(-12)[0], whole(-5)[0]], {}),
+        ([whole(3)[0], whole(3)[0], whole(1)[0]], {}),
+        ([np.float32(0.5), np.float32(4), np.float32(0.75)], {}),
+        ([np.int32(5), np.int32(-1), np.int32(1)], {}),
+    ],
+    "ReduceProd": [([ROW, whole(1)], {"keepdims": 0}), ([SIZES], {})],
+    "Reshape": [([ROW, whole(2, -1)], {}), ([COLUMN, whole(0, 1, 1)], {})],
+    "Slice": [([ROW, whole(-1), whole(-9), whole(1), whole(-2)], {}), ([SIZES, whole(1), whole(1 << 62)], {})],
+    "Sqrt": [([np.abs(ROW)], {})],
+    "Squeeze": [([COLUMN, whole(1)], {}), ([ROW], {})],
+    "Sub": [([COLUMN, ROW], {})],
+    "Transpose": [([ROW], {}), ([ROW], {"perm": [1, 0]})],
+    "Unsqueeze": [([ROW, whole(0, -1)], {})],
+    "Where": [([COLUMN > 0, COLUMN, ROW], {}), ([COLUMN > 0, SIZES, FEW], {})],
+}
+
+
+def test_every_folded_op_has_cases():
+    assert set(CASES) == set(_FOLDS)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_folded(kind):
+    for arrays, attrs in CASES[kind]:
+        names = [f"c{i}" for i in range(len(arrays))]
+        proto = model([helper.make_node(kind, names, ["z"], **attrs)], dict(zip(names, arrays, strict=True)))
+        node = helper.make_node(kind, names, ["z"], **attrs)
+        given = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        given = {n: onnx.numpy_helper.to_array(v) if n == "value" else v for n, v in given.items()}
+        read = OnnxNode("z", kind, "", "", 18, tuple(names), ("z",), given)
+        result = np.asarray(_FOLDS[kind].compute(read, arrays))
+        proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
+        expected = reference(proto, {"x": np.zeros((2, 3), np.float32)})[1]
+        assert result.dtype == expected.dtype and result.shape == expected.shape
+        np.testing.assert_array_equal(result, expected)
+        assert kind in VIEWS or _FOLDS[kind].size(read, arrays) >= result.nbytes
+
+
+def test_views_that_must_be_copied_are_counted():
+    wide = np.broadcast_to(np.float32(1), (64, 64))
+    node = OnnxNode("z", "Reshape", "", "", 18, ("a", "s"), ("z",), {})
+    assert _FOLDS["Reshape"].size(node, [wide, whole(-1)]) == wide.nbytes
+    assert _FOLDS["Reshape"].size(node, [wide.copy(), whole(-1)]) == 0
+
+
+def test_weights_may_be_cast_and_turned():
+    """More than the budget of a small file, because the model holds half of it."""
+    half = np.zeros((1 << 13, 1 << 13), np.float16)
+    nodes = [
+        helper.make_node("Cast", ["w"], ["a"], to=1),
+        helper.make_node("Transpose", ["a"], ["b"]),
+        helper.make_node("MatMul", ["x", "b"], ["y"]),
+    ]
+    graph = dgo.from_onnx(model(nodes, {"w": half}, shape=(1, 1 << 13)))
+    assert [node.kind for node in graph.nodes] == ["MatMul"]
