@@ -7,15 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph import Node
-from . import elementwise, movement, normalization, quantization, windows
-from .common import Array, Rule, store, wide
+from . import elementwise, movement, normalization, quantization, resampling, windows
+from .common import Array, Maker, always, store, wide
 
-HOST: dict[str, Rule] = {
-    **elementwise.RULES,
-    **movement.RULES,
-    **normalization.RULES,
-    **quantization.RULES,
-    **windows.RULES,
+HOST: dict[str, Maker] = {
+    **always(elementwise.RULES),
+    **always(movement.RULES),
+    **always(normalization.RULES),
+    **always(quantization.RULES),
+    **resampling.MAKERS,
+    **windows.MAKERS,
 }
 # read as they are: 64-bit seeds do not fit into float64
 _AS_GIVEN = frozenset({"Dropout"})
@@ -25,14 +26,15 @@ ONLY_EMPTY = frozenset({"Convolution", "ConvolutionBackwardData", "ConvolutionBa
 
 def step(node: Node) -> Callable[..., None]:
     """The node as a function of its inputs' arrays and the outputs' arrays that it fills."""
-    rule, attrs, count = HOST[node.kind], dict(node.attrs), len(node.inputs)
-    shape = tuple(node.outputs[0].shape)
+    attrs, count = dict(node.attrs), len(node.inputs)
+    shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
+    rule = HOST[node.kind](attrs, shapes, shape)
     convert = node.kind not in _AS_GIVEN
 
     def run(*arrays: Array) -> None:
         inputs = [wide(array) if convert else array for array in arrays[:count]]
         with np.errstate(all="ignore"):
-            results = rule(attrs, inputs, shape)  # type: ignore[arg-type]
+            results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):
             store(target, result)
 

@@ -12,6 +12,9 @@ from ... import dtypes
 Array = np.ndarray[Any, Any]
 # attributes, inputs in float64, shape of the first output -> results
 Rule = Callable[[Mapping[str, Any], Sequence[Array], tuple[int, ...]], Sequence[Any]]
+Shape = tuple[int, ...]
+# attributes, shapes of the inputs, shape of the first output -> the rule, with what depends on these alone worked out
+Maker = Callable[[Mapping[str, Any], Sequence[Shape], Shape], Rule]
 
 _RANGES = {
     "s8": (-128, 127),
@@ -20,6 +23,15 @@ _RANGES = {
     "u4": (0, 15),
     "s32": (-(2**31), 2**31 - 1),
 }
+
+
+def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
+    """Rules that need nothing worked out before."""
+
+    def maker(rule: Rule) -> Maker:
+        return lambda attrs, shapes, shape: rule
+
+    return {kind: maker(rule) for kind, rule in rules.items()}
 
 
 def wide(array: Array) -> Array:
@@ -39,6 +51,15 @@ def store(target: Array, values: Any) -> None:
 
 def channel_axis(rank: int, data_format: str) -> int:
     return rank - 1 if data_format == "NXC" else 1
+
+
+def first_spatial(attrs: Mapping[str, Any]) -> int:
+    return 1 if attrs["data_format"] == "NXC" else 2
+
+
+def spatial_sizes(attrs: Mapping[str, Any], shape: Shape) -> Shape:
+    first = first_spatial(attrs)
+    return shape[first : first + len(shape) - 2]
 
 
 def along(vector: Array, rank: int, axis: int) -> Array:

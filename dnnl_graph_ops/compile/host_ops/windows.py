@@ -1,124 +1,93 @@
-"""Average pooling, resampling, and convolutions over nothing."""
+"""Average pooling, and convolutions over nothing."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...shapes.common import spatial_of
 from ...shapes.windows import Window, resolve
-from .common import Array, Rule, along, channel_axis
+from .common import Array, Maker, Rule, Shape, along, always, channel_axis, first_spatial, spatial_sizes
 
 Attrs = Mapping[str, Any]
-Shape = tuple[int, ...]
 
 
-class _Pool:
-    """The windows of an average pooling on channels-first data."""
+class _Axis(NamedTuple):
+    """The windows of an average pooling on one axis; padding takes no memory, it may be larger than any tensor."""
 
-    def __init__(self, attrs: Attrs, spatial: Shape, pooled: Shape) -> None:
-        self.kernel, self.strides, self.pooled = attrs["kernel"], attrs["strides"], pooled
-        self.windows = [w for w in resolve("AvgPool", attrs, spatial, self.kernel) if isinstance(w, Window)]
-        self.spatial = spatial
+    window: Window
+    positions: int
 
-    def pad(self, array: Array) -> Array:
-        """Zeros around, as far as the last window reaches."""
-        width = [
-            (w.begin, max((count - 1) * w.stride + w.reach - w.size - w.begin, 0))
-            for w, count in zip(self.windows, self.pooled, strict=True)
-        ]
-        return np.pad(array, [(0, 0)] * (array.ndim - len(width)) + width)
-
-    def crop(self, array: Array) -> Array:
-        inside = [slice(w.begin, w.begin + w.size) for w in self.windows]
-        index: tuple[Any, ...] = (..., *inside)
-        return array[index]
-
-    def taps(self) -> Iterator[tuple[Any, ...]]:
-        for tap in itertools.product(*map(range, self.kernel)):
-            axes = zip(tap, self.strides, self.pooled, strict=True)
-            yield (..., *(slice(t, t + s * (n - 1) + 1, s) for t, s, n in axes))
+    def pieces(self) -> Iterator[tuple[slice, slice]]:
+        """Sources and the positions that take them: tap by tap, or position by position where those are fewer."""
+        size, stride, kernel, begin = (self.window.size, self.window.stride, self.window.reach, self.window.begin)
+        if kernel > self.positions:
+            for position in range(self.positions):
+                low, high = max(position * stride - begin, 0), min(position * stride - begin + kernel, size)
+                if low < high:
+                    yield slice(low, high), slice(position, position + 1)
+            return
+        for shift in range(-begin, kernel - begin):
+            first, last = max(-(shift // stride), 0), min((size - 1 - shift) // stride, self.positions - 1)
+            if first <= last:
+                yield slice(first * stride + shift, last * stride + shift + 1, stride), slice(first, last + 1)
 
     def counts(self, exclude_pad: bool) -> Array:
-        """Elements that each average divides by: those inside, or those inside and in explicit padding."""
-        ones = np.ones(self.spatial)
-        if not exclude_pad:
-            grown = np.ones([w.begin + w.size + w.end for w in self.windows])
-            full = self.pad(ones)
-            both = tuple(slice(0, min(a, b)) for a, b in zip(grown.shape, full.shape, strict=True))
-            full[both] = grown[both]
-        else:
-            full = self.pad(ones)
-        counts: Array = np.maximum(sum(full[tap] for tap in self.taps()), 1)
-        return counts
+        """Elements of each window that lie inside, or inside and in explicit padding."""
+        window = self.window
+        low = np.arange(self.positions) * window.stride - window.begin
+        begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + window.end)
+        return np.maximum(np.minimum(low + window.reach, end) - np.maximum(low, begin), 0)
+
+    def sums(self, source: Array, axis: int) -> Array:
+        source = np.moveaxis(source, axis, 0)
+        result = np.zeros((self.positions, *source.shape[1:]))
+        for sources, places in self.pieces():
+            block = source[sources]
+            result[places] += block if len(block) == len(result[places]) else block.sum(0, keepdims=True)
+        return np.moveaxis(result, 0, axis)
+
+    def spread(self, shares: Array, axis: int) -> Array:
+        shares = np.moveaxis(shares, axis, 0)
+        result = np.zeros((self.window.size, *shares.shape[1:]))
+        for sources, places in self.pieces():
+            result[sources] += shares[places]
+        return np.moveaxis(result, 0, axis)
 
 
-def _first(array: Array, attrs: Attrs) -> Array:
-    return np.moveaxis(array, channel_axis(array.ndim, attrs["data_format"]), 1)
+def _pool(attrs: Attrs, src: Shape, dst: Shape) -> tuple[list[_Axis], Array]:
+    """The windows of each axis, and what each average divides by."""
+    spatial = spatial_sizes(attrs, src)
+    windows = resolve("AvgPool", attrs, spatial, attrs["kernel"])
+    axes = [_Axis(w, count) for w, count in zip(windows, spatial_sizes(attrs, dst), strict=True) if w is not None]
+    counts = np.maximum(reduce(np.multiply.outer, [axis.counts(attrs["exclude_pad"]) for axis in axes]), 1)
+    return axes, counts[..., None] if attrs["data_format"] == "NXC" else counts
 
 
-def _back(array: Array, attrs: Attrs) -> Array:
-    return np.moveaxis(array, 1, channel_axis(array.ndim, attrs["data_format"]))
+def _avg_pool(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
+    axes, counts = _pool(attrs, shapes[0], shape)
+
+    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        total = inputs[0]
+        for number, axis in enumerate(axes, first_spatial(attrs)):
+            total = axis.sums(total, number)
+        return (total / counts,)
+
+    return rule
 
 
-def _avg_pool(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    src = _first(inputs[0], attrs)
-    pool = _Pool(attrs, src.shape[2:], tuple(map(int, spatial_of(shape, attrs["data_format"]))))  # type: ignore[arg-type]
-    padded = pool.pad(src)
-    total = sum(padded[tap] for tap in pool.taps())
-    return (_back(total / pool.counts(attrs["exclude_pad"]), attrs),)
+def _avg_pool_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
+    axes, counts = _pool(attrs, shape, shapes[0])
 
+    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        share = inputs[0] / counts
+        for number, axis in enumerate(axes, first_spatial(attrs)):
+            share = axis.spread(share, number)
+        return (share,)
 
-def _avg_pool_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    diff = _first(inputs[0], attrs)
-    spatial = tuple(map(int, spatial_of(shape, attrs["data_format"])))  # type: ignore[arg-type]
-    pool = _Pool(attrs, spatial, diff.shape[2:])
-    share = diff / pool.counts(attrs["exclude_pad"])
-    result = pool.pad(np.zeros((*diff.shape[:2], *spatial)))
-    for tap in pool.taps():
-        result[tap] += share
-    return (_back(pool.crop(result), attrs),)
-
-
-def _axis_matrix(source: int, target: int, attrs: Attrs) -> Array:
-    """The weights (target, source) with which one axis is resampled."""
-    index = np.arange(target)
-    if attrs["coordinate_transformation_mode"] == "align_corners":
-        place: Array = index * (source - 1) / max(target - 1, 1)
-    else:
-        place = (index + 0.5) * (source / target) - 0.5
-    matrix = np.zeros((target, source))
-    if attrs["mode"] == "nearest":
-        matrix[index, np.clip(np.floor(place + 0.5).astype(int), 0, source - 1)] = 1.0
-        return matrix
-    place = np.clip(place, 0, source - 1)
-    left = np.floor(place).astype(int)
-    part = place - left
-    matrix[index, left] += 1 - part
-    matrix[index, np.minimum(left + 1, source - 1)] += part
-    return matrix
-
-
-def _resample(array: Array, matrices: Sequence[Array], attrs: Attrs) -> Array:
-    array = _first(array, attrs)
-    for axis, matrix in enumerate(matrices, 2):
-        array = np.moveaxis(np.tensordot(array, matrix, (axis, 1)), -1, axis)
-    return _back(array, attrs)
-
-
-def _interpolate(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    sizes = [spatial_of(s, attrs["data_format"]) for s in (inputs[0].shape, shape)]
-    matrices = [_axis_matrix(i, o, attrs) for i, o in zip(*sizes, strict=True)]
-    return (_resample(inputs[0], matrices, attrs),)
-
-
-def _interpolate_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    sizes = [spatial_of(s, attrs["data_format"]) for s in (shape, inputs[1].shape)]
-    matrices = [_axis_matrix(i, o, attrs).T for i, o in zip(*sizes, strict=True)]
-    return (_resample(inputs[1], matrices, attrs),)
+    return rule
 
 
 def _empty_convolution(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
@@ -133,12 +102,14 @@ def _empty_gradient(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequ
     return (np.zeros(shape),)
 
 
-RULES: dict[str, Rule] = {
+MAKERS: dict[str, Maker] = {
     "AvgPool": _avg_pool,
     "AvgPoolBackward": _avg_pool_backward,
-    "Convolution": _empty_convolution,
-    "ConvolutionBackwardData": _empty_gradient,
-    "ConvolutionBackwardWeights": _empty_gradient,
-    "Interpolate": _interpolate,
-    "InterpolateBackward": _interpolate_backward,
+    **always(
+        {
+            "Convolution": _empty_convolution,
+            "ConvolutionBackwardData": _empty_gradient,
+            "ConvolutionBackwardWeights": _empty_gradient,
+        }
+    ),
 }

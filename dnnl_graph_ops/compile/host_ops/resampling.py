@@ -1,0 +1,101 @@
+"""Interpolate: each axis gathers at most two elements for each place, the gradient adds them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .common import Array, Maker, Rule, Shape, along, first_spatial, spatial_sizes
+
+Attrs = Mapping[str, Any]
+
+
+class _Tap(NamedTuple):
+    """What one axis reads where: sources in rising order, the targets that read them, and their weights."""
+
+    sources: Array
+    targets: Array | slice
+    weights: Array | None
+
+    def read(self, array: Array, axis: int) -> Array:
+        values = np.take(array, self.sources, axis)
+        if self.weights is not None:
+            values *= along(self.weights, values.ndim, axis)
+        return values
+
+
+def _taps(source: int, target: int, attrs: Attrs) -> list[_Tap]:
+    """Weights of 0 are left out: they would make NaN of infinities."""
+    index = np.arange(target)
+    if attrs["coordinate_transformation_mode"] == "align_corners":
+        place: Array = index * (source - 1) / max(target - 1, 1)
+    else:
+        place = (index + 0.5) * (source / target) - 0.5
+    everywhere = slice(None)
+    if attrs["mode"] == "nearest":
+        return [_Tap(np.clip(np.floor(place + 0.5).astype(int), 0, source - 1), everywhere, None)]
+    place = np.clip(place, 0, source - 1)
+    left = np.floor(place).astype(int)
+    part = place - left
+    (between,) = np.nonzero(part)
+    if not between.size:
+        return [_Tap(left, everywhere, None)]
+    low, high = between[0], between[-1] + 1
+    targets = slice(low, high) if high - low == between.size else between
+    return [_Tap(left, everywhere, 1 - part), _Tap(left[between] + 1, targets, part[between])]
+
+
+def _index(where: Array | slice, axis: int) -> tuple[Any, ...]:
+    return (*[slice(None)] * axis, where)
+
+
+def _gather(array: Array, taps: Sequence[_Tap], axis: int) -> Array:
+    first, *rest = taps
+    result = first.read(array, axis)
+    for tap in rest:
+        result[_index(tap.targets, axis)] += tap.read(array, axis)
+    return result
+
+
+def _scatter(array: Array, taps: Sequence[_Tap], axis: int, size: int) -> Array:
+    result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]))
+    for tap in taps:
+        starts = np.flatnonzero(np.diff(tap.sources, prepend=-1))
+        if starts.size:
+            values = array[_index(tap.targets, axis)]
+            if tap.weights is not None:
+                values = values * along(tap.weights, values.ndim, axis)
+            result[_index(tap.sources[starts], axis)] += np.add.reduceat(values, starts, axis)
+    return result
+
+
+def _interpolate(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
+    sizes = zip(spatial_sizes(attrs, shapes[0]), spatial_sizes(attrs, shape), strict=True)
+    axes = [_taps(source, target, attrs) for source, target in sizes]
+
+    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        array = inputs[0]
+        for axis, taps in enumerate(axes, first_spatial(attrs)):
+            array = _gather(array, taps, axis)
+        return (array,)
+
+    return rule
+
+
+def _interpolate_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
+    sources = spatial_sizes(attrs, shape)
+    sizes = zip(sources, spatial_sizes(attrs, shapes[1]), strict=True)
+    axes = [_taps(source, target, attrs) for source, target in sizes]
+
+    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+        array = inputs[1]
+        for axis, (taps, size) in enumerate(zip(axes, sources, strict=True), first_spatial(attrs)):
+            array = _scatter(array, taps, axis, size)
+        return (array,)
+
+    return rule
+
+
+MAKERS: dict[str, Maker] = {"Interpolate": _interpolate, "InterpolateBackward": _interpolate_backward}
