@@ -157,23 +157,25 @@ def _counts_twice(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def check_apart(outs: list[tuple[str, Operand]], ins: list[tuple[str, Operand]], where: str) -> None:
     """InvalidArgumentError when an output shares memory with an input or another output."""
-    for position, (name, out) in enumerate(outs):
-        for other_name, other in (*ins, *outs[:position]):
-            if out.size and other.size and _may_share(out, other):
-                raise InvalidArgumentError(
-                    f"{where}: '{name}' overlaps {other_name!r} in memory; pass a separate array"
-                )
-
-
-def _may_share(a: Operand, b: Operand) -> bool:
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.may_share_memory(a, b)
-    (start, end), (other_start, other_end) = _range(a), _range(b)
-    return start < other_end and other_start < end
+    spans = [(*_range(array), name, is_out) for some, is_out in ((ins, False), (outs, True)) for name, array in some]
+    far, far_out = (0, ""), (0, "")
+    # by address: something before reaches into an array exactly if what reaches furthest does
+    for start, end, name, is_out in sorted(span for span in spans if span[0] < span[1]):
+        reach, other = far if is_out else far_out
+        if start < reach:
+            out, other = (name, other) if is_out else (other, name)
+            raise InvalidArgumentError(f"{where}: '{out}' overlaps {other!r} in memory; pass a separate array")
+        far = max(far, (end, name))
+        if is_out:
+            far_out = max(far_out, (end, name))
 
 
 def _range(array: Operand) -> tuple[int, int]:
-    """The addresses that an array with elements and without negative strides spans."""
+    """The addresses from which and up to which the elements of an array lie."""
     start = array.address if isinstance(array, DeviceArray) else array.ctypes.data
-    reach = sum((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True))
-    return start, start + reach + array.itemsize
+    if not array.size:
+        return start, start
+    reaches = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    return start + sum(min(reach, 0) for reach in reaches), start + sum(
+        max(reach, 0) for reach in reaches
+    ) + array.itemsize

@@ -106,12 +106,9 @@ def _multiplies_int8(item: Group) -> bool:
 
 def _centred_weights(item: Group) -> bool:
     """Whether quantized weights have no zero point: the library takes none."""
-    products = [node for node in item.nodes if node.kind in _MULTIPLYING]
-    return not any(
-        any(node.inputs[1].node.attrs.get("zps") or ())
-        for node in products
-        if node.inputs[1].node is not None and node.inputs[1].node in item.nodes
-    )
+    members = set(item.nodes)
+    makers = [node.inputs[1].node for node in item.nodes if node.kind in _MULTIPLYING]
+    return not any(any(maker.attrs.get("zps") or ()) for maker in makers if maker is not None and maker in members)
 
 
 def _in_float(item: Group) -> list[Group]:
@@ -258,25 +255,25 @@ _ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
 }
 
 
-def _needs_row_major(item: Group, value: Value, env: Env) -> bool:
-    """Whether a kernel of the group takes this value only densely in the order of its axes."""
-
-    def taken_by(node: Node) -> bool:
+def _taken_row_major(item: Group, env: Env) -> set[Value]:
+    """Values that a kernel of the group takes only densely in the order of their axes."""
+    found: set[Value] = set()
+    for node in item.nodes:
         spec = schema.OPS[node.kind]
-        return env.version >= spec.row_major_since and _ROW_MAJOR[spec.row_major](value)
-
-    return any(taken_by(node) for node in item.nodes if value in (*node.inputs, *node.outputs))
+        if env.version >= spec.row_major_since:
+            found.update(value for value in (*node.inputs, *node.outputs) if _ROW_MAJOR[spec.row_major](value))
+    return found
 
 
 def _build_native(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
     """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels for them."""
     program = built.program
     values = dict.fromkeys(value for node in item.nodes for value in (*node.inputs, *node.outputs))
-    staged = [value for value in values if env.compute_dtype(value.dtype) != value.dtype]
-    loose = (v for v in values if v not in staged and v in views and not views[v].row_major)
-    staged += [v for v in loose if _needs_row_major(item, v, env)]
+    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype) != value.dtype)
+    dense = _taken_row_major(item, env)
+    staged |= dict.fromkeys(v for v in values if v in dense and v in views and not views[v].row_major)
     if staged:
-        return _build_staged(built, item, views, env, staged)
+        return _build_staged(built, item, views, env, list(staged))
     ops = _native_ops(built, item.nodes, item, views, {}, env)
     program.native(ops, item.nodes[0].kind, _fallback(item, ops))
     return Decision("native", item.nodes[-1].outputs[0].dtype)
@@ -295,7 +292,7 @@ def _build_staged(built: Built, item: Group, views: dict[Value, View], env: Env,
     program = built.program
     made = set(item.outputs)
     leaving = _leaving(item, built.shared)
-    inner = dict(views)
+    inner = {value: views[value] for node in item.nodes for value in node.inputs if value in views}
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
     for value in staged:
@@ -310,7 +307,7 @@ def _build_staged(built: Built, item: Group, views: dict[Value, View], env: Env,
         else:
             program.copy(outer, inner[value], f"{value.dtype} to {compute}")
     for value in made:
-        if value not in staged and value in leaving:
+        if value not in inner and value in leaving:
             inner[value] = view_of(program, value, views)
     ops = _native_ops(built, item.nodes, item, inner, edges, env)
     program.native(ops, item.nodes[0].kind, _fallback(item, ops))

@@ -133,8 +133,9 @@ class Net(_core.NetBase):
         if len(args) > len(names):
             raise TypeError(f"{self!r}: takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
         given = dict(zip(names, args, strict=False))
+        known = frozenset(names)
         for name, value in kwargs.items():
-            if name not in names:
+            if name not in known:
                 raise TypeError(f"{self!r}: has no input {name!r}; its inputs are {', '.join(names)}")
             if name in given:
                 raise TypeError(f"{self!r}: input {name!r} was given twice")
@@ -166,8 +167,9 @@ class Net(_core.NetBase):
     def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Specialised]:
         """Checked arrays, arrays for the results (new where none is given), and the plan for them."""
         ins, layouts = [], []
+        label = repr(self)
         for value, item in zip(self.inputs, given, strict=True):
-            where = f"{self!r}: input {value.name!r}"
+            where = f"{label}: input {value.name!r}"
             array = arrays.as_operand(item, self.engine, where)
             arrays.check_dtype(array, value.dtype, where)
             arrays.check_shape(array, value.shape, where)
@@ -176,7 +178,7 @@ class Net(_core.NetBase):
         shapes = self._out_shapes([layout[0] for layout in layouts])
         checked: list[Any] = []
         for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
-            where = f"{self!r}: 'out'" + (f" for {name!r}" if len(self.outputs) > 1 else "")
+            where = f"{label}: 'out'" + (f" for {name!r}" if len(self.outputs) > 1 else "")
             target = None if item is None else arrays.as_operand(item, self.engine, where)
             if target is not None:
                 arrays.check_out(target, shape, value.dtype, where)
@@ -184,7 +186,7 @@ class Net(_core.NetBase):
         arrays.check_apart(
             [("out", array) for array in checked if array is not None],
             list(zip(self.input_names, ins, strict=True)),
-            repr(self),
+            label,
         )
         out_layouts = self._results(shapes, checked)
         specialised = self._specialise(layouts, out_layouts)

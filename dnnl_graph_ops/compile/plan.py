@@ -67,8 +67,9 @@ def assemble(
             parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])
             origins += [origin[id(step)]] * (len(parts) - len(origins))
         offsets, scratch, merged = place([_use(part) for part in parts])
+        one_place = set(merged)
         parts = [
-            replace(part, in_place=tuple(pair for pair in part.in_place if pair in merged))
+            replace(part, in_place=tuple(pair for pair in part.in_place if pair in one_place))
             if isinstance(part, Compiled)
             else part
             for part in parts
@@ -102,19 +103,22 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
     """Run the own steps that read only constants now, once; what they write becomes constant."""
+    readers: dict[Buffer, list[Step]] = {}
+    for step in steps:
+        for view in step.reads:
+            readers.setdefault(view.buffer, []).append(step)
+    fixed = (Place.CONSTANT, Place.SCRATCH)
+    varying = [
+        step
+        for step in steps
+        if isinstance(step, NativeStep) or any(view.buffer.place not in fixed for view in step.reads)
+    ]
     variable: set[Buffer] = set()
-    changed = True
-    while changed:
-        changed = False
-        for step in steps:
-            fixed = not isinstance(step, NativeStep) and all(
-                view.is_constant or (view.buffer.place is Place.SCRATCH and view.buffer not in variable)
-                for view in step.reads
-            )
-            for view in step.writes:
-                if not fixed and view.buffer not in variable:
-                    variable.add(view.buffer)
-                    changed = True
+    while varying:
+        for view in varying.pop().writes:
+            if view.buffer not in variable:
+                variable.add(view.buffer)
+                varying += readers.get(view.buffer, ())
     remaining: list[Step] = []
     for step in steps:
         if any(view.buffer.place is not Place.SCRATCH or view.buffer in variable for view in step.writes):

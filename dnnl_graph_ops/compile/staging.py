@@ -11,17 +11,18 @@ def staged(step: Step) -> list[Step]:
     """The step, working on row-major copies of the views that the library cannot describe."""
     if not isinstance(step, NativeStep):
         return [step]
-    odd = [view for view in dict.fromkeys((*step.reads, *step.writes)) if view.size and not describable(view)]
+    reads, writes = dict.fromkeys(step.reads), dict.fromkeys(step.writes)
+    odd = [view for view in reads | writes if view.size and not describable(view)]
     if not odd:
         return [step]
     program = Program()
     twins: dict[Operand, View] = {view: program.scratch(view.shape, view.dtype) for view in odd}
     for view in odd:
-        if view in step.reads:
+        if view in reads:
             program.copy(view, twins[view], "copy of a strided view")
     program.steps.append(_on(step, twins))
     for view in odd:
-        if view in step.writes:
+        if view in writes:
             program.copy(twins[view], view, "copy to a strided view")
     return program.steps
 
