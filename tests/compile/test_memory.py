@@ -1,13 +1,17 @@
 """Scratch buffers: which share memory, and that results written over an operand stay exact."""
 
+import sys
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import plan
-from dnnl_graph_ops.compile.memory import Use, place
-from dnnl_graph_ops.lowering.program import Buffer, Place, View
+from dnnl_graph_ops.compile import memory, plan
+from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
+from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.strides import dense_strides
 
 SHAPE = (2, 8, 8, 16)
@@ -64,6 +68,80 @@ def test_one_operand_gives_its_place_to_one_result():
     assert first[c.buffer] != first[b.buffer]
     a, b, c = view(), view(), view()
     assert place([Use([x], [a, b]), Use([a, b], [c], [(a, c), (b, c)]), Use([c], [y])])[2] == [(a, c)]
+
+
+def lives(rng, count, longest):
+    """Buffers of random sizes that begin one after the other and are needed for up to `longest` steps."""
+    last = rng.integers(0, longest + 1, count) + np.arange(count)
+    sizes = ALIGNMENT * (rng.integers(1, 100, count) if rng.random() < 0.5 else 2 ** rng.integers(0, 10, count))
+    return [Life(i, int(end), int(size)) for i, (end, size) in enumerate(zip(last, sizes, strict=True))]
+
+
+def size_of_arena(blocks, offsets):
+    """The arena's size, once no two live buffers are found to share a byte."""
+    assert all(start >= 0 and start % ALIGNMENT == 0 for start in offsets)
+    for now in range(max(block.last for block in blocks) + 1):
+        alive = sorted((s, b.size) for s, b in zip(offsets, blocks, strict=True) if b.first <= now <= b.last)
+        assert all(s + n <= after for (s, n), (after, _) in pairwise(alive))
+    return max(start + block.size for start, block in zip(offsets, blocks, strict=True))
+
+
+def first_fit(blocks):
+    """The arena by the rule in plain words: large ones first, at the lowest place free all the while."""
+    placed = []
+    for block in sorted(blocks, key=lambda block: -block.size):
+        taken = [(s, b.size) for s, b in placed if b.first <= block.last and block.first <= b.last]
+        ends = sorted([0, *(start + size for start, size in taken)])
+        fits = (e for e in ends if all(e + block.size <= start or start + size <= e for start, size in taken))
+        placed.append((next(fits), block))
+    return max(start + block.size for start, block in placed)
+
+
+def test_live_buffers_never_share_memory(rng):
+    sums = np.zeros(3)
+    for _ in range(60):
+        blocks = lives(rng, int(rng.integers(1, 80)), int(rng.choice([1, 4, 80])))
+        sums += [size_of_arena(blocks, rule(blocks)) for rule in (by_size, by_time)] + [first_fit(blocks)]
+        assert by_size(blocks) == by_size(blocks)
+    assert sums[0] == sums[2]
+    assert sums[1] < 1.2 * sums[2]
+
+
+def test_many_pairs_go_the_way_without_pairs(monkeypatch):
+    used = []
+    monkeypatch.setattr(memory, "by_time", lambda blocks: used.append(len(blocks)) or by_time(blocks))
+    x, y = view(where=Place.INPUT), view(where=Place.OUTPUT)
+    middle = [view() for _ in range(1500)]
+    steps = [*(Use([x], [one]) for one in middle), Use(middle, [y])]
+    offsets, total, _ = place(steps)
+    assert used == [1500]
+    assert sorted(offsets.values()) == list(range(0, total, BYTES))
+    place(steps[:1400])
+    assert used == [1500]
+
+
+@pytest.mark.parametrize("name", ["chain", "crowd", "constants"])
+def test_forty_thousand_steps(name):
+    done = child(__file__, name, seconds=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def forty_thousand(name):
+    x, y = view(where=Place.INPUT), view(where=Place.OUTPUT)
+    values = [view((2, 8)) for _ in range(40_000)]
+    if name == "chain":
+        pairs = list(pairwise(values))
+        steps = [Use([x], values[:1]), *(Use([a], [b], [(a, b)]) for a, b in pairs), Use(values[-1:], [y])]
+        assert place(steps)[1:] == (ALIGNMENT, pairs)
+    elif name == "crowd":
+        made = [Use([x], [one]) for one in values]
+        assert place([*made, Use(values, [y])])[1] == ALIGNMENT * len(values)
+        # the last one made is the first one gone
+        assert place([*made, *(Use([one], [y]) for one in reversed(values))])[1] == ALIGNMENT * len(values)
+    else:
+        # the input arrives last, and what depends on it goes backwards
+        steps = [KernelStep(None, [b], [a], "") for a, b in zip([y, *values], [*values, x], strict=True)]
+        assert plan.fold_constants(steps) == steps
 
 
 # -- nets ----------------------------------------------------------------------
@@ -137,3 +215,7 @@ def test_explain_counts_no_copy_of_an_operand_that_is_replaced():
     if not part.in_place:
         pytest.skip("the library offers no pair here")
     assert step.reorders == 0
+
+
+if __name__ == "__main__":
+    forty_thousand(sys.argv[1])
