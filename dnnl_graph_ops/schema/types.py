@@ -61,8 +61,8 @@ def output_dtypes(kind: str, dtypes: Sequence[str], where: str, wanted: str | No
         dtypes: canonical dtypes of the inputs.
         where: names the op in messages.
         wanted: dtype of the first output where the inputs leave it open (Quantize, TypeCast, MatMul, Add):
-            TypeCast and the quantizing ops need it, the others keep the dtype of their inputs, or f32 if
-            these differ.
+            TypeCast, the quantizing ops, and Add and its like of mixed dtypes need it; the others keep the dtype of
+            their inputs.
 
     Raises:
         InvalidArgumentError: inputs that do not fit, a dtype that the op cannot give.
@@ -159,7 +159,12 @@ def _default(op: OpSchema, slot: Slot, dtypes: Sequence[str], where: str) -> str
         raise InvalidArgumentError(f"{where}: {op.kind} needs the dtype of its result{choices}")
     if _norm_with_statistics(op):
         return "f32"
-    return dtypes[0] if len(set(dtypes)) == 1 else "f32"
+    if len(set(dtypes)) > 1:
+        names = " and ".join(f"{slot.name} ({dtype})" for slot, dtype in _paired(op.inputs, dtypes))
+        raise InvalidArgumentError(
+            f"{where}: {names} have different dtypes; cast one with type_cast, or give the result's with dtype="
+        )
+    return dtypes[0]
 
 
 def _cast_allowed(src: str, dst: str) -> bool:

@@ -59,7 +59,7 @@ CASES = [
     ("SoftMax", [f(2, 4, dtype=BF16)], {"dtype": "f32"}),
     ("GELU", [f(2, 4)], {"mode": "gelu_tanh"}),
     ("GELUBackward", [f(2, 4), f(2, 4)], {"mode": "gelu_tanh"}),
-    ("Add", [f(2, 4), f(2, 4, dtype=BF16)], {}),
+    ("Add", [f(2, 4), f(2, 4, dtype=BF16)], {"dtype": "f32"}),
     ("LayerNorm", [f(2, 4, 3), f(4, 3), f(4, 3)], {"begin_norm_axis": 1}),
     ("LayerNormBackward", [f(2, 4, 3), f(2, 4, 3), f(2), p(2), f(4, 3), f(4, 3)], {"begin_norm_axis": 1}),
     ("BatchNormForwardTraining", [f(2, 3, 4), f(3), p(3), f(3), f(3)], NORM),

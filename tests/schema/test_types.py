@@ -1,5 +1,7 @@
 """Dtypes that ops take and give, and versions that have them."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -98,7 +100,7 @@ def test_statistics_in_bf16_only_beside_bf16_data():
         ("TypeCast", ["bf16"], "f32", ("f32",)),
         ("MatMul", ["bf16", "bf16"], None, ("bf16",)),
         ("MatMul", ["bf16", "bf16"], "f32", ("f32",)),
-        ("Add", ["f32", "bf16"], None, ("f32",)),
+        ("Add", ["f32", "bf16"], "f32", ("f32",)),
         ("Add", ["bf16", "bf16"], None, ("bf16",)),
         ("SoftMax", ["bf16"], None, ("bf16", "f32")),
         ("LayerNorm", ["bf16", "f32", "f32"], None, ("bf16", "f32", "f32")),
@@ -122,6 +124,7 @@ def test_output_dtypes(kind, inputs, wanted, result):
         ("Quantize", ["f32"], None, "needs the dtype"),
         ("Quantize", ["f32"], "f32", "gives u8, s8"),
         ("MatMul", ["f32", "f32"], "bf16", "cannot turn f32 into bf16"),
+        ("Add", ["f32", "bf16"], None, r"op: src_0 \(f32\) and src_1 \(bf16\) have different dtypes"),
     ],
 )
 def test_output_dtypes_that_cannot_be(kind, inputs, wanted, message):
@@ -156,3 +159,31 @@ def test_availability(kind, inputs, version, attrs, outputs, reason):
         import re
 
         assert re.search(reason, found)
+
+
+def mixtures():
+    """Every two inputs of every op that must have one dtype, or that decide on the dtype of the result together."""
+    for kind, op in schema.OPS.items():
+        slots = [*op.inputs, *(slot for slot in op.inputs if slot.variadic)]
+        inputs = {slot.group for slot in slots}
+        for (i, first), (j, second) in itertools.combinations(enumerate(slots), 2):
+            alike = first.group == second.group or not inputs & {slot.group for slot in op.outputs}
+            if alike and {"f32", "f16"} <= {*first.dtypes} & {*second.dtypes}:
+                mixed = ["f32" if not slot.dtypes or "f32" in slot.dtypes else slot.dtypes[0] for slot in slots]
+                mixed[j] = "f16"
+                yield kind, i, j, mixed
+
+
+def test_float_dtypes_are_not_mixed_unless_the_result_is_stated():
+    seen = {}
+    for kind, _, j, mixed in mixtures():
+        op = schema.OPS[kind]
+        seen[kind] = j
+        with pytest.raises(InvalidArgumentError, match=r"different dtypes|must have the same dtype") as error:
+            schema.output_dtypes(kind, mixed, f"{op.builder} 'here'")
+        text = str(error.value)
+        assert text.startswith(f"{op.builder} 'here': ")
+        assert all(word in text for word in ("(f32)", "(f16)", op.inputs[min(j, len(op.inputs) - 1)].name, "type_cast"))
+    assert {"Add", "Subtract", "Multiply", "Divide", "Convolution", "MatMul", "Concat", "Select", "PReLU"} <= {*seen}
+    for kind in ("Add", "Subtract", "Multiply", "Divide"):
+        assert schema.output_dtypes(kind, ["f32", "f16"], "op", "f32") == ("f32",)
