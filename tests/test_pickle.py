@@ -3,11 +3,16 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.compile import pickled
+from dnnl_graph_ops.compile.net import Options
+from dnnl_graph_ops.graph import Node, Value
+from dnnl_graph_ops.runtime.info import version
 
 ERRORS = (
     dgo.Error,
@@ -63,6 +68,54 @@ def test_net_in_another_process(tmp_path):
     )
     assert done.returncode == 0, done.stderr.decode()
     assert "Net(" in done.stdout.decode()
+
+
+def test_another_layout_is_refused_before_anything_is_read():
+    class Later:
+        def __reduce__(self):
+            return pytest.fail, ("what this version cannot know was read",)
+
+    net = block()
+    restore, (made_by, *rest) = net.__reduce__()
+    assert made_by == pickled.MadeBy(pickled.LAYOUT, version())
+
+    class Pickle:
+        def __reduce__(self):
+            return restore, (pickled.MadeBy(99, "8.7.6"), Later(), *rest[1:])
+
+    with pytest.raises(dgo.Error, match=rf"pickled by dnnl_graph_ops 8\.7\.6 \(layout 99\), and this is {version()}"):
+        pickle.loads(pickle.dumps(Pickle()))
+
+
+@pytest.mark.parametrize("loss", ["outputs", "nothing"])
+def test_a_net_of_another_version_is_rebuilt_or_said_to_be_too_different(loss):
+    class Pickle:
+        def __reduce__(self):
+            restore, (made_by, graph, outputs, *rest) = block().__reduce__()
+            made_by = pickled.MadeBy(made_by.layout, "0.0.1")
+            return restore, (made_by, graph, {"sum": 10**6} if loss == "outputs" else outputs, *rest)
+
+    data = pickle.dumps(Pickle())
+    if loss == "nothing":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert pickle.loads(data).output_names == ("sum", "up")
+    else:
+        with pytest.warns(RuntimeWarning, match=r"0\.0\.1 pickled cannot be rebuilt"), pytest.raises(KeyError):
+            pickle.loads(data)
+
+
+def test_the_layout_is_counted():
+    """Whoever changes what a pickled net is made of gives it a new number, and this test the new names."""
+    graph = dgo.Graph()
+    lying = [vars(graph), Value.__slots__, Node.__slots__, Options.__dataclass_fields__]
+    assert (pickled.LAYOUT, *(" ".join(sorted(names)) for names in lying)) == (
+        1,
+        "_counts _names _next_id constants engine fpmath_mode inputs name nodes outputs source",
+        "__weakref__ constant dtype graph id name node shape strides",
+        "attrs id inputs kind name outputs",
+        "algorithm policy tune",
+    )
 
 
 def test_engine_stays_one_object():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from ..runtime.engines import Engine, default_engine
 from ..strides import dense_strides, is_row_major
 from . import arrays
 from .grouping import POLICIES, Group, reachable
+from .pickled import MadeBy, made_here
 from .specialise import Layout, Specialised, group_nodes, known_values, specialise
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Net(_core.NetBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (
+            made_here(),
             self.graph,
             {name: value.id for name, value in self.outputs.items()},
             self.engine,
@@ -458,10 +461,20 @@ def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
     return found
 
 
-def _restore(graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
+def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
+    """Compile a pickled graph anew: plans are never in a pickle."""
     by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
     by_id.update({value.id: value for node in graph.nodes for value in node.outputs})
-    return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
+    try:
+        return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
+    except Exception:
+        if made_by != made_here():
+            warnings.warn(
+                f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        raise
 
 
 def clear_plans() -> None:

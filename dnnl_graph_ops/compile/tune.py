@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from .. import _core
 from ..errors import Error
 from ..lowering import lower as lowering
 from ..lowering import tail as post
@@ -31,6 +35,8 @@ HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
+# Bytes of the largest file that is read
+LARGEST_FILE = 1 << 16
 
 Ranked = list[tuple[Formulation, float]]
 
@@ -55,8 +61,8 @@ def choose(problem: Problem, env: Env, found: Ranked) -> Ranked:
     """The candidates with their measured seconds, fastest first; from the file cache if they were measured before."""
     names = {form.name: form for form, _ in found}
     path = _path(problem, env, sorted(names))
-    known = _load(path)
-    if known is not None and all(name in names for name, _ in known):
+    known = _load(path, names)
+    if known is not None:
         return [(names[name], seconds) for name, seconds in known]
     limit = HOPELESS_ESTIMATE * found[0][1]
     ranked = _race(problem, env, [form for form, seconds in found if seconds <= limit])
@@ -74,8 +80,8 @@ def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
         try:
             runner = runner_of(problem, env, form)
             runner.run()
-        except Error:
-            # a form that the library refuses here is no candidate
+        except (Error, MemoryError):
+            # a form that the library refuses or that has no room here is no candidate
             continue
         runner.times.clear()
         runners.append(runner)
@@ -153,30 +159,63 @@ def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
         "package": version(),
         "cpu": cpu_model(),
         "candidates": list(names),
+        "forms": _forms(),
     }
     digest = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{digest[:40]}.json"
 
 
-def _load(path: Path) -> list[tuple[str, float]] | None:
+@cache
+def _forms() -> str:
+    """A digest of all that makes the forms what they are: the sources of lowering, and the kernels."""
+    digest = hashlib.sha256()
+    sources = Path(lowering.__file__).parent
+    files = sorted(file for file in sources.rglob("*") if file.suffix in (".py", ".json"))
+    for file in (*files, Path(_core.__file__)):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _load(path: Path, names: Collection[str]) -> list[tuple[str, float]] | None:
+    """What the file says, fastest first; None if there is none, or, with a RuntimeWarning, if it is damaged."""
     try:
-        text = path.read_text("utf-8")
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise ValueError
+        return _rows(json.loads(data.decode("utf-8")), names)
     except OSError:
         return None
-    try:
-        rows = json.loads(text)
-        return [(str(name), float(seconds)) for name, seconds in rows]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         warnings.warn(f"the tuning file {path.name} is damaged and is ignored", RuntimeWarning, stacklevel=2)
         return None
 
 
+def _rows(content: Any, names: Collection[str]) -> list[tuple[str, float]]:
+    """(name, seconds), fastest first. ValueError, TypeError, OverflowError: anything else than `_save` writes."""
+    rows = [(name, float(seconds)) for name, seconds in content]
+    known = {name for name, _ in rows}
+    times = [seconds for _, seconds in content]
+    if not rows or len(known) < len(rows) or not known <= set(names) or any(type(t) not in (int, float) for t in times):
+        raise ValueError
+    if not all(math.isfinite(seconds) and seconds > 0 for _, seconds in rows):
+        raise ValueError
+    return sorted(rows, key=lambda row: row[1])
+
+
 def _save(path: Path, rows: list[tuple[str, float]]) -> None:
     """Write beside and rename, so that readers and other writers never see half a file."""
+    made = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+            made = Path(file.name)
             json.dump(rows, file)
-        os.replace(file.name, path)
+        made.replace(path)
     except OSError as error:
+        if made is not None:
+            made.unlink(missing_ok=True)
         warnings.warn(f"the tuning result could not be remembered: {error}", RuntimeWarning, stacklevel=2)

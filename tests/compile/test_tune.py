@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +44,98 @@ def test_what_was_measured_is_right_and_remembered(folder: Path, monkeypatch: py
     np.testing.assert_array_equal(remembered(src), plain(src))
 
 
-def test_a_damaged_file_is_measured_anew(folder: Path, seed: int) -> None:
+def rows(*pairs: tuple[str, Any]) -> bytes:
+    return json.dumps(pairs).encode()
+
+
+GOOD = ("deconvolution", 1e-3)
+DAMAGE = {
+    "half": b"{",
+    "empty": b"",
+    "no rows": b"[]",
+    "null": b"null",
+    "a number": b"7",
+    "an object": b"{}",
+    "deep": b"[" * 60_000,
+    "huge": b"[" + b" " * (1 << 22) + b"]",
+    "bytes": b"\xff\xfe\x00",
+    "negative": rows(("deconvolution", -1.0)),
+    "zero": rows(("deconvolution", 0)),
+    "NaN": rows(("deconvolution", float("nan"))),
+    "infinity": rows(("deconvolution", float("inf"))),
+    "overflow": b'[["deconvolution", 1e999]]',
+    "large int": b'[["deconvolution", 1' + b"0" * 400 + b"]]",
+    "endless int": b'[["deconvolution", ' + b"1" * 20_000 + b"]]",
+    "true": rows(("deconvolution", True)),
+    "text": rows(("deconvolution", "1e-3")),
+    "twice": rows(GOOD, GOOD),
+    "unknown form": rows(GOOD, ("sorcery", 1e-3)),
+    "name no string": rows((["deconvolution"], 1e-3)),
+    "three": b'[["deconvolution", 1e-3, 2]]',
+    "letters": b'["ab", "cd"]',
+}
+
+
+def put(file: Path, damage: str) -> None:
+    if damage == "folder":
+        file.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(DAMAGE[damage])
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, "folder", "pipe"])
+def test_a_damaged_file_is_ignored(tmp_path: Path, damage: str) -> None:
+    put(tmp_path / "file.json", damage)
+    with pytest.warns(RuntimeWarning, match=r"file\.json is damaged and is ignored"):
+        assert tune._load(tmp_path / "file.json", {"deconvolution", "phases"}) is None
+
+
+@pytest.mark.parametrize("damage", ["half", "no rows", "deep", "folder"])
+def test_a_damaged_file_is_measured_anew(folder: Path, damage: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "_race", lambda problem, env, forms: [(form, 1.0) for form in forms])
     rng = np.random.default_rng(seed)
     src, weights = integers(rng, (2, 6, 5, 16)), integers(rng, (4, 4, 24, 16))
-    layer("measure", weights)(src)
-    for file in folder.glob("*.json"):
-        file.write_text("{", "utf-8")
+    layer("measure", weights)
+    (file,) = folder.glob("*.json")
+    file.unlink()
+    put(file, damage)
     with pytest.warns(RuntimeWarning, match="damaged"):
         net = layer("measure", weights)
     np.testing.assert_array_equal(net(src), layer("off", weights)(src))
+    assert [one.name for one in folder.iterdir()] == [file.name]
+
+
+def test_a_form_without_room_is_no_candidate(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tune.runner_of
+
+    def cramped(problem: Any, env: Any, form: Any) -> Any:
+        if form.name != "deconvolution":
+            raise MemoryError
+        return plain(problem, env, form)
+
+    monkeypatch.setattr(tune, "runner_of", cramped)
+    rng = np.random.default_rng(seed)
+    src, weights = integers(rng, (2, 6, 5, 16)), integers(rng, (4, 4, 24, 16))
+    np.testing.assert_array_equal(layer("measure", weights)(src), layer("off", weights)(src))
+    (file,) = folder.glob("*.json")
+    assert [name for name, _ in json.loads(file.read_text("utf-8"))] == ["deconvolution"]
+
+
+def test_a_file_of_other_forms_is_not_read(
+    folder: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = integers(np.random.default_rng(seed), (4, 4, 24, 16))
+    monkeypatch.setattr(tune, "_race", lambda problem, env, forms: [(form, 1.0) for form in forms])
+    layer("measure", weights)
+    copied = tmp_path / "lowering"
+    shutil.copytree(Path(tune.lowering.__file__).parent, copied)
+    monkeypatch.setattr(tune.lowering, "__file__", str(copied / "lower.py"))
+    for counted in (1, 2):
+        tune._forms.cache_clear()
+        layer("measure", weights)
+        assert len(list(folder.glob("*.json"))) == counted
+        with (copied / "forms" / "phases.py").open("a") as file:
+            file.write("# another way\n")
+    tune._forms.cache_clear()
