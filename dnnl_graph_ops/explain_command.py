@@ -22,6 +22,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.svg:
+        from .bench.document import check_writable
+
+        check_writable(options.svg)
     net = _load(options.file).compile(tune=options.tune)
     print(net.explain())
     if options.profile:

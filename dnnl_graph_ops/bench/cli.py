@@ -140,7 +140,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)
-    group.add_argument("--case-seconds", type=float, default=None, help="at most so long in rounds for a row (20)")
+    group.add_argument(
+        "--case-seconds", type=float, default=None,
+        help="at most so long in rounds for a row (20), and 5 times that, but 20 s, for each preparation",
+    )  # fmt: skip
     group.add_argument("--burst", type=float, default=None, help="seconds of one burst (0.06)")
     group.add_argument("--budget", type=float, default=0.0, help="seconds for the whole run")
     group.add_argument("--seed", type=int, default=0)
@@ -168,6 +171,16 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 _OUTPUTS = ("json", "csv", "markdown", "benchdnn", "plot", "html")
+
+
+def _check_outputs(parsed: argparse.Namespace, *others: str) -> None:
+    from .report import plot
+
+    for name in (*_OUTPUTS, *others):
+        if getattr(parsed, name):
+            check_writable(getattr(parsed, name))
+    if parsed.plot:
+        plot.format_of(parsed.plot)
 
 
 def _wanted(parsed: argparse.Namespace) -> list[Any]:
@@ -200,9 +213,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from . import runner
     from .report import progress
 
-    for name in (*_OUTPUTS, "history"):
-        if getattr(parsed, name):
-            check_writable(getattr(parsed, name))
+    _check_outputs(parsed, "history")
     wanted, options = _wanted(parsed), _options(parsed)
     baseline = history.load(parsed.baseline) if parsed.baseline else None
     journal = parsed.journal or (f"{parsed.json}.journal" if parsed.json else None)
@@ -271,9 +282,7 @@ def _compared(old: Document, new: Document, **limits: Any) -> int:
 
 def _merge(parsed: argparse.Namespace) -> int:
     document = merge([history.load(path) for path in parsed.results])
-    for name in _OUTPUTS:
-        if getattr(parsed, name):
-            check_writable(getattr(parsed, name))
+    _check_outputs(parsed)
     _write(document, parsed)
     return 0
 

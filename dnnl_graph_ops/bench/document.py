@@ -130,8 +130,14 @@ def check_writable(path: str | Path) -> None:
         raise InvalidArgumentError(f"{path}: cannot be written (it is a directory)")
     if not target.parent.is_dir():
         raise InvalidArgumentError(f"{path}: cannot be written (no directory {target.parent})")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    if target.exists() and not os.access(target, os.W_OK):
         raise InvalidArgumentError(f"{path}: cannot be written (permission denied)")
+    if target.is_file() or not target.exists():
+        # what a superuser may not do either shows only when it is tried
+        try:
+            tempfile.NamedTemporaryFile(dir=target.parent).close()
+        except OSError as error:
+            raise InvalidArgumentError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def _identity(machine: dict[str, Any]) -> dict[str, Any]:

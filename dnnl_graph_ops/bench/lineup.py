@@ -20,7 +20,9 @@ from .peers.registry import OWN
 from .pool import WorkerLost, WorkerProcess
 from .rows import Entry
 
-_PREPARE_SECONDS = 300.0
+# preparing a case, and checking it, take at most so many times case_seconds, or so many seconds
+_PREPARE_SHARE = 5.0
+_LEAST_PREPARE = 20.0
 _HELLO_SECONDS = 180.0
 # an execution beyond both is not repeated for dozens of rounds
 _SLOW_SECONDS = 0.3
@@ -36,6 +38,7 @@ class Lineup:
         self._cpus = cpus
         self._workers: dict[str, WorkerProcess] = {}
         self._broken: dict[str, str] = {}
+        self._patience = max(_LEAST_PREPARE, _PREPARE_SHARE * options.case_seconds)
         self.versions: dict[str, dict[str, str]] = {}
 
     def workers(self, entrants: Iterable[Entrant]) -> dict[str, WorkerProcess]:
@@ -62,7 +65,7 @@ class Lineup:
         return {e.label: self._workers[e.label] for e in entrants if e.label in self._workers}
 
     def prepare(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
-        """Gives every entrant the case. An entry that cannot take it says why."""
+        """Gives every entrant the case. An entry that cannot take it, or not in time, says why."""
         workers = self.workers(entrants)
         entries: list[Entry] = []
         once: dict[str, float] = {}
@@ -74,7 +77,7 @@ class Lineup:
                 entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
                 continue
             task = entrant.task(case, self._options, self._threads).as_dict()
-            ask = partial(workers[entrant.label].ask, "prepare", timeout=_PREPARE_SECONDS, task=task)
+            ask = partial(workers[entrant.label].ask, "prepare", timeout=self._patience, task=task)
             answer = _attempt(entry, ask)
             if answer is not None:
                 entry.detail = answer["detail"]
@@ -103,9 +106,9 @@ class Lineup:
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
                 if expected is None and index == 0:
-                    _attempt(entry, partial(worker.ask, "store", path=path))
+                    _attempt(entry, partial(worker.ask, "store", timeout=self._patience, path=path))
                     continue
-                answer = _attempt(entry, partial(worker.ask, "check", expected=path))
+                answer = _attempt(entry, partial(worker.ask, "check", timeout=self._patience, expected=path))
                 if answer is None:
                     continue
                 entry.error = answer["error"]

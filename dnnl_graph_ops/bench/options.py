@@ -22,7 +22,8 @@ class Options:
             "constant" or "variable"; the backward ops always take theirs at the call.
         tune, algorithm, runtimes: variants of this package; each combination is a competitor.
         precision: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
-        min_rounds, max_rounds, case_seconds: bounds of that.
+        min_rounds, max_rounds, case_seconds: bounds of that. A competitor that takes more than 5 times case_seconds,
+            and more than 20 s, to prepare or to check a case has failed.
         burst: longest burst of one competitor in one round.
         budget: the whole run's time; problems get fewer rounds as it runs out, and those left when it has
             are skipped. 0: none.
@@ -74,7 +75,10 @@ class Options:
             if getattr(self, name) < low:
                 raise InvalidArgumentError(f"{name} must be at least {low}, got {getattr(self, name)}")
         if self.max_rounds < self.min_rounds:
-            raise InvalidArgumentError(f"max_rounds {self.max_rounds} is below min_rounds {self.min_rounds}")
+            raise InvalidArgumentError(
+                f"max_rounds {self.max_rounds} is below min_rounds {self.min_rounds}: give both --min-rounds and "
+                f"--max-rounds"
+            )
         if self.max_gmacs is not None and self.max_gmacs <= 0:
             raise InvalidArgumentError(f"max_gmacs must be positive, got {self.max_gmacs}")
 

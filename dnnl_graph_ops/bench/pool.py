@@ -89,6 +89,7 @@ class WorkerProcess:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pipe("stdout"), selectors.EVENT_READ)
         self._partial = b""
+        self._asked = ""
         self.lost = ""
 
     @property
@@ -98,6 +99,7 @@ class WorkerProcess:
     def send(self, do: str, **arguments: Any) -> None:
         if self.lost:
             raise WorkerLost(self.lost)
+        self._asked = do
         try:
             self._pipe("stdin").write((json.dumps({"do": do, **arguments}) + "\n").encode())
             self._pipe("stdin").flush()
@@ -115,7 +117,7 @@ class WorkerProcess:
         deadline = time.monotonic() + timeout
         while b"\n" not in self._partial:
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                self._end(f"did not answer within {timeout:.0f} s")
+                self._end(f"did not answer {self._asked} within {timeout:.0f} s")
             chunk = os.read(self._pipe("stdout").fileno(), 1 << 16)
             if not chunk:
                 self._end("ended")

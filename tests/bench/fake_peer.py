@@ -24,6 +24,8 @@ def prepare(task: Task) -> Prepared:
         raise Error("it broke")
     if "dies" in name:
         os._exit(7)
+    if "sleeps" in name:
+        time.sleep(600)
     print("noise on stdout that must not reach the protocol")
     result = reference.compute(task.problem, task.direction, task.operands())
     if "wrong" in name:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dnnl_graph_ops.bench import Options, cli, contention, data, pool, reference, runner
+from dnnl_graph_ops.bench import Options, cli, contention, data, lineup, pool, reference, runner
 from dnnl_graph_ops.bench.cases import Wanted
 from dnnl_graph_ops.bench.document import Document, merge
 from dnnl_graph_ops.bench.peers import registry
@@ -91,7 +91,7 @@ def test_a_worker_is_pinned_waits_without_running_and_knows_no_native_library():
 
 def test_a_worker_that_does_not_answer_is_ended():
     with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
-        with pytest.raises(pool.WorkerLost, match="did not answer within 0 s"):
+        with pytest.raises(pool.WorkerLost, match="did not answer  within 0 s"):
             worker.receive(timeout=0.05)
         with pytest.raises(pool.WorkerLost):
             worker.send("hello")
@@ -114,6 +114,14 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert "exit code 7" in document[2].reason
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
+
+
+def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, monkeypatch):
+    monkeypatch.setattr(lineup, "_LEAST_PREPARE", 3.0)
+    document = runner.run_wanted(wanted("sleeps", "last"), replace(FAST, case_seconds=0.5))
+    assert [row.status for row in document] == ["failed", "ok"]
+    assert {entry.status for entry in document[0].entries} == {"failed"}
+    assert "did not answer prepare within 3 s" in document[0].reason
 
 
 def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
@@ -190,7 +198,8 @@ def test_a_run_outside_the_main_thread(fakes):
 
 def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn", "plot", "html")}
+    outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn", "html")}
+    outputs["plot"] = tmp_path / "out.png"
     words = [w for k, path in outputs.items() for w in (f"--{k}", str(path))]
     small = [
         "--peers",
@@ -227,7 +236,11 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
         (["--json", "/nonexistent/x.json"], "no directory"),
         (["--resume"], "--journal or --json"),
         (["--rank", "4"], "--rank 4"),
-        (["--min-rounds", "9", "--max-rounds", "3"], "max_rounds 3"),
+        (["--min-rounds", "9", "--max-rounds", "3"], "max_rounds 3 is below min_rounds 9: give both --min-rounds"),
+        (["--plot", "x.bmpp"], "x.bmpp: no picture format; end the name in .png, .svg, .pdf"),
+        (["--html", "/proc/x.html"], "/proc/x.html: cannot be written"),
+        (["--history", "/proc/x"], "/proc/x: cannot be written"),
+        (["merge", "absent.json", "--plot", "x"], "absent.json"),
         (["compare", "absent.json", "absent.json"], "absent.json"),
         (["merge", "absent.json"], "absent.json"),
     ],

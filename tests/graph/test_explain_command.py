@@ -31,6 +31,13 @@ def test_explain(file, capsys):
     assert ET.parse(file.with_suffix(".svg")).getroot().tag.endswith("svg")
 
 
+def test_explain_says_before_it_starts_that_the_drawing_cannot_be_written(file, capsys):
+    assert main(["explain", str(file), "--svg", "/nonexistent/x.svg"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "/nonexistent/x.svg: cannot be written (no directory /nonexistent)" in printed.err
+
+
 def test_explain_as_a_process(file):
     done = subprocess.run(
         [sys.executable, "-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off"],

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import RuntimeUnavailableError
+from ...errors import InvalidArgumentError, RuntimeUnavailableError
 from ..document import Document, write_bytes
 from ..machine import describe
 from ..peers.registry import OWN
@@ -29,10 +29,21 @@ def save(document: Document, path: str | Path) -> None:
 
     Raises:
         RuntimeUnavailableError: matplotlib is not installed.
-        InvalidArgumentError: the file cannot be written.
+        InvalidArgumentError: another suffix, or the file cannot be written.
+    """
+    write_bytes(path, render(document, format_of(path)))
+
+
+def format_of(path: str | Path) -> str:
+    """The format that the suffix gives.
+
+    Raises:
+        InvalidArgumentError: another suffix.
     """
     suffix = Path(path).suffix.lstrip(".").lower()
-    write_bytes(path, render(document, suffix if suffix in _FORMATS else "png"))
+    if suffix not in _FORMATS:
+        raise InvalidArgumentError(f"{path}: no picture format; end the name in .{', .'.join(_FORMATS)}")
+    return suffix
 
 
 def render(document: Document, kind: str = "svg") -> bytes:
