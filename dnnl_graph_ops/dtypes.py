@@ -36,20 +36,21 @@ _BY_NAME: Final[dict[str, str]] = (
 )
 
 
-def canonical(dtype_like: Any) -> str:
+def canonical(dtype_like: Any, where: str = "") -> str:
     """The canonical name ("f32", "bf16", "s8", ...) of a dtype.
 
     Accepts the canonical and the NumPy names in any case, `numpy.dtype`, NumPy and ml_dtypes scalar types,
-    and `bool`.
+    and `bool`. `where` begins the messages.
 
     Raises:
         InvalidArgumentError: a name or a NumPy dtype that oneDNN has no counterpart for.
         TypeError: anything that is not a dtype; also `float` and `int`, whose width is not said.
     """
+    prefix = f"{where}: " if where else ""
     if isinstance(dtype_like, str):
         name = _BY_NAME.get(dtype_like.strip().lower())
         if name is None:
-            raise _unknown(repr(dtype_like))
+            raise _unknown(repr(dtype_like), prefix)
         return name
     if isinstance(dtype_like, np.dtype):
         dtype = dtype_like
@@ -57,24 +58,32 @@ def canonical(dtype_like: Any) -> str:
         dtype = np.dtype(dtype_like)
     else:
         raise TypeError(
-            f"dtype must be a name such as 'f32' or a NumPy dtype such as numpy.float32, got {dtype_like!r}"
+            f"{prefix}dtype must be a name such as 'f32' or a NumPy dtype such as numpy.float32, got {dtype_like!r}"
         )
     if not dtype.isnative:
         raise InvalidArgumentError(
-            f"dtype {dtype.str!r} is not in native byte order; convert with array.astype(dtype.newbyteorder('='))"
+            f"{prefix}dtype {dtype.str!r} is not in native byte order; "
+            f"convert with array.astype(dtype.newbyteorder('='))"
         )
     name = _BY_NUMPY.get(dtype)
     if name is None:
-        raise _unknown(str(dtype))
+        raise _unknown(str(dtype), prefix, "; convert it with array.astype(np.float32)" if dtype.kind == "f" else "")
     return name
+
+
+def label(dtype: np.dtype[Any]) -> str:
+    """The canonical name, or NumPy's where oneDNN has no such type."""
+    return _BY_NUMPY.get(dtype) or (dtype.name if dtype.isnative else dtype.str)
 
 
 def _is_scalar_type(kind: type) -> bool:
     return issubclass(kind, np.generic) or kind.__module__ == ml_dtypes.bfloat16.__module__
 
 
-def _unknown(text: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"dtype {text} is not one that oneDNN computes with; known: {', '.join(_TABLE)}")
+def _unknown(text: str, prefix: str = "", remedy: str = "") -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{prefix}dtype {text} is not one that oneDNN computes with{remedy}; known: {', '.join(_TABLE)}"
+    )
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

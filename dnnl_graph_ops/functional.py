@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from . import _core, ops
 from .compile import arrays
 from .compile.net import default_algorithm
 from .compile.specialise import specialise
-from .dtypes import numpy_dtype
+from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .graph import Graph, Node, Value
 from .lowering.env import Env
@@ -20,6 +21,7 @@ from .ops.build import apply
 from .ops.conv_transpose import check_dtypes
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
+from .schema.arguments import unexpected
 from .shapes import conv_transpose as rules
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +58,7 @@ def conv_transpose(
     weights_format: str = "XOI",
     out: Any = None,
     engine: Engine | None = None,
+    **others: NoReturn,
 ) -> Array:
     """Transposed convolution of arrays.
 
@@ -82,6 +85,8 @@ def conv_transpose(
 
     Source: oneDNN Graph API, ConvTranspose.
     """
+    if others:
+        raise _unexpected(conv_transpose, others)
     attrs = (
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
     )  # fmt: skip
@@ -104,6 +109,7 @@ def conv_transpose_backward_data(
     src_shape: Sequence[int] | None = None,
     out: Any = None,
     engine: Engine | None = None,
+    **others: NoReturn,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to src.
 
@@ -121,6 +127,8 @@ def conv_transpose_backward_data(
 
     Source: oneDNN Graph API, ConvTransposeBackwardData.
     """
+    if others:
+        raise _unexpected(conv_transpose_backward_data, others)
     attrs = (
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
         src_shape,
@@ -144,6 +152,7 @@ def conv_transpose_backward_weights(
     weights_format: str = "XOI",
     out: Any = None,
     engine: Engine | None = None,
+    **others: NoReturn,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to the weights.
 
@@ -162,6 +171,8 @@ def conv_transpose_backward_weights(
 
     Source: oneDNN Graph API, ConvTransposeBackwardWeights.
     """
+    if others:
+        raise _unexpected(conv_transpose_backward_weights, others)
     attrs = (
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
         weights_shape,
@@ -185,6 +196,7 @@ def conv_transpose_backprop_filters(
     filter_format: str = "XIO",
     out: Any = None,
     engine: Engine | None = None,
+    **others: NoReturn,
 ) -> Array:
     """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters.
 
@@ -201,6 +213,8 @@ def conv_transpose_backprop_filters(
     Raises:
         ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
     """
+    if others:
+        raise _unexpected(conv_transpose_backprop_filters, others)
     attrs = (
         strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, filter_format,
         filter_shape,
@@ -277,6 +291,12 @@ def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
     return tuple(None if item is None else rules.integer(item, name, where) for item in shape)
 
 
+def _unexpected(function: Callable[..., Any], others: Mapping[str, Any]) -> TypeError:
+    """For a keyword that the function does not have; asked for by the function itself, as any wrapper costs more."""
+    known = signature(function).parameters.keys() - {"others"}
+    return unexpected(function.__name__, next(iter(others)), known)
+
+
 _ATTRS = (
     "strides", "pads_begin", "pads_end", "dilations", "auto_pad", "output_padding", "groups", "data_format",
     "weights_format",
@@ -345,7 +365,9 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
     function = _FUNCTIONS[name]
     graph = Graph(engine, name=name)
     present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
-    inputs = [(graph.input(slot, array.shape, array.dtype), array) for slot, array in present]
+    inputs = [
+        (graph.input(slot, array.shape, canonical(array.dtype, f"{name}: '{slot}'")), array) for slot, array in present
+    ]
     result = function.build(*(value for value, _ in inputs), **dict(zip(function.attrs, attrs, strict=True)))
     node = _only(result)
     shape = tuple(map(int, result.shape))  # type: ignore[arg-type]

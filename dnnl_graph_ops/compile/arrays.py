@@ -100,11 +100,13 @@ def empty(
 
 
 def check_dtype(array: Operand, dtype: str, where: str) -> None:
-    found = dtypes.canonical(array.dtype)
+    found = dtypes.canonical(array.dtype) if isinstance(array, DeviceArray) else dtypes.label(array.dtype)
     if found != dtype:
+        wanted = dtypes.numpy_dtype(dtype)
+        # ml_dtypes' are no attributes of NumPy
+        literal = f"np.{wanted.name}" if hasattr(np, wanted.name) else repr(wanted.name)
         raise InvalidArgumentError(
-            f"{where}: has dtype {found}, expected {dtype}; "
-            f"convert it with array.astype({dtypes.numpy_dtype(dtype).name!r})"
+            f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({literal})"
         )
 
 

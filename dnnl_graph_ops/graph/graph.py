@@ -159,7 +159,7 @@ class Graph:
         """
         where = f"Graph.input {name!r}"
         dims = _shape(shape, where)
-        value = self._value(dims, dtypes.canonical(dtype), self._claim(_name(name, where), where))
+        value = self._value(dims, dtypes.canonical(dtype, where), self._claim(_name(name, where), where))
         if strides is not None:
             value.strides = _strides(strides, dims, where)
         self.inputs.append(value)
@@ -171,7 +171,7 @@ class Graph:
         if isinstance(array, Value):
             raise TypeError(f"{where}: needs an array, got a Value")
         data = np.array(hooks.call("as_array", array, where), order="C", copy=True)
-        dtype = dtypes.canonical(data.dtype)
+        dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
         reclaim.account(data)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
@@ -219,9 +219,10 @@ class Graph:
     def owns(self, value: Value, where: str) -> None:
         """InvalidArgumentError if `value` belongs to another graph."""
         if value.graph is not self:
+            alike = ", two objects of one name" if value.graph.name == self.name else ""
             raise InvalidArgumentError(
-                f"{where}: value {value.name!r} belongs to another graph ({value.graph.name!r}, not {self.name!r}); "
-                f"pass it in with Graph.input"
+                f"{where}: value {value.name!r} of shape {value.shape} belongs to another graph ({value.graph!r}, not "
+                f"{self!r}{alike}); pass it in with Graph.input"
             )
 
     def reserve(self, name: str) -> None:

@@ -41,6 +41,7 @@ def as_value(graph: Graph, operand: Any, where: str, slot: str) -> Value:
     if operand is None or isinstance(operand, str | bytes):
         raise TypeError(f"{where}: '{slot}' must be a Value or an array, got {type(operand).__name__}")
     array = hooks.call("as_array", operand, f"{where}: '{slot}'")
+    dtypes.canonical(array.dtype, f"{where}: '{slot}'")
     return graph.constant(array)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..graph import Value
+from ..schema.arguments import names_keywords
 from ..shapes import Meta, infer
 from ..shapes import conv_transpose as rules
 from .build import as_value, graph_of, label
@@ -78,6 +79,7 @@ def check_scales(weights: Value, weights_format: str, where: str) -> None:
         )
 
 
+@names_keywords
 def conv_transpose(
     src: Value | Any,
     weights: Value | Any,
@@ -135,6 +137,7 @@ def conv_transpose(
     )
 
 
+@names_keywords
 def conv_transpose_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
@@ -189,6 +192,7 @@ def conv_transpose_backward_data(
     )
 
 
+@names_keywords
 def conv_transpose_backward_weights(
     src: Value | Any,
     diff_dst: Value | Any,
@@ -245,6 +249,7 @@ def conv_transpose_backward_weights(
     )
 
 
+@names_keywords
 def conv_transpose_backprop_filters(
     input_forward: Value | Any,
     output_delta: Value | Any,

@@ -8,6 +8,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from .. import schema
+from ..schema.arguments import unexpected
 from .build import apply, label
 
 Builder = Callable[..., Any]
@@ -92,6 +93,14 @@ def make(kind: str) -> Builder:
     several = len(spec.outputs) > 1
 
     def builder(*args: Any, **kwargs: Any) -> Any:
+        for word in kwargs:
+            if word not in shape.parameters:
+                raise unexpected(spec.builder, word, shape.parameters.keys())
+        if variadic and args and isinstance(args[0], list | tuple):
+            raise TypeError(
+                f"{spec.builder}: takes the tensors one by one, {spec.builder}(a, b, ...), got a "
+                f"{type(args[0]).__name__} of {len(args[0])}; write {spec.builder}(*tensors, ...)"
+            )
         try:
             bound = shape.bind(*args, **kwargs)
         except TypeError as error:

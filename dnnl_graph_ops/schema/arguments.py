@@ -3,14 +3,46 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import InvalidArgumentError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 INT64_MAX = (1 << 63) - 1
 # oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
 INT32_MAX = (1 << 31) - 1
+
+# how other packages call arguments and values, and what may be meant here
+_ARGUMENTS = {
+    "stride": ("strides",),
+    "padding": ("pads_begin", "pads_end"),
+    "pad": ("pads_begin", "pads_end"),
+    "pads": ("pads_begin", "pads_end"),
+    "dilation": ("dilations",),
+    "group": ("groups",),
+    "kernel_size": ("kernel",),
+    "weight": ("weights",),
+    "input": ("src",),
+    "dim": ("axis", "axes"),
+    "keepdim": ("keep_dims",),
+    "keepdims": ("keep_dims",),
+    "eps": ("epsilon",),
+}
+_VALUES = {
+    **dict.fromkeys(("nhwc", "nwc", "nlc", "ndhwc", "channels_last"), ("NXC",)),
+    **dict.fromkeys(("nchw", "ncw", "ncl", "ncdhw", "channels_first"), ("NCX",)),
+    **dict.fromkeys(("pytorch", "torch", "onnx"), ("IOX", "OIX")),
+    **dict.fromkeys(("keras", "tensorflow"), ("XOI", "XIO")),
+    "oihw": ("OIX",),
+    "iohw": ("IOX",),
+    "hwio": ("XIO",),
+    "hwoi": ("XOI",),
+}
 
 
 def is_bool(value: object) -> bool:
@@ -48,6 +80,27 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
+def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
+    """The error for a keyword that a function does not have."""
+    meant = [repr(item) for item in _ARGUMENTS.get(name, ()) if item in known]
+    hint = f"; it is {' and '.join(meant)} here" if meant else suggest(name, known)
+    return TypeError(f"{where}: has no argument {name!r}{hint}")
+
+
+def names_keywords(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Say which keyword is meant where another package's is given."""
+    known = signature(function).parameters.keys()
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for name in kwargs:
+            if name not in known:
+                raise unexpected(function.__name__, name, known)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
     """The one of `allowed` that is meant, in any case."""
     if not isinstance(value, str):
@@ -55,6 +108,6 @@ def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
     for item in allowed:
         if item.lower() == value.strip().lower():
             return item
-    raise InvalidArgumentError(
-        f"{what} must be one of {', '.join(allowed)}, got {show(value)}{suggest(value, allowed)}"
-    )
+    meant = next((item for item in _VALUES.get(value.strip().lower(), ()) if item in allowed), None)
+    hint = f"; {show(value)} is {meant} here" if meant else suggest(value, allowed)
+    raise InvalidArgumentError(f"{what} must be one of {', '.join(allowed)}, got {show(value)}{hint}")

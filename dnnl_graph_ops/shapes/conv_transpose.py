@@ -222,7 +222,16 @@ def _weights_mismatch(
         if groups > 1
         else "IOX is (IC, OC, k...), XOI (k..., OC, IC), OIX (OC, IC, k...), XIO (k..., IC, OC)"
     )
+    fitting = [other for other in WEIGHTS_FORMATS if other != fmt and _fits(shape, other, groups, ic, oc)]
+    if fitting and ic is not None:
+        best, whose = ("IOX", ", PyTorch's order") if "IOX" in fitting else (fitting[0], "")
+        hint = f"as {' or '.join(fitting)} they do: give weights_format={best!r}{whose}; {hint}"
     return f"{where}: channels of '{name}' {shape} read as {fmt} do not match: {'; '.join(parts) or 'groups'}; {hint}"
+
+
+def _fits(shape: Dims, fmt: str, groups: int, ic: Dim, oc: Dim) -> bool:
+    i, o, _ = split_weights(shape, fmt)
+    return _agrees(i, ic) and _agrees(_times(o, groups), oc)
 
 
 def _agrees(a: Dim, b: Dim) -> bool:

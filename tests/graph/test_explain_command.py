@@ -32,7 +32,7 @@ def test_explain(file, capsys):
 
 
 def test_explain_says_before_it_starts_that_the_drawing_cannot_be_written(file, capsys):
-    assert main(["explain", str(file), "--svg", "/nonexistent/x.svg"]) == 2
+    assert main(["explain", str(file), "--svg", "/nonexistent/x.svg"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "/nonexistent/x.svg: cannot be written (no directory /nonexistent)" in printed.err

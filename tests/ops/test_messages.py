@@ -1,0 +1,105 @@
+"""What is said of arguments written as other packages write them."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+X = np.ones((1, 4, 4, 3), np.float32)
+W = np.ones((2, 2, 5, 3), np.float32)
+WIDE = np.ones(5)
+
+
+@pytest.fixture
+def x():
+    return dgo.Graph(name="one").input("x", X.shape)
+
+
+@pytest.mark.parametrize("call", [dgo.conv_transpose, lambda a, w, **k: ops.conv_transpose(a_value(a), w, **k)])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"stride": 2}, r"conv_transpose: has no argument 'stride'; it is 'strides' here"),
+        ({"padding": 1}, r"has no argument 'padding'; it is 'pads_begin' and 'pads_end' here"),
+        ({"dilation": 1}, r"has no argument 'dilation'; it is 'dilations' here"),
+        ({"weight_format": "IOX"}, r"has no argument 'weight_format'; did you mean 'weights_format'\?"),
+        ({"data_format": "NHWC"}, r"one of NXC, NCX, got 'NHWC'; 'NHWC' is NXC here"),
+        ({"data_format": "nchw"}, r"'nchw' is NCX here"),
+        ({"weights_format": "pytorch"}, r"'pytorch' is IOX here"),
+        ({"weights_format": "keras"}, r"'keras' is XOI here"),
+    ],
+)
+def test_words_of_other_packages(call, given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(X, W, **given)
+
+
+def a_value(array):
+    return dgo.Graph().input("x", array.shape)
+
+
+def test_every_one_shot_function_names_the_right_keyword():
+    for name in ("conv_transpose", "conv_transpose_backward_data", "conv_transpose_backward_weights"):
+        for home in (dgo, ops):
+            with pytest.raises(TypeError, match=f"{name}: has no argument 'stride'; it is 'strides' here"):
+                getattr(home, name)(X, W, stride=2)
+
+
+def test_builders_from_the_table(x):
+    with pytest.raises(TypeError, match=r"max_pool: has no argument 'kernel_size'; it is 'kernel' here"):
+        ops.max_pool(x, kernel_size=2)
+    with pytest.raises(TypeError, match=r"softmax: has no argument 'dim'; it is 'axis' here"):
+        ops.softmax(x, dim=1)
+    with pytest.raises(TypeError, match=r"softmax: has no argument 'axes'; did you mean 'axis'\?"):
+        ops.softmax(x, axes=1)
+    with pytest.raises(ValueError, match=r"'pytorch' is OIX here"):
+        ops.convolution(x, W, strides=1, pads_begin=0, pads_end=0, dilations=1, weights_format="pytorch")
+    with pytest.raises(TypeError, match=r"concat: takes the tensors one by one, concat\(a, b, ...\), got a list of 2"):
+        ops.concat([x, x])
+
+
+def test_weights_in_the_order_of_another_package():
+    weights = np.ones((3, 5, 2, 2), np.float32)
+    with pytest.raises(dgo.ShapeError, match=r"as IOX they do: give weights_format='IOX', PyTorch's order"):
+        dgo.conv_transpose(X, weights)
+    with pytest.raises(dgo.ShapeError) as error:
+        dgo.conv_transpose(X, np.ones((2, 2, 5, 7), np.float32))
+    assert "they do" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: dgo.conv_transpose(X.astype(float), W), r"conv_transpose: 'src': dtype float64 is not"),
+        (lambda x: dgo.conv_transpose(X, W, WIDE), r"conv_transpose: 'bias': dtype float64 is not"),
+        (lambda x: ops.conv_transpose(x, W, WIDE, name="up"), r"conv_transpose 'up': 'bias': dtype float64"),
+        (lambda x: ops.add(x, np.ones((1, 1, 1, 3))), r"add: 'src_1': dtype float64"),
+        (lambda x: x.graph.constant(WIDE, name="b"), r"Graph.constant 'b': dtype float64"),
+        (lambda x: dgo.Graph().input("y", (2,), np.float64), r"Graph.input 'y': dtype float64"),
+    ],
+)
+def test_float64_is_named_with_its_argument_and_remedy(call, words, x):
+    with pytest.raises(dgo.InvalidArgumentError, match=rf"{words}.*array\.astype\(np\.float32\)"):
+        call(x)
+
+
+def test_float64_at_a_call(x):
+    net = x.graph.compile(ops.relu(x))
+    for arguments, what in (({"x": X.astype(float)}, "input 'x'"), ({"x": X, "out": X.astype(float)}, "'out'")):
+        with pytest.raises(
+            dgo.InvalidArgumentError,
+            match=rf"{what}: has dtype float64, expected f32; convert it with array\.astype\(np\.float32\)",
+        ):
+            net(**arguments)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"conv_transpose: 'out': has dtype float64, expected f32"):
+        dgo.conv_transpose(X, W, out=np.empty((1, 5, 5, 5)))
+
+
+def test_a_value_of_another_graph_is_told_apart(x):
+    other = dgo.Graph(name="one").input("y", (7,))
+    words = r"add: value 'y' of shape \(7,\) belongs to another graph \(Graph\('one', 1 in.*two objects of one name"
+    with pytest.raises(dgo.InvalidArgumentError, match=words):
+        ops.add(x, other)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"\(Graph\('graph'.*, not Graph\('one'.* 0 ops\)\)"):
+        ops.add(x, dgo.Graph().input("z", (7,)))
