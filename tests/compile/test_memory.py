@@ -1,5 +1,6 @@
 """Scratch buffers: which share memory, and that results written over an operand stay exact."""
 
+import re
 import sys
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from children import child
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import memory, plan
+from dnnl_graph_ops.compile.arrays import check_apart
 from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.strides import dense_strides
@@ -120,7 +122,28 @@ def test_many_pairs_go_the_way_without_pairs(monkeypatch):
     assert used == [1500]
 
 
-@pytest.mark.parametrize("name", ["chain", "crowd", "constants"])
+def test_arrays_are_apart_or_not_as_numpy_says(rng):
+    room = np.zeros(4096, np.uint8)
+    met = set()
+    for _ in range(300):
+        starts, sizes = rng.integers(0, 4000, 6), rng.integers(0, 90, 6)
+        pieces = [room[s : s + n][:: rng.choice([-1, 1])] for s, n in zip(starts, sizes, strict=True)]
+        outs, ins = (
+            [(f"{kind}{i}", p) for i, p in enumerate(some)] for kind, some in (("o", pieces[:2]), ("i", pieces[2:]))
+        )
+        pairs = [*((a, b) for a in outs for b in ins), (outs[0], outs[1])]
+        shared = {frozenset((a, b)) for (a, x), (b, y) in pairs if x.size and y.size and np.may_share_memory(x, y)}
+        try:
+            check_apart(outs, ins, "net")
+        except dgo.InvalidArgumentError as error:
+            assert frozenset(re.findall(r"'(\w+)'", str(error))) in shared
+        else:
+            assert not shared
+        met.add(bool(shared))
+    assert met == {True, False}
+
+
+@pytest.mark.parametrize("name", ["chain", "crowd", "constants", "arrays"])
 def test_forty_thousand_steps(name):
     done = child(__file__, name, seconds=120)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -138,6 +161,9 @@ def forty_thousand(name):
         assert place([*made, Use(values, [y])])[1] == ALIGNMENT * len(values)
         # the last one made is the first one gone
         assert place([*made, *(Use([one], [y]) for one in reversed(values))])[1] == ALIGNMENT * len(values)
+    elif name == "arrays":
+        one = np.zeros((40_000, 2), np.float32)
+        check_apart([("out", row) for row in one[:20_000]], [("in", row) for row in one[20_000:]], "net")
     else:
         # the input arrives last, and what depends on it goes backwards
         steps = [KernelStep(None, [b], [a], "") for a, b in zip([y, *values], [*values, x], strict=True)]
