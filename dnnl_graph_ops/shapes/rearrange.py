@@ -144,6 +144,8 @@ def _resampled(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], whe
         result = tuple(sizes)
     else:
         result = tuple(_scaled(size, scale, where) for size, scale in zip(spatial, given, strict=True))
+    if any(size == 0 and made != 0 for size, made in zip(spatial, result, strict=True)):
+        raise ShapeError(f"{where}: src of shape {tuple(src)} has a spatial axis without elements: nothing to resample")
     channels = src[1] if layout == "NCX" else src[-1]
     return data_shape(src[0], channels, result, layout)
 

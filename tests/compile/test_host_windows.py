@@ -61,6 +61,16 @@ def test_an_infinity_stays_with_those_that_read_it():
     np.testing.assert_array_equal(net(x), np.float32([[[1, np.inf, np.inf, np.inf, 2]]]))
 
 
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_the_gradient_of_nothing_is_zero(mode, coordinates):
+    graph = dgo.Graph()
+    src, diff = graph.input("src", (1, 2, 5)), graph.input("diff", (1, 2, 0))
+    attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "data_format": "NCX"}
+    net = graph.compile(ops.interpolate_backward(src, diff, scales=(0.1,), **attrs))
+    assert net(np.ones((1, 2, 5), np.float32), np.ones((1, 2, 0), np.float32)).tolist() == [[[0] * 5] * 2]
+
+
 def pooling(rng):
     """Sizes and attributes of an average pooling, and how many positions it takes."""
     while True:

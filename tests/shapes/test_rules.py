@@ -250,6 +250,9 @@ def test_interpolate():
     # 10 * 0.7 is 7 in float32 and 6.999... in float64
     assert infer("Interpolate", (1, 2, 10), **nearest, scales=(0.7,)) == [(1, 2, 7)]
     assert infer("Interpolate", (1, 2, 10), Meta((1,), "s32"), **nearest) == [(1, 2, None)]
+    assert infer("Interpolate", (1, 2, 0), **nearest, scales=(2.0,)) == [(1, 2, 0)]
+    with pytest.raises(ShapeError, match="nothing to resample"):
+        infer("Interpolate", (1, 2, 0), **nearest, sizes=(4,))
     for wrong in ({}, {"sizes": (4,), "scales": (2.0,)}, {"sizes": (0,)}, {"scales": (-1.0,)}):
         with pytest.raises(InvalidArgumentError, match="sizes"):
             infer("Interpolate", (1, 2, 10), **nearest, **wrong)

@@ -32,7 +32,7 @@ def _taps(source: int, target: int, attrs: Attrs) -> list[_Tap]:
     if attrs["coordinate_transformation_mode"] == "align_corners":
         place: Array = index * (source - 1) / max(target - 1, 1)
     else:
-        place = (index + 0.5) * (source / target) - 0.5
+        place = (index + 0.5) * (source / max(target, 1)) - 0.5
     everywhere = slice(None)
     if attrs["mode"] == "nearest":
         return [_Tap(np.clip(np.floor(place + 0.5).astype(int), 0, source - 1), everywhere, None)]
