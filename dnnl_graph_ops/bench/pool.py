@@ -89,7 +89,7 @@ class WorkerProcess:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pipe("stdout"), selectors.EVENT_READ)
         self._partial = b""
-        self._asked = ""
+        self._asked = "anything"
         self.lost = ""
 
     @property

@@ -91,7 +91,7 @@ def test_a_worker_is_pinned_waits_without_running_and_knows_no_native_library():
 
 def test_a_worker_that_does_not_answer_is_ended():
     with pool.WorkerProcess(FAKE, 1, pool.cpu_list(1)) as worker:
-        with pytest.raises(pool.WorkerLost, match="did not answer  within 0 s"):
+        with pytest.raises(pool.WorkerLost, match="did not answer anything within 0 s"):
             worker.receive(timeout=0.05)
         with pytest.raises(pool.WorkerLost):
             worker.send("hello")
