@@ -7,6 +7,7 @@
 
 #include "buffer.hpp"
 #include "executor_object.hpp"
+#include "gil.hpp"
 
 namespace dgo {
 
@@ -52,6 +53,10 @@ Result translated(Result failed, F&& f) noexcept {
         return f();
     } catch (py::error_already_set& error) {
         error.restore();
+#ifdef __GLIBCXX__
+    } catch (::abi::__forced_unwind&) {
+        gil::park();
+#endif
     } catch (...) {
         py::detail::try_translate_exceptions();
     }

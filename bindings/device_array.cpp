@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include "buffer.hpp"
+#include "gil.hpp"
 #include "guard.hpp"
 #include "logical_tensor.hpp"
 
@@ -34,7 +35,8 @@ void copy(const DeviceArray& self, const py::array& host, bool to_host) {
                 " bytes, got one of " + std::to_string(host.nbytes()));
     if (to_host && !host.writeable()) fail(ErrorKind::invalid_argument, "DeviceArray: the array must be writable");
     char* const data = static_cast<char*>(const_cast<void*>(host.data()));
-    const py::gil_scoped_release release;
+    const py::object keep = kept(self);
+    const ReleaseGil release;
     if (to_host)
         self.memory().read(data, bytes);
     else

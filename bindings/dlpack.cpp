@@ -9,6 +9,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "gil.hpp"
 #include "guard.hpp"
 
 namespace py = pybind11;
@@ -127,8 +128,10 @@ struct Export {
 
 template <typename M>
 void drop_export(M* managed) {
-    // NumPy's reference count is Python's business, and a consumer may drop the tensor on any thread
-    py::gil_scoped_acquire gil;
+    // NumPy's reference count is Python's business, and a consumer may drop the tensor on any thread, and when the
+    // interpreter is gone: then the memory goes with the process
+    const TryAcquireGil gil;
+    if (!gil) return;
     delete static_cast<Export*>(managed->context);
     delete managed;
 }

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "allocator.hpp"
+#include "gil.hpp"
 #include "sycl_objects.hpp"
 
 namespace py = pybind11;
@@ -61,7 +62,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_en
 }
 
 Engine::~Engine() {
-    ReleaseGilIfHeld release;
+    const ReleaseGilIfHeld release;
     blocks_.reset();
     if (handle) lib->api().engine_destroy(handle);
 }
@@ -78,7 +79,7 @@ Stream::Stream(std::shared_ptr<const Engine> engine, dnnl_stream_t handle)
     : engine(std::move(engine)), handle(handle) {}
 
 Stream::~Stream() {
-    ReleaseGilIfHeld release;
+    const ReleaseGilIfHeld release;
     if (handle) engine->api().stream_destroy(handle);
 }
 
@@ -111,7 +112,7 @@ void bind_engine(py::module_& m) {
         .def(py::init([](std::shared_ptr<Library> lib, int kind, std::size_t index,
                           std::shared_ptr<Allocator> allocator, bool device_memory) {
             const auto native = engine_kind_from(kind);
-            py::gil_scoped_release release;
+            const ReleaseGil release;
             return std::make_shared<Engine>(std::move(lib), native, index, std::move(allocator), device_memory);
         }),
             py::arg("library").none(false), py::arg("kind"), py::arg("index") = 0,
@@ -172,7 +173,11 @@ void bind_engine(py::module_& m) {
                 return sycl_address(*s.engine->lib, s.engine->api().sycl_interop_stream_get_queue,
                     "dnnl_sycl_interop_stream_get_queue", s.handle);
             })
-        .def("wait", &Stream::wait, py::call_guard<py::gil_scoped_release>());
+        .def("wait", [](const Stream& s) {
+            const py::object keep = kept(s);
+            const ReleaseGil release;
+            s.wait();
+        });
 }
 
 }  // namespace dgo

@@ -8,6 +8,7 @@
 #include "buffer.hpp"
 #include "device_array.hpp"
 #include "fork_guard.hpp"
+#include "gil.hpp"
 #include "guard.hpp"
 
 namespace dgo {
@@ -23,12 +24,18 @@ std::vector<Ref> to_refs(const std::vector<RefTuple>& tuples) {
     return refs;
 }
 
+py::object called(const py::object& function, const py::tuple& args) {
+    PyObject* const result = gil::waiting([&] { return PyObject_Call(function.ptr(), args.ptr(), nullptr); });
+    if (!result) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(result);
+}
+
 // Whether two arrays share an element; what takes too long to find out counts as shared.
 bool share_memory(py::handle a, py::handle b) {
     if (py::isinstance<DeviceArray>(a) || py::isinstance<DeviceArray>(b)) return true;
-    const auto numpy = py::module_::import("numpy");
+    const auto function = py::module_::import("numpy").attr("shares_memory").cast<py::object>();
     try {
-        return numpy.attr("shares_memory")(a, b, py::arg("max_work") = 100000).cast<bool>();
+        return called(function, py::make_tuple(a, b, 100000)).cast<bool>();
     } catch (py::error_already_set& error) {
         if (!error.matches(PyExc_Exception)) throw;
         return true;
@@ -123,10 +130,10 @@ void add_callback(
     }
     PyObject* const borrowed = callable.ptr();
     auto run = [borrowed, layouts, writeable](char* const* operands) {
-        const py::gil_scoped_acquire gil;
+        const AcquireGil gil;
         const auto function = py::reinterpret_borrow<py::object>(borrowed);
         const Views views(layouts, writeable, operands);
-        function(*views.tuple());
+        called(function, views.tuple());
     };
     self.core.add_callback(std::move(run), refs, layouts, std::move(label));
     self.owners.push_back(std::move(callable));
@@ -137,8 +144,8 @@ std::string argument_name(const std::string& given, const char* what, std::size_
 }
 
 const Executor::Poll poll = [] {
-    const py::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals()) throw py::error_already_set();
+    const AcquireGil gil;
+    if (gil::waiting([] { return PyErr_CheckSignals(); })) throw py::error_already_set();
 };
 
 std::size_t checked_repeat(py::ssize_t repeat) {
@@ -147,13 +154,19 @@ std::size_t checked_repeat(py::ssize_t repeat) {
     return static_cast<std::size_t>(repeat);
 }
 
+void require_whole(const ExecutorObject& plan) {
+    if (plan.cleared) fail(ErrorKind::error, plan.core.name() + ": the plan was garbage-collected");
+}
+
 // Runs one of the timing loops on checked arrays, without the GIL.
 template <typename Loop>
 std::vector<double> timed(const ExecutorObject& self, py::handle inputs, py::handle outputs, py::ssize_t repeat,
     const Loop& loop) {
     const std::size_t count = checked_repeat(repeat);
     const Arguments args = checked_arguments(self, inputs, outputs);
-    const py::gil_scoped_release release;
+    const py::object keep = kept(self);
+    require_whole(self);
+    const ReleaseGil release;
     return (self.core.*loop)(args.addresses(), count, poll);
 }
 
@@ -222,9 +235,9 @@ Arguments checked_arguments(const ExecutorObject& plan, py::handle inputs, py::h
 }
 
 void run_plan(const ExecutorObject& plan, const Addresses& arrays) {
-    if (plan.cleared) fail(ErrorKind::error, plan.core.name() + ": the plan was garbage-collected");
+    require_whole(plan);
     if (!plan.core.release_gil()) return plan.core.run(arrays);
-    const py::gil_scoped_release release;
+    const ReleaseGil release;
     plan.core.run(arrays);
 }
 
@@ -285,6 +298,7 @@ void bind_executor(py::module_& m) {
             "run",
             [](const ExecutorObject& self, py::handle inputs, py::handle outputs) {
                 const Arguments args = checked_arguments(self, inputs, outputs);
+                const py::object keep = kept(self);
                 run_plan(self, args.addresses());
             },
             py::arg("inputs"), py::arg("outputs"))

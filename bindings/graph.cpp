@@ -4,6 +4,8 @@
 
 #include <pybind11/stl.h>
 
+#include "gil.hpp"
+
 namespace py = pybind11;
 
 namespace dgo {
@@ -111,9 +113,36 @@ std::pair<int, bool> Graph::fpmath_mode() const {
     return {int(mode), apply_to_int != 0};
 }
 
+namespace {
+
+// Waiting for another thread's filter must not hold the GIL.
+template <typename Result, typename... Args>
+auto released(Result (Graph::*method)(Args...)) {
+    return [method](Graph& graph, Args... args) -> Result {
+        const py::object keep = kept(graph);
+        const ReleaseGil release;
+        return (graph.*method)(args...);
+    };
+}
+
+template <typename Result>
+auto released(Result (Graph::*method)() const) {
+    return [method](const Graph& graph) -> Result {
+        const py::object keep = kept(graph);
+        const ReleaseGil release;
+        return (graph.*method)();
+    };
+}
+
+void add_op(Graph& graph, const Op& op) {
+    const py::object keep[] = {kept(graph), kept(op)};
+    const ReleaseGil release;
+    graph.add_op(op);
+}
+
+}  // namespace
+
 void bind_graph(py::module_& m) {
-    // Waiting for another thread's filter must not hold the GIL.
-    using Release = py::call_guard<py::gil_scoped_release>;
     py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph")
         .def(py::init([](std::shared_ptr<Library> lib, int kind, int fpmath_mode) {
             return std::make_shared<Graph>(std::move(lib), engine_kind_from(kind), fpmath_mode);
@@ -122,14 +151,14 @@ void bind_graph(py::module_& m) {
             py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
         .def_property_readonly("library", [](const Graph& g) { return std::const_pointer_cast<Library>(g.lib); })
         .def_property_readonly("engine_kind", [](const Graph& g) { return g.kind; })
-        .def("add_op", &Graph::add_op, py::arg("op"), Release())
-        .def("finalize", &Graph::finalize, Release())
-        .def_property_readonly("is_finalized", py::cpp_function(&Graph::is_finalized, Release()))
-        .def("filter", &Graph::filter, py::arg("policy") = int(dnnl_graph_partition_policy_fusion), Release())
-        .def_property_readonly("partition_count", py::cpp_function(&Graph::partition_count, Release()))
-        .def("partitions", &Graph::partitions, Release())
-        .def("set_fpmath_mode", &Graph::set_fpmath_mode, py::arg("mode"), py::arg("apply_to_int") = false, Release())
-        .def("get_fpmath_mode", &Graph::fpmath_mode, Release());
+        .def("add_op", &add_op, py::arg("op"))
+        .def("finalize", released(&Graph::finalize))
+        .def_property_readonly("is_finalized", released(&Graph::is_finalized))
+        .def("filter", released(&Graph::filter), py::arg("policy") = int(dnnl_graph_partition_policy_fusion))
+        .def_property_readonly("partition_count", released(&Graph::partition_count))
+        .def("partitions", released(&Graph::partitions))
+        .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false)
+        .def("get_fpmath_mode", released(&Graph::fpmath_mode));
 }
 
 }  // namespace dgo

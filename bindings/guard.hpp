@@ -58,18 +58,4 @@ auto guarded(const char* what, F&& f) {
 #define DGO_CALL(api, function, ...) \
     ::dgo::guarded("dnnl_" #function, [&] { return (api).function(__VA_ARGS__); })
 
-// Releases the GIL if this thread holds it; for code that runs with or without it (destructors).
-class ReleaseGilIfHeld {
-public:
-    ReleaseGilIfHeld() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-    ~ReleaseGilIfHeld() {
-        if (state_) PyEval_RestoreThread(state_);
-    }
-    ReleaseGilIfHeld(const ReleaseGilIfHeld&) = delete;
-    ReleaseGilIfHeld& operator=(const ReleaseGilIfHeld&) = delete;
-
-private:
-    PyThreadState* state_;
-};
-
 }  // namespace dgo

@@ -11,6 +11,7 @@
 #include <pybind11/stl.h>
 
 #include "engine.hpp"
+#include "gil.hpp"
 
 namespace py = pybind11;
 
@@ -175,8 +176,11 @@ void Library::missing(const char* symbol, const char* since) const {
 
 void bind_library(py::module_& m) {
     py::class_<Library, std::shared_ptr<Library>>(m, "Library")
-        .def(py::init<const std::string&, const std::vector<std::string>&>(), py::arg("path"),
-            py::arg("preload") = std::vector<std::string>{}, py::call_guard<py::gil_scoped_release>())
+        .def(py::init([](const std::string& path, const std::vector<std::string>& preload) {
+            const ReleaseGil release;
+            return std::make_shared<Library>(path, preload);
+        }),
+            py::arg("path"), py::arg("preload") = std::vector<std::string>{})
         .def_property_readonly("path", &Library::path)
         .def_property_readonly("version",
             [](const Library& lib) {
@@ -197,7 +201,8 @@ void bind_library(py::module_& m) {
         .def("engine_count",
             [](const Library& lib, int kind) {
                 const auto native = engine_kind_from(kind);
-                py::gil_scoped_release release;
+                const py::object keep = kept(lib);
+                const ReleaseGil release;
                 return lib.engine_count(native);
             },
             py::arg("kind"))

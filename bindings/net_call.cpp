@@ -90,7 +90,8 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
         const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
         for (Py_ssize_t k = 0; k < named; ++k)
             dict[PyTuple_GET_ITEM(keywords, k)] = py::handle(args[static_cast<Py_ssize_t>(positional) + k]);
-        return PyObject_CallMethodObjArgs(self, str_slow_call, tuple.ptr(), dict.ptr(), nullptr);
+        return gil::waiting(
+            [&] { return PyObject_CallMethodObjArgs(self, str_slow_call, tuple.ptr(), dict.ptr(), nullptr); });
     });
 }
 

@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include "fork_guard.hpp"
+#include "gil.hpp"
 #include "op.hpp"
 #include "tensor.hpp"
 
@@ -169,7 +170,7 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
 }
 
 CompiledPartition::~CompiledPartition() {
-    ReleaseGilIfHeld release;
+    const ReleaseGilIfHeld release;
     engine->api().graph_compiled_partition_destroy(handle);
 }
 
@@ -247,7 +248,8 @@ void execute_tensors(const CompiledPartition& cp, const Stream& stream, const Te
     const_dnnl_graph_tensor_t scratch = nullptr;
     if (scratchpad && cp.scratchpad_size() > 0)
         scratch = handles("scratchpad", {scratchpad}, {cp.scratchpad()}, *cp.engine, true).front();
-    py::gil_scoped_release release;
+    const py::object keep[] = {kept(cp), kept(stream)};
+    const ReleaseGil release;
     cp.execute(stream.handle, in.data(), out.data(), scratch);
 }
 
@@ -284,7 +286,8 @@ void bind_partition(py::module_& m) {
         .def("compile",
             [](const Partition& p, const std::vector<LogicalTensor>& inputs,
                 const std::vector<LogicalTensor>& outputs, std::shared_ptr<Engine> engine) {
-                py::gil_scoped_release release;
+                const py::object keep = kept(p);
+                const ReleaseGil release;
                 return p.compile(inputs, outputs, std::move(engine));
             },
             py::arg("inputs"), py::arg("outputs"), py::arg("engine").none(false));
