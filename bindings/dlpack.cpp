@@ -1,5 +1,6 @@
 // DLPack tensors: those of CPU memory to NumPy arrays and back, for every dtype that NumPy has through ml_dtypes; those
 // of devices to and from addresses.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ struct Versioned {
 
 constexpr std::uint64_t kReadOnly = 1;
 constexpr std::int32_t kCpu = 1;
+constexpr std::int32_t kMaxAxes = 32;  // of any NumPy
 constexpr const char* kName = "dltensor";
 constexpr const char* kVersionedName = "dltensor_versioned";
 
@@ -60,10 +62,45 @@ void release(void* managed) {
     if (tensor->deleter) tensor->deleter(tensor);
 }
 
+bool add_product(std::int64_t a, std::int64_t b, std::int64_t& sum) {
+    std::int64_t product = 0;
+    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
+}
+
+bool is_empty(const Tensor& t) { return std::find(t.shape, t.shape + t.ndim, 0) != t.shape + t.ndim; }
+
+// Throws unless shape and strides describe memory that can be; what a capsule says of the lengths of its lists is
+// believed, as nothing could tell.
+void check_shape(const Tensor& t) {
+    if (t.ndim < 0 || t.ndim > kMaxAxes)
+        refuse("the tensor has " + std::to_string(t.ndim) + " axes; 0 to " + std::to_string(kMaxAxes) + " are possible");
+    if (t.ndim && !t.shape) refuse("the tensor has " + std::to_string(t.ndim) + " axes and no shape");
+    for (int i = 0; i < t.ndim; ++i)
+        if (t.shape[i] < 0) refuse("the shape has the negative size " + std::to_string(t.shape[i]));
+    const bool empty = is_empty(t);
+    if (!t.data && !empty) refuse("the tensor has elements and a null address");
+    // all bytes from the lowest to behind the highest element, and those of the elements side by side
+    const std::int64_t itemsize = (std::int64_t{t.dtype.bits} * t.dtype.lanes + 7) / 8;
+    std::int64_t below = 0, above = itemsize, dense = itemsize;
+    bool fits = true;
+    for (int i = t.ndim; i-- > 0 && fits;) {
+        std::int64_t bytes = 0;
+        const std::int64_t size = std::max<std::int64_t>(t.shape[i], 1);
+        fits = !__builtin_mul_overflow(t.strides && !empty ? t.strides[i] : 0, itemsize, &bytes) &&
+            add_product(size - 1, bytes, bytes < 0 ? below : above) && !__builtin_mul_overflow(dense, size, &dense);
+    }
+    const auto start = reinterpret_cast<std::uintptr_t>(t.data);
+    std::uintptr_t first = 0, end = 0;
+    fits = fits && !__builtin_add_overflow(start, t.byte_offset, &first) && first >= std::uint64_t{0} - below &&
+        !__builtin_add_overflow(first, t.strides || empty ? above : dense, &end);
+    if (!fits) refuse("shape, strides and offset of the tensor span more than 64 bits can address");
+}
+
 py::array as_array(const Tensor& t, bool read_only, const py::dict& dtypes, py::capsule owner) {
     if (t.device.type != kCpu)
         refuse("the tensor is on device type " + std::to_string(t.device.type) + ", not in CPU memory; copy it there");
     if (t.dtype.lanes != 1) refuse("elements of " + std::to_string(t.dtype.lanes) + " lanes are not supported");
+    check_shape(t);
     const auto key = py::make_tuple(t.dtype.code, t.dtype.bits);
     if (!dtypes.contains(key))
         refuse("no dtype for DLPack type code " + std::to_string(t.dtype.code) + " of " +
@@ -72,8 +109,8 @@ py::array as_array(const Tensor& t, bool read_only, const py::dict& dtypes, py::
     std::vector<py::ssize_t> shape(t.shape, t.shape + t.ndim), strides(shape.size());
     py::ssize_t dense = dtype.itemsize();
     for (std::size_t i = shape.size(); i-- > 0;) {
-        strides[i] = t.strides ? t.strides[i] * dtype.itemsize() : dense;
-        dense *= shape[i];
+        strides[i] = t.strides && !is_empty(t) ? t.strides[i] * dtype.itemsize() : dense;
+        dense *= std::max<py::ssize_t>(shape[i], 1);
     }
     py::array array(dtype, std::move(shape), std::move(strides), static_cast<char*>(t.data) + t.byte_offset, owner);
     if (read_only) array.attr("flags").attr("writeable") = false;
@@ -114,10 +151,12 @@ py::array import_tensor(const py::capsule& capsule, const py::dict& dtypes) {
 py::tuple open_tensor(const py::capsule& capsule) {
     const Taken taken = take(capsule);
     const Tensor& t = taken.tensor;
+    check_shape(t);
     const auto list = [&](const std::int64_t* values) { return std::vector<std::int64_t>(values, values + t.ndim); };
-    const py::object strides = t.strides ? py::object(py::tuple(py::cast(list(t.strides)))) : py::none();
-    return py::make_tuple(reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, py::tuple(py::cast(list(t.shape))),
-        strides, py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
+    const py::object strides = t.strides && !is_empty(t) ? py::object(py::tuple(py::cast(list(t.strides)))) : py::none();
+    return py::make_tuple(t.device.type, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset,
+        py::tuple(py::cast(list(t.shape))), strides,
+        py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
 }
 
 // What an exported tensor keeps alive.
@@ -192,6 +231,7 @@ DataType data_type(int code, int bits) {
 }
 
 py::object export_tensor(const py::array& array, int code, int bits, bool versioned) {
+    if (!array.itemsize()) fail(ErrorKind::invalid_argument, "to_dlpack: the elements have no bytes");
     Export kept{array, {}, {}};
     for (py::ssize_t i = 0; i < array.ndim(); ++i) {
         kept.shape.push_back(array.shape(i));
@@ -207,6 +247,9 @@ py::object export_tensor(const py::array& array, int code, int bits, bool versio
 py::object export_memory(py::object owner, std::uintptr_t address, std::vector<std::int64_t> shape,
     std::vector<std::int64_t> strides, std::pair<int, int> dtype, std::pair<int, int> device, bool writable,
     bool versioned) {
+    if (shape.size() != strides.size())
+        fail(ErrorKind::invalid_argument, "to_dlpack: " + std::to_string(strides.size()) + " strides for " +
+                std::to_string(shape.size()) + " axes");
     return export_source({reinterpret_cast<void*>(address), {device.first, device.second},
                              data_type(dtype.first, dtype.second), writable,
                              {std::move(owner), std::move(shape), std::move(strides)}},

@@ -50,7 +50,7 @@ def as_operand(value: Any, engine: Engine, where: str) -> Operand:
                 f"host, DeviceArray.from_numpy(a.to_numpy(), engine)"
             )
         return value
-    if hasattr(value, "__sycl_usm_array_interface__") or device_of(value) == ONE_API:
+    if hasattr(value, "__sycl_usm_array_interface__") or device_of(value, where) == ONE_API:
         return DeviceArray.from_dlpack(value, engine, copy=False)
     return as_array(value, where)
 

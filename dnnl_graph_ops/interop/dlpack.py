@@ -72,7 +72,7 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
         raise TypeError(f"from_dlpack: needs an object with __dlpack__, got {type(obj).__name__}")
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
-    if device_of(obj) != CPU:
+    if device_of(obj, "from_dlpack") not in (None, CPU):
         raise InvalidArgumentError(
             f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
             f"copy it there"

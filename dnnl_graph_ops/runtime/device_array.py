@@ -284,13 +284,20 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
         raise TypeError(
             f"{where}: needs an object with __dlpack__ or __sycl_usm_array_interface__, got {type(obj).__name__}"
         )
-    device = device_of(obj)
-    if device != (ONE_API if engine.native.on_device else CPU):
+    stated, home = device_of(obj, where), ONE_API if engine.native.on_device else CPU
+    if stated not in (None, home):
         return None
-    address, shape, strides, code, writable, owner = _core.dlpack_open(capsule_of(obj, where))
+    device, address, shape, strides, code, writable, owner = _core.dlpack_open(capsule_of(obj, where))
+    if stated not in (None, device):
+        raise InvalidArgumentError(
+            f"{where}: the {type(obj).__name__} says that it is on DLPack device type {stated}, but its capsule is of "
+            f"type {device}"
+        )
+    if device != home:
+        return None
     if code not in DTYPES:
         raise UnsupportedError(f"{where}: there is no dtype for the DLPack type code {code[0]} of {code[1]} bits")
-    if device == ONE_API and not engine.native.reaches(address):
+    if home == ONE_API and not engine.native.reaches(address):
         return None
     return cls._adopt(engine, DTYPES[code], shape, strides, address, writable, owner)
 
@@ -315,7 +322,7 @@ def _on_host(obj: Any, engine: Engine, where: str) -> Array:
     if isinstance(obj, DeviceArray):
         return obj.to_numpy()
     if hasattr(obj, "__dlpack__"):
-        options = {} if device_of(obj) == CPU else {"dl_device": (CPU, 0)}
+        options = {} if device_of(obj, where) in (None, CPU) else {"dl_device": (CPU, 0)}
         return _core.dlpack_import(capsule_of(obj, where, **options), DTYPES)
     raise InvalidArgumentError(
         f"{where}: the {type(obj).__name__} is in memory of another SYCL context than that of {engine!r}; use an "

@@ -26,9 +26,21 @@ DTYPES: dict[tuple[int, int], np.dtype[Any]] = {
 CODES = {dtype: key for key, dtype in DTYPES.items()}
 
 
-def device_of(obj: Any) -> int:
-    """The device type that a producer says it is on; one that says nothing is on the CPU."""
-    return int(obj.__dlpack_device__()[0]) if hasattr(obj, "__dlpack_device__") else CPU
+def device_of(obj: Any, where: str) -> int | None:
+    """The device type that a producer says it is on; None: it says nothing, its capsule will.
+
+    Raises:
+        InvalidArgumentError: it says something else.
+    """
+    if not hasattr(obj, "__dlpack_device__"):
+        return None
+    device = obj.__dlpack_device__()
+    try:
+        return int(device[0])
+    except (TypeError, ValueError, LookupError) as error:
+        raise InvalidArgumentError(
+            f"{where}: __dlpack_device__() of {type(obj).__name__} gives {device!r}; a pair of ints is wanted"
+        ) from error
 
 
 def capsule_of(obj: Any, where: str, **options: Any) -> Any:
