@@ -12,6 +12,7 @@
 #include "fork_guard.hpp"
 #include "guard.hpp"
 #include "host_task.hpp"
+#include "threads.hpp"
 
 namespace dgo {
 namespace {
@@ -22,9 +23,9 @@ constexpr std::size_t kOwnScratch = 64 * 1024;
 class ThreadCount {
 public:
     explicit ThreadCount(int threads) {
-        if (threads <= 0) return;
         const int current = omp_get_max_threads();
-        if (current == threads) return;
+        threads::require(threads > 0 ? threads : current);
+        if (threads <= 0 || current == threads) return;
         before_ = current;
         omp_set_num_threads(threads);
     }
@@ -57,11 +58,6 @@ private:
     const Executor::Poll& poll_;
     Clock::time_point last_ = Clock::now();
 };
-
-std::size_t tensor_bytes(const LogicalTensor& tensor, const Library& lib) {
-    if (!tensor.has_strides()) return tensor.mem_size(lib);
-    return (static_cast<std::size_t>(tensor.extent()) * data_type_bits(tensor.raw.data_type) + 7) / 8;
-}
 
 }  // namespace
 
@@ -215,9 +211,9 @@ void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition,
     count("outputs", partition->outputs.size(), out.size());
     const Library& lib = *engine_->lib;
     for (std::size_t i = 0; i < in.size(); ++i)
-        add_operand(in[i], tensor_bytes(partition->inputs[i], lib), false, &partition->inputs[i], step);
+        add_operand(in[i], partition->inputs[i].mem_size(lib), false, &partition->inputs[i], step);
     for (std::size_t i = 0; i < out.size(); ++i)
-        add_operand(out[i], tensor_bytes(partition->outputs[i], lib), true, &partition->outputs[i], step);
+        add_operand(out[i], partition->outputs[i].mem_size(lib), true, &partition->outputs[i], step);
     step.inputs = in.size();
     step.outputs = out.size();
     step.partition = std::move(partition);
@@ -452,6 +448,7 @@ std::vector<double> Executor::profile(const Addresses& arrays, std::size_t repea
 }
 
 std::size_t Executor::idle_contexts() const {
+    fork_guard::check();
     const std::lock_guard lock(mutex_);
     return idle_.size() + (first_idle_.load(std::memory_order_relaxed) != nullptr);
 }

@@ -22,6 +22,7 @@ def set_num_threads(n: int) -> None:
 
     Raises:
         InvalidArgumentError: n is below 1 or above 4096.
+        Error: this process cannot start so many (limits of the user or the container); the number stays as it was.
     """
     global _count
     if isinstance(n, bool) or not isinstance(n, int):
@@ -30,6 +31,7 @@ def set_num_threads(n: int) -> None:
         raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
     if n == _count:
         return
+    _core.require_threads(n)
     _count = n
     for listener in _listeners:
         listener()
@@ -42,10 +44,15 @@ def on_change(listener: Callable[[], None]) -> None:
 
 @contextmanager
 def using(n: int) -> Iterator[None]:
-    """OpenMP's setting of this thread, for compiling: the library fixes the number of threads then."""
+    """OpenMP's setting of this thread, for compiling: the library fixes the number of threads then.
+
+    Raises:
+        Error: this process cannot start so many threads.
+    """
+    _core.require_threads(n)
     before = _core.get_num_threads()
-    _core.set_num_threads(n)
     try:
+        _core.set_num_threads(n)
         yield
     finally:
         _core.set_num_threads(before)
