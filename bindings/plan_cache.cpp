@@ -187,6 +187,7 @@ struct State {
     std::unordered_multimap<std::uint64_t, Entries::iterator> index;
     std::size_t capacity = 0;
     std::uint64_t hits = 0, misses = 0;
+    std::uint64_t generation = 0;  // how often it was cleared
 };
 
 struct Cache {
@@ -234,9 +235,9 @@ void require_same_arrays(const Executor& core, const Call& call) {
 }
 
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (count != 6) {
-        PyErr_Format(
-            PyExc_TypeError, "insert() takes name, arrays, attrs, out, engine, executor; got %zd arguments", count);
+    if (count != 6 && count != 7) {
+        PyErr_Format(PyExc_TypeError,
+            "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation; got %zd arguments", count);
         return nullptr;
     }
     return translated<PyObject*>(nullptr, [&]() -> PyObject* {
@@ -245,6 +246,11 @@ PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) 
         PlanRef plan(py::reinterpret_borrow<py::object>(args[5]));
         Key key;
         if (!key.read(query) || state.capacity == 0) Py_RETURN_FALSE;
+        if (count == 7) {
+            const auto made_for = PyLong_AsUnsignedLongLong(args[6]);
+            if (PyErr_Occurred()) return nullptr;
+            if (made_for != state.generation) Py_RETURN_FALSE;
+        }
         require_same_arrays(plan.plan->core, key.call);
         const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
         Entries removed, added;
@@ -265,7 +271,12 @@ PyObject* cache_clear(PyObject* self, PyObject*) {
     state.index.clear();
     removed.swap(state.entries);
     state.hits = state.misses = 0;
+    ++state.generation;
     Py_RETURN_NONE;
+}
+
+PyObject* cache_generation(PyObject* self, PyObject*) {
+    return PyLong_FromUnsignedLongLong(state_of(self).generation);
 }
 
 PyObject* cache_set_capacity(PyObject* self, PyObject* argument) {
@@ -334,8 +345,10 @@ PyMethodDef methods[] = {
         "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
         "engine)."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
-        "insert(name, arrays, attrs, out, engine, executor): False if such a call is never looked up."},
-    {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts."},
+        "insert(name, arrays, attrs, out, engine, executor[, generation]): False if such a call is never looked up, or "
+        "if the cache was cleared since that generation."},
+    {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
+    {"generation", &cache_generation, METH_NOARGS, "The generation; to be read before what a plan is made for."},
     {"set_capacity", &cache_set_capacity, METH_O, "Keep so many plans, those used last."},
     {"info", &cache_info, METH_NOARGS, "hits, misses, size and capacity."},
     {nullptr, nullptr, 0, nullptr},

@@ -464,6 +464,9 @@ class Graph:
 
 def get_num_threads() -> int: ...
 def set_num_threads(n: int) -> None: ...
+def require_threads(n: int) -> None:
+    """Error unless so many threads can be started in this process; numbers that could are remembered."""
+
 def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
 
@@ -568,9 +571,25 @@ class PlanCache:
     def __init__(self, capacity: int) -> None: ...
     def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow, /) -> Any:
         """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`."""
-    def insert(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, executor: Executor, /) -> bool:
-        """The plan's inputs are the arrays that are not None. False: such a call is never looked up."""
-    def clear(self) -> None: ...
+    def insert(
+        self,
+        name: str,
+        arrays: _Items,
+        attrs: _Items,
+        out: Any,
+        engine: Any,
+        executor: Executor,
+        generation: int = ...,
+        /,
+    ) -> bool:
+        """The plan's inputs are the arrays that are not None.
+
+        False: such a call is never looked up, or the cache was cleared since this generation.
+        """
+    def clear(self) -> None:
+        """Forget all plans and counts; begins a new generation."""
+    def generation(self) -> int:
+        """To be read before what a plan is made for."""
     def set_capacity(self, capacity: int, /) -> None: ...
     def info(self) -> dict[str, int]:
         """hits, misses, size, capacity"""
@@ -604,8 +623,8 @@ class DeviceArrayBase:
 
 def dlpack_open(
     capsule: object,
-) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]:
-    """Address, shape, strides in elements, (type code, bits), whether writable, owner."""
+) -> tuple[int, int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]:
+    """The device type, address, shape, strides in elements, (type code, bits), whether writable, owner."""
 
 def dlpack_export_memory(
     owner: object,

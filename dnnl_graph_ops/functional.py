@@ -377,6 +377,7 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
         target = arrays.as_array(out, f"{name}: 'out'")
         arrays.check_out(target, shape, result.dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
+    generation = cache.generation()
     env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
     made = specialise(
         [node],
@@ -386,7 +387,7 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
         env,
         name=name,
     )
-    cache.insert(name, ins, attrs, out, engine, made.plan.executor)
+    cache.insert(name, ins, attrs, out, engine, made.plan.executor, generation)
     destination = np.empty(shape, numpy_dtype(result.dtype)) if target is None else target
     made.plan.executor.run([array for _, array in present], [destination])
     return destination if out is None else out

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops import functional
+from dnnl_graph_ops.compile import net as net_module
 
 THREADS, CALLS = 4, 40
 ATTRIBUTES = {"strides": 2, "pads_begin": 1, "pads_end": 1}
@@ -114,6 +116,74 @@ def test_number_of_threads(seed):
                 assert np.array_equal(function(case), expected[name])
     finally:
         dgo.set_num_threads(before)
+
+
+@pytest.fixture
+def threads():
+    before = dgo.get_num_threads()
+    yield before
+    dgo.set_num_threads(before)
+
+
+def changing(monkeypatch, module, count):
+    """Lets the number of threads change while the module makes its next plan; returns what it has made."""
+    made, real = [], module.specialise
+
+    def specialise(*args, **kwargs):
+        plan = real(*args, **kwargs)
+        if not made:
+            dgo.set_num_threads(count)
+        made.append(plan.plan.executor.threads)
+        return plan
+
+    monkeypatch.setattr(module, "specialise", specialise)
+    return made
+
+
+def test_a_plan_of_an_old_number_is_not_kept(threads, monkeypatch, seed):
+    """One-shot functions: another thread changes the number while a plan is made."""
+    dgo.set_num_threads(2)
+    dgo.clear_caches()
+    case = data(seed)
+    case["src"] = np.concatenate([case["src"]] * 8)
+    made = changing(monkeypatch, functional, 1)
+    results = [ONE_SHOT["forward"](case) for _ in range(3)]
+    assert made == [2, 1]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert dgo.cache_info()["size"] == 1
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["sizes known", "sizes unknown"])
+def test_a_net_keeps_no_plan_of_an_old_number(fixed, threads, monkeypatch, seed):
+    dgo.set_num_threads(2)
+    case = data(seed)
+    case["src"] = np.concatenate([case["src"]] * 8)
+    graph = dgo.Graph()
+    src = graph.input("src", case["src"].shape if fixed else (None, None, None, 16))
+    result = dgo.ops.conv_transpose(src, graph.constant(case["weights"]), **ATTRIBUTES)
+    made = changing(monkeypatch, net_module, 1)
+    net = graph.compile(result)
+    results = [net(case["src"]) for _ in range(3)]
+    assert made == [2, 1]
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert {plan.threads for plan in net._native_plans()} == {1}
+
+
+def test_nets_made_while_others_are_counted(threads, seed):
+    weights = data(seed)["weights"]
+
+    def work(number):
+        for _ in range(CALLS // 4):
+            if number:
+                graph = dgo.Graph()
+                src = graph.input("src", (None, None, 6, 16))
+                graph.compile(dgo.ops.conv_transpose(src, graph.constant(weights), **ATTRIBUTES))
+            else:
+                for _ in range(200):
+                    dgo.cache_info()
+                    dgo.clear_caches()
+
+    together(work)
 
 
 @pytest.mark.parametrize(
