@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "arena.hpp"
+#include "fork_guard.hpp"
 
 namespace py = pybind11;
 
@@ -100,7 +101,7 @@ std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const L
 }
 
 Allocator::~Allocator() {
-    if (handle) lib->api().graph_allocator_destroy(handle);
+    fork_guard::destroy(lib->api().graph_allocator_destroy, handle);
 }
 
 void bind_allocator(py::module_& m) {
@@ -111,9 +112,9 @@ void bind_allocator(py::module_& m) {
         };
     };
     py::class_<Allocator, std::shared_ptr<Allocator>>(m, "Allocator")
-        .def_static("host", make(Allocator::Kind::host), py::arg("library"), py::arg("allocate") = 0,
+        .def_static("host", make(Allocator::Kind::host), py::arg("library").none(false), py::arg("allocate") = 0,
             py::arg("deallocate") = 0)
-        .def_static("sycl", make(Allocator::Kind::sycl), py::arg("library"), py::arg("allocate") = 0,
+        .def_static("sycl", make(Allocator::Kind::sycl), py::arg("library").none(false), py::arg("allocate") = 0,
             py::arg("deallocate") = 0);
 }
 

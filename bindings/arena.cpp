@@ -8,6 +8,7 @@
 
 #include "device_memory.hpp"
 #include "engine.hpp"
+#include "fork_guard.hpp"
 
 namespace dgo {
 namespace {
@@ -47,6 +48,7 @@ BlockPool::BlockPool(const Engine* engine) : engine_(engine) {
 }
 
 BlockPool::~BlockPool() {
+    if (fork_guard::is_broken()) return;
     const std::lock_guard lock(pools().mutex);
     auto& all = pools().all;
     all.erase(std::find(all.begin(), all.end(), this));
@@ -112,6 +114,7 @@ BlockPool& library_blocks() {
 }
 
 std::size_t idle_block_bytes() {
+    fork_guard::check();
     const std::lock_guard lock(pools().mutex);
     std::size_t total = 0;
     for (BlockPool* pool : pools().all) total += pool->idle_bytes();
@@ -119,6 +122,7 @@ std::size_t idle_block_bytes() {
 }
 
 void drop_idle_blocks() {
+    if (fork_guard::is_broken()) return;
     const std::lock_guard lock(pools().mutex);
     for (BlockPool* pool : pools().all) pool->drop_idle();
 }

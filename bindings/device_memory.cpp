@@ -13,7 +13,6 @@ namespace dgo {
 namespace {
 
 dnnl_memory_t create(const Engine& engine, std::size_t bytes, void* data) {
-    fork_guard::check();
     const Api& api = engine.api();
     dnnl_memory_desc_t desc = nullptr;
     const dnnl_dims_t dims = {static_cast<dnnl_dim_t>(bytes)};
@@ -58,8 +57,7 @@ DeviceMemory::DeviceMemory(const Engine& engine, std::size_t bytes, void* data)
 }
 
 DeviceMemory::~DeviceMemory() {
-    // in a forked child the runtime's threads are missing, which freeing may wait for
-    if (handle_ && !fork_guard::broken.load(std::memory_order_relaxed)) api_->memory_destroy(handle_);
+    if (api_) fork_guard::destroy(api_->memory_destroy, handle_);
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
@@ -74,7 +72,6 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 
 void DeviceMemory::map(const std::function<void(char*)>& use) const {
     if (!handle_) return;
-    fork_guard::check();
     void* host = nullptr;
     DGO_CALL(*api_, memory_map_data, handle_, &host);
     try {

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "allocator.hpp"
+#include "fork_guard.hpp"
 #include "gil.hpp"
 #include "sycl_objects.hpp"
 
@@ -31,6 +32,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
     std::shared_ptr<const Allocator> allocator, bool device_memory)
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu),
       allocator_(std::move(allocator)) {
+    const fork_guard::Busy busy;
     if (allocator_ && allocator_->lib != this->lib)
         fail(ErrorKind::invalid_argument,
             "Engine: the allocator belongs to '" + allocator_->lib->path() + "', the engine to '" + this->lib->path()
@@ -64,7 +66,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_en
 Engine::~Engine() {
     const ReleaseGilIfHeld release;
     blocks_.reset();
-    if (handle) lib->api().engine_destroy(handle);
+    fork_guard::destroy(lib->api().engine_destroy, handle);
 }
 
 std::string Engine::str() const {
@@ -80,7 +82,7 @@ Stream::Stream(std::shared_ptr<const Engine> engine, dnnl_stream_t handle)
 
 Stream::~Stream() {
     const ReleaseGilIfHeld release;
-    if (handle) engine->api().stream_destroy(handle);
+    fork_guard::destroy(engine->api().stream_destroy, handle);
 }
 
 void Stream::wait() const { DGO_CALL(engine->api(), stream_wait, handle); }

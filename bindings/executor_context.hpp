@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor.hpp"
+#include "fork_guard.hpp"
 
 namespace dgo {
 
@@ -15,7 +16,7 @@ struct Executor::Context {
     explicit Context(const Api* api) : api(api) {}
     ~Context() {
         for (dnnl_graph_tensor_t tensor : tensors)
-            if (tensor) api->graph_tensor_destroy(tensor);
+            fork_guard::destroy(api->graph_tensor_destroy, tensor);
     }
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;

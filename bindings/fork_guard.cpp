@@ -8,7 +8,7 @@ namespace dgo::fork_guard {
 
 void install() {
     static const int registered = pthread_atfork(nullptr, nullptr, [] {
-        if (used.load(std::memory_order_relaxed)) broken.store(true, std::memory_order_relaxed);
+        if (used.load(std::memory_order_relaxed) || busy.load(std::memory_order_relaxed)) broken.store(true, std::memory_order_relaxed);
     });
     if (registered != 0) fail(ErrorKind::error, "pthread_atfork failed: out of memory");
 }

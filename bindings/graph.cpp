@@ -4,6 +4,7 @@
 
 #include <pybind11/stl.h>
 
+#include "fork_guard.hpp"
 #include "gil.hpp"
 
 namespace py = pybind11;
@@ -25,7 +26,7 @@ Graph::Graph(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, int fp
 }
 
 Graph::~Graph() {
-    if (handle) lib->api().graph_graph_destroy(handle);
+    fork_guard::destroy(lib->api().graph_graph_destroy, handle);
 }
 
 void Graph::add_op(const Op& op) {
@@ -121,6 +122,7 @@ auto released(Result (Graph::*method)(Args...)) {
     return [method](Graph& graph, Args... args) -> Result {
         const py::object keep = kept(graph);
         const ReleaseGil release;
+        const fork_guard::Busy busy;
         return (graph.*method)(args...);
     };
 }
@@ -130,6 +132,7 @@ auto released(Result (Graph::*method)() const) {
     return [method](const Graph& graph) -> Result {
         const py::object keep = kept(graph);
         const ReleaseGil release;
+        const fork_guard::Busy busy;
         return (graph.*method)();
     };
 }
@@ -137,6 +140,7 @@ auto released(Result (Graph::*method)() const) {
 void add_op(Graph& graph, const Op& op) {
     const py::object keep[] = {kept(graph), kept(op)};
     const ReleaseGil release;
+    const fork_guard::Busy busy;
     graph.add_op(op);
 }
 

@@ -9,6 +9,7 @@
 #include <pybind11/pybind11.h>
 
 #include "abi.hpp"
+#include "fork_guard.hpp"
 
 namespace dgo {
 
@@ -54,8 +55,8 @@ auto guarded(const char* what, F&& f) {
     }
 }
 
-// DGO_CALL(lib.api(), graph_op_create, &op, id, kind, name)
+// Also refuses where a thread that is missing may hold the library's locks. DGO_CALL(lib.api(), graph_op_create, &op, id, kind, name)
 #define DGO_CALL(api, function, ...) \
-    ::dgo::guarded("dnnl_" #function, [&] { return (api).function(__VA_ARGS__); })
+    (::dgo::fork_guard::check(), ::dgo::guarded("dnnl_" #function, [&] { return (api).function(__VA_ARGS__); }))
 
 }  // namespace dgo

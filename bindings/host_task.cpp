@@ -8,6 +8,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include "fork_guard.hpp"
+
 namespace py = pybind11;
 
 namespace dgo::host_task {
@@ -40,6 +42,7 @@ void move_to(int cpu) {
 }
 
 bool follow(pid_t id) {
+    fork_guard::check();
     const std::lock_guard lock(moving);
     cpu_set_t found;
     if (sched_getaffinity(id, sizeof found, &found) != 0) return false;
@@ -50,6 +53,7 @@ bool follow(pid_t id) {
 }
 
 void stop() {
+    fork_guard::check();
     move_to(kAnywhere);
     thread.store(0, std::memory_order_release);
 }

@@ -11,6 +11,7 @@
 #include <pybind11/stl.h>
 
 #include "engine.hpp"
+#include "fork_guard.hpp"
 #include "gil.hpp"
 
 namespace py = pybind11;
@@ -129,11 +130,13 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
 #undef DGO_LOAD
 
     // Messages of the library go to stdout by default, and its cache of compiled partitions grows without a bound.
+    // In a forked child too: a library that is new has no locks that anybody could hold.
     if (const char* const asked = asked_verbosity())
         verbose_ = verbosity_level(asked);
     else
-        set_verbose(0);
-    DGO_CALL(api_, graph_set_compiled_partition_cache_capacity, 0);
+        guarded("dnnl_set_verbose", [&] { return api_.set_verbose(0); });
+    guarded("dnnl_graph_set_compiled_partition_cache_capacity",
+        [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
 }
 
 void Library::set_verbose(int level) const {
@@ -152,14 +155,14 @@ std::vector<std::pair<std::string, bool>> Library::functions() const {
 void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
 std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
-    return DGO_CALL(api_, engine_get_count, kind);
+    return guarded("dnnl_engine_get_count", [&] { return api_.engine_get_count(kind); });
 }
 
 void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {
     constexpr std::size_t kTooMuch = std::size_t{16} << 20;
     const auto get = api_.graph_get_constant_tensor_cache_capacity;
     const auto set = api_.graph_set_constant_tensor_cache_capacity;
-    if (!bytes || !get || !set) return;
+    if (!bytes || !get || !set || fork_guard::is_broken()) return;
     if (dropped_constants_.fetch_add(bytes, std::memory_order_relaxed) + bytes < kTooMuch) return;
     dropped_constants_.store(0, std::memory_order_relaxed);
     std::size_t capacity = 0;
@@ -209,7 +212,9 @@ void bind_library(py::module_& m) {
         .def_property_readonly("verbose", &Library::verbose)
         .def("set_verbose", &Library::set_verbose, py::arg("level"))
         .def("effective_cpu_isa",
-            [](const Library& lib) { return isa_name(int(DGO_CALL(lib.api(), get_effective_cpu_isa))); })
+            [](const Library& lib) {
+                return isa_name(int(guarded("dnnl_get_effective_cpu_isa", lib.api().get_effective_cpu_isa)));
+            })
         .def("get_compiled_partition_cache_capacity",
             [](const Library& lib) {
                 int capacity = 0;

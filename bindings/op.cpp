@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include "fork_guard.hpp"
+
 namespace py = pybind11;
 
 namespace dgo {
@@ -56,7 +58,7 @@ Op::Op(std::shared_ptr<const Library> lib, std::size_t id, int kind, const std::
 }
 
 Op::~Op() {
-    if (handle) lib->api().graph_op_destroy(handle);
+    fork_guard::destroy(lib->api().graph_op_destroy, handle);
 }
 
 std::string Op::str() const { return "op " + std::to_string(id) + " '" + name + "'"; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_set>
 
 #include <pybind11/stl.h>
 
@@ -28,15 +29,18 @@ std::string ids_text(const std::vector<std::size_t>& ids) {
 
 // The library reads past its lists, loops for ever or crashes on what these refuse.
 void check_ports(const char* side, const std::vector<LogicalTensor>& given, const std::vector<LogicalTensor>& ports) {
-    const auto has = [](const std::vector<LogicalTensor>& list, std::size_t id) {
-        return std::any_of(list.begin(), list.end(), [id](const auto& lt) { return lt.id() == id; });
+    const auto ids = [](const std::vector<LogicalTensor>& list) {
+        std::unordered_set<std::size_t> out;
+        for (const auto& lt : list) out.insert(lt.id());
+        return out;
     };
+    const auto known = ids(ports), present = ids(given);
     for (const auto& port : ports)
-        if (!has(given, port.id()))
+        if (!present.count(port.id()))
             fail(ErrorKind::invalid_argument,
                 std::string("compile: ") + side + " " + std::to_string(port.id()) + " of the partition is missing");
     for (const auto& lt : given)
-        if (!has(ports, lt.id()))
+        if (!known.count(lt.id()))
             fail(ErrorKind::invalid_argument, std::string("compile: the partition has no ") + side + " "
                     + std::to_string(lt.id()));
 }
@@ -78,7 +82,7 @@ std::vector<LogicalTensor> ports(
 Partition::Partition(std::shared_ptr<const Library> lib, dnnl_graph_partition_t handle)
     : lib(std::move(lib)), handle(handle) {}
 
-Partition::~Partition() { lib->api().graph_partition_destroy(handle); }
+Partition::~Partition() { fork_guard::destroy(lib->api().graph_partition_destroy, handle); }
 
 std::shared_ptr<Partition> Partition::create_with_op(const Op& op, dnnl_engine_kind_t kind) {
     dnnl_graph_partition_t handle = nullptr;
@@ -126,7 +130,7 @@ std::vector<LogicalTensor> Partition::output_ports() const {
 
 std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalTensor>& inputs,
     const std::vector<LogicalTensor>& outputs, std::shared_ptr<const Engine> engine) const {
-    fork_guard::check();
+    const fork_guard::Busy busy;
     if (engine->lib != lib)
         fail(ErrorKind::invalid_argument, "compile: the partition belongs to '" + lib->path() + "', the engine to '"
                 + engine->lib->path() + "'");
@@ -171,7 +175,7 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
 
 CompiledPartition::~CompiledPartition() {
     const ReleaseGilIfHeld release;
-    engine->api().graph_compiled_partition_destroy(handle);
+    fork_guard::destroy(engine->api().graph_compiled_partition_destroy, handle);
 }
 
 LogicalTensor CompiledPartition::query(std::size_t id) const {

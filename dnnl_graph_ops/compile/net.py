@@ -18,6 +18,7 @@ from ..lowering.env import Env
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
+from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
 from . import arrays
 from .grouping import POLICIES, Group, reachable
@@ -35,7 +36,8 @@ CAPACITY = 64
 # Inputs or outputs of a net that is called without Python in between; kMaxArguments of the binding
 FAST_ARRAYS = 32
 
-_nets: weakref.WeakSet[Net] = weakref.WeakSet()
+# a WeakSet cannot be copied while other threads add to it
+_nets: set[weakref.ref[Net]] = set()
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,11 @@ class Net(_core.NetBase):
         self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
         self._constants = tuple(value for value in leaves if value.constant is not None)
         self._lock = threading.RLock()
+        renew_after_fork(self, "_lock")
+        self._generation = 0  # how often the plans were dropped
         self._plans: OrderedDict[tuple[Any, ...], Specialised] = OrderedDict()
         self._set_capacity(CAPACITY)
-        _nets.add(self)
+        _nets.add(weakref.ref(self, _nets.discard))
         if all(None not in value.shape for value in self.inputs):
             ins = [self._declared(value) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
@@ -234,14 +238,18 @@ class Net(_core.NetBase):
         return known_values(self._nodes, known)
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
-        key = (tuple(ins), None if outs is None else tuple(outs), pool.get_num_threads())
         with self._lock:
+            generation = self._generation
+            key = (tuple(ins), None if outs is None else tuple(outs), pool.get_num_threads())
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 self._offer(found, True)
                 return found
             made = self._build([layout[0] for layout in ins], ins, outs)
+            if generation != self._generation:
+                # dropped meanwhile: right for this call, but perhaps not for the threads of the next
+                return made
             self._plans[key] = made
             if outs is None:
                 # the dense out= of a caller has the same layout
@@ -291,6 +299,7 @@ class Net(_core.NetBase):
     def clear_plans(self) -> None:
         """Drop every plan; each is built anew when it is needed."""
         with self._lock:
+            self._generation += 1
             self._plans.clear()
             self._clear_plans()
 
@@ -477,15 +486,19 @@ def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: 
         raise
 
 
+def _alive() -> list[Net]:
+    return [net for net in (reference() for reference in list(_nets)) if net is not None]
+
+
 def clear_plans() -> None:
     """Drop the plans of every net that is alive."""
-    for net in list(_nets):
+    for net in _alive():
         net.clear_plans()
 
 
 def plan_count() -> int:
     """Plans held by the nets that are alive."""
-    return sum(net.plan_count() for net in list(_nets))
+    return sum(net.plan_count() for net in _alive())
 
 
 pool.on_change(clear_plans)

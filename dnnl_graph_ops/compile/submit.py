@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..runtime.engines import Engine
+from ..runtime.locks import renew_after_fork
 
 _queues: dict[Engine, ThreadPoolExecutor] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
+renew_after_fork(sys.modules[__name__], "_lock")
 
 
 def submit(engine: Engine, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
@@ -29,9 +32,7 @@ def submit(engine: Engine, call: Callable[..., Any], args: tuple[Any, ...], kwar
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads, and perhaps a lock that nobody will release."""
-    global _lock
-    _lock = threading.Lock()
+    """A forked child has none of the threads."""
     _queues.clear()
 
 

@@ -7,16 +7,20 @@ the megabytes of their constants.
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from typing import Any
 
 import numpy as np
 
+from ..runtime.locks import renew_after_fork
+
 # Constants that may pile up before the first collection, or where few survived it
 SLACK_BYTES = 8 << 20
 
 _lock = threading.RLock()
+renew_after_fork(sys.modules[__name__], "_lock")
 _live = 0
 _limit = SLACK_BYTES
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -9,6 +10,7 @@ from .. import _core
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
 from . import gpu, sycl
 from .libraries import Runtime, find_runtime, runtimes
+from .locks import renew_after_fork
 
 KINDS = {"cpu": _core.EngineKind.cpu, "gpu": _core.EngineKind.gpu}
 
@@ -88,6 +90,7 @@ class Engine:
 _ENGINES: dict[tuple[str, str, int, str | None], Engine] = {}
 _OF_SYCL: dict[tuple[str, int, int, str | None], Engine] = {}
 _LOCK = threading.RLock()
+renew_after_fork(sys.modules[__name__], "_LOCK")
 
 
 def engine(

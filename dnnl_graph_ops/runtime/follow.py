@@ -7,6 +7,7 @@ than a small layer; on the caller's CPU, who sleeps meanwhile, it takes a few mi
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from .. import _core, schema
 from .engines import Engine
+from .locks import renew_after_fork
 
 VARIABLE = "DNNL_GRAPH_OPS_FOLLOW_CALLER"
 _TASKS = "/proc/self/task"
@@ -21,7 +23,8 @@ _PROBES, _TRIES = 32, 4  # tiny runs, for most of which the thread must be seen 
 _TINY, _LARGE = 16, 1 << 20  # elements: too few for a second thread, enough for all
 _SETTLED = 3  # large runs without a new thread
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+renew_after_fork(sys.modules[__name__], "_LOCK")
 _state: str | None = None
 
 

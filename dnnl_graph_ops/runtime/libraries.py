@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from .. import _core
 from ..errors import InvalidArgumentError, RuntimeUnavailableError
 from . import sycl
+from .locks import renew_after_fork
 
 ENVIRONMENT = "DNNL_GRAPH_OPS_LIBRARY"
 BUNDLED = "omp"
@@ -25,10 +26,13 @@ class Runtime:
     name: str
     path: str
 
-    @cached_property
+    @property
     def library(self) -> _core.Library:
-        with _LOADING:
-            return _load(self)
+        found = _BY_PATH.get(self.path)
+        if found is None:
+            with _LOADING:
+                found = _BY_PATH[self.path] = _load(self)
+        return found
 
     @property
     def version(self) -> str:
@@ -51,7 +55,9 @@ class Runtime:
 
 
 _LOADING = threading.RLock()
-_LOADED: dict[str, _core.Library] = {}
+renew_after_fork(sys.modules[__name__], "_LOADING")
+_LOADED: dict[str, _core.Library] = {}  # by the file that a path leads to
+_BY_PATH: dict[str, _core.Library] = {}
 _KNOWN: dict[str, Runtime] = {}
 
 

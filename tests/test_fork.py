@@ -1,0 +1,144 @@
+"""fork() while other threads are inside of the package: the child is told, and waits for nothing."""
+
+import sys
+
+import pytest
+from children import child
+
+FORKS = 50
+# of each child
+SECONDS = 20
+
+SCRIPT = """
+import faulthandler, os, signal, sys, threading, time, warnings
+import numpy as np
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import _core, caches, functional
+from dnnl_graph_ops.compile import net as nets
+from dnnl_graph_ops.compile import submit as queues
+from dnnl_graph_ops.graph import reclaim
+from dnnl_graph_ops.runtime import engines, follow, libraries
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+def forward(x):
+    return dgo.conv_transpose(x, ones(2, 2, 4, 4), strides=2)
+
+def make(shape):
+    graph = dgo.Graph()
+    x = graph.input("x", shape)
+    return graph.compile(dgo.ops.relu(dgo.ops.conv_transpose(x, graph.constant(ones(2, 2, 4, 4)), strides=2)))
+
+fixed, free = make((1, 8, 8, 4)), make((None, None, None, 4))
+x = ones(1, 8, 8, 4)
+fixed(x), free(x), forward(x)
+sizes = iter(range(10, 1 << 30))
+
+def hold(lock):
+    while True:
+        with lock:
+            time.sleep(1e-4)
+
+def call():
+    # net's, arena's and allocator's locks
+    y = ones(4, 64, 64, 4)
+    large = make((4, 64, 64, 4))
+    while True:
+        large(y)
+        free(ones(1, 8 + next(sizes) % 100, 8, 4))
+
+def plan():
+    while True:
+        forward(ones(1, 8 + next(sizes) % 100, 8, 4))
+        make((1, 8 + next(sizes) % 100, 8, 4))
+
+def clear():
+    while True:
+        dgo.clear_caches()
+        _core.idle_scratch_bytes()
+
+def threads():
+    while True:
+        dgo.set_num_threads(1)
+        dgo.set_num_threads(2)
+
+HOLDERS = {
+    "net": lambda: hold(free._lock),
+    "submit": lambda: hold(queues._lock),
+    "constants": lambda: hold(reclaim._lock),
+    "engines": lambda: hold(engines._LOCK),
+    "libraries": lambda: hold(libraries._LOADING),
+    "follow": lambda: hold(follow._LOCK),
+    "call": call, "plan": plan, "clear": clear, "threads": threads,
+}
+
+# what a child does: None where it may, the error otherwise
+USES = {
+    "net": (lambda: fixed(x), True),
+    "net of another size": (lambda: free(ones(1, 5, 5, 4)), True),
+    "one-shot": (lambda: forward(x), True),
+    "one-shot of another size": (lambda: forward(ones(1, 5, 5, 4)), True),
+    "compile": (lambda: make((1, 5, 8, 4)), True),
+    "submit": (lambda: fixed.submit(x).result(), True),
+    "benchmark": (lambda: fixed.benchmark(x, repeat=3), True),
+    "cache_info": (dgo.cache_info, False),
+    "latest": (free.latest, False),
+    "constant": (lambda: dgo.Graph().constant(ones(4)), False),
+    "engine": (lambda: dgo.engine("cpu"), False),
+    "clear_caches": (dgo.clear_caches, False),
+    "set_num_threads": (lambda: dgo.set_num_threads(3 - dgo.get_num_threads()), False),
+    "info": (dgo.info, False),
+}
+
+def use_all():
+    for name, (use, refused) in USES.items():
+        signal.alarm({seconds})
+        print(name, file=sys.stderr, flush=True)
+        try:
+            use()
+        except dgo.Error as error:
+            assert refused and "spawn" in str(error), error
+        else:
+            assert not refused, name
+    # dropping what the parent made must not wait either
+    fixed, free = None, None
+    globals().pop("fixed"), globals().pop("free")
+    import gc
+    gc.collect()
+
+threading.Thread(target=HOLDERS["{holder}"], daemon=True).start()
+for number in range({forks}):
+    time.sleep(0.001 * (number % 7))
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.register(signal.SIGALRM, chain=True)
+        try:
+            use_all()
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        sys.stderr.flush()
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        print("fork", number, "exit", code)
+        os._exit(1)
+    if number + 1 < {forks}:
+        print("\\n--", file=sys.stderr)
+os._exit(0)
+"""
+
+HOLDERS = ("net", "submit", "constants", "engines", "libraries", "follow", "call", "plan", "clear", "threads")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork")
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_lock_that_another_thread_holds(holder, run_all):
+    script = SCRIPT.replace("{holder}", holder).replace("{seconds}", str(SECONDS))
+    done = child("-c", script.replace("{forks}", str(FORKS if run_all else FORKS // 5)), OMP_NUM_THREADS="2")
+    last = done.stderr.split("\n--")[-1]
+    assert done.returncode == 0, done.stdout + last[-3000:]
