@@ -19,7 +19,7 @@ void register_dtype(const py::dtype& dtype, int code) {
     if (number < 0 || number >= dtype_table::kNumbers || dtype.has_fields())
         fail(ErrorKind::unsupported,
             "register_dtype: NumPy type number " + std::to_string(number) + " is outside the table");
-    if (array_itemsize(code) != dtype.itemsize())
+    if (!array_itemsize(code) || array_itemsize(code) != dtype.itemsize())
         fail(ErrorKind::invalid_argument, "register_dtype: dtype has " + std::to_string(dtype.itemsize()) +
                 " bytes, data type " + std::to_string(code) + " has " + std::to_string(array_itemsize(code)));
     dtype_table::code_of[number] = static_cast<std::uint8_t>(code);

@@ -129,8 +129,10 @@ std::int64_t LogicalTensor::extent() const {
             invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " with strides "
                     + list(raw.layout.strides, raw.ndims) + " span more than 64 bits can address");
     }
-    std::int64_t bytes = 0;
-    if (__builtin_add_overflow(last, 1, &last) || !multiply(last, 8, bytes))
+    // the library counts bits, or bytes of at least eight bits
+    std::int64_t bits = 0;
+    if (__builtin_add_overflow(last, 1, &last) ||
+        !multiply(last, std::max(data_type_bits(raw.data_type), 8), bits))
         invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " span more than 64 bits can address");
     return last;
 }

@@ -1,9 +1,12 @@
 #include "tensor.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+
+#include "fork_guard.hpp"
 
 namespace py = pybind11;
 
@@ -18,7 +21,7 @@ Tensor::Tensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, dn
     : lt(lt), engine(std::move(engine)), handle(handle) {}
 
 Tensor::~Tensor() {
-    if (handle) engine->api().graph_tensor_destroy(handle);
+    fork_guard::destroy(engine->api().graph_tensor_destroy, handle);
 }
 
 void* Tensor::data() const {
@@ -45,54 +48,67 @@ struct Memory {
     std::int64_t bytes = 0;  // from data on
     bool writable = true;
     bool checked = false;  // an address given as an integer has no size to check
+    py::object owner{};
 };
 
-template <typename Shape, typename Strides>
-std::int64_t span(Shape shape, Strides strides, py::ssize_t ndim, std::int64_t itemsize) {
+std::int64_t span(const py::ssize_t* shape, const py::ssize_t* strides, py::ssize_t ndim, std::int64_t itemsize) {
     std::int64_t last = itemsize;
+    if (std::find(shape, shape + ndim, 0) != shape + ndim) return 0;
     for (py::ssize_t i = 0; i < ndim; ++i) {
-        if (shape[i] == 0) return 0;
         if (strides[i] < 0)
             fail(ErrorKind::shape, "Tensor: axis " + std::to_string(i) + " of the buffer has the negative stride "
                     + std::to_string(strides[i]) + "; copy it with numpy.ascontiguousarray");
-        last += (shape[i] - 1) * strides[i];
+        std::int64_t reach = 0;
+        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last))
+            fail(ErrorKind::shape, "Tensor: the strides of the buffer span more than 64 bits can address");
     }
     return last;
 }
 
+void* address_of(const py::object& number) {
+    const auto address = PyLong_AsUnsignedLongLong(number.ptr());
+    if (PyErr_Occurred()) throw py::error_already_set();
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
 Memory memory_of(const py::object& source, const Engine& engine) {
-    if (py::isinstance<py::int_>(source)) return {reinterpret_cast<void*>(source.cast<std::uintptr_t>()), 0, true, false};
+    if (py::isinstance<py::int_>(source)) return {address_of(source), 0, true, false, source};
     if (engine.on_device)
         fail(ErrorKind::invalid_argument,
             "Tensor: " + engine.str() + " takes no arrays of the host; give the address of USM memory as an int");
     if (py::isinstance<py::array>(source)) {  // also the types that the buffer protocol cannot describe: bfloat16
         const auto array = py::reinterpret_borrow<py::array>(source);
         return {const_cast<void*>(array.data()), span(array.shape(), array.strides(), array.ndim(), array.itemsize()),
-            array.writeable(), true};
+            array.writeable(), true, source};
     }
     if (!PyObject_CheckBuffer(source.ptr()))
         throw py::type_error("Tensor: the buffer must be a NumPy array, an object with the buffer protocol or an "
                              "address, got "
             + std::string(py::str(py::type::handle_of(source).attr("__name__"))));
-    const auto info = py::reinterpret_borrow<py::buffer>(source).request();
-    return {info.ptr, span(info.shape, info.strides, info.ndim, info.itemsize), !info.readonly, true};
+    // the view, unlike the source, keeps the memory where it is: a bytearray could be emptied, a mapping closed
+    auto view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(source.ptr()));
+    if (!view) throw py::error_already_set();
+    const Py_buffer& info = *PyMemoryView_GET_BUFFER(view.ptr());
+    if (info.suboffsets)
+        fail(ErrorKind::invalid_argument, "Tensor: the buffer is in pieces (it has suboffsets); pass a copy");
+    return {info.buf, span(info.shape, info.strides, info.ndim, info.itemsize), !info.readonly, true, std::move(view)};
 }
 
 // Keeps what the memory belongs to.
 class BoundTensor : public Tensor {
 public:
-    BoundTensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, const Memory& memory, py::object owner)
-        : Tensor(lt, std::move(engine), memory.data), owner_(std::move(owner)) {
+    BoundTensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, const Memory& memory)
+        : Tensor(lt, std::move(engine), memory.data), owner_(memory.owner) {
         writable = memory.writable;
     }
     BoundTensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, dnnl_graph_tensor_t handle)
         : Tensor(lt, std::move(engine), handle) {
         writable = false;
     }
-    void rebind(const Memory& memory, py::object owner) {
+    void rebind(const Memory& memory) {
         set_data(memory.data);
         writable = memory.writable;
-        owner_ = std::move(owner);
+        owner_ = memory.owner;
     }
 
 private:
@@ -126,9 +142,9 @@ std::shared_ptr<BoundTensor> make_scalar(
 void bind_tensor(py::module_& m) {
     py::class_<Tensor, std::shared_ptr<Tensor>> base(m, "_TensorBase");
     py::class_<BoundTensor, Tensor, std::shared_ptr<BoundTensor>>(m, "Tensor")
-        .def(py::init([](const LogicalTensor& lt, std::shared_ptr<Engine> engine, py::object buffer) {
+        .def(py::init([](const LogicalTensor& lt, std::shared_ptr<Engine> engine, const py::object& buffer) {
             const Memory memory = checked_memory(lt, *engine, buffer);
-            return std::make_shared<BoundTensor>(lt, std::move(engine), memory, std::move(buffer));
+            return std::make_shared<BoundTensor>(lt, std::move(engine), memory);
         }),
             py::arg("logical_tensor"), py::arg("engine").none(false), py::arg("buffer"))
         .def_static("scalar", &make_scalar, py::arg("logical_tensor"), py::arg("engine").none(false), py::arg("value"))
@@ -139,9 +155,8 @@ void bind_tensor(py::module_& m) {
         .def_property_readonly(
             "data_handle", [](const BoundTensor& t) { return reinterpret_cast<std::uintptr_t>(t.data()); })
         .def("set_data_handle",
-            [](BoundTensor& t, py::object buffer) {
-                const Memory memory = checked_memory(t.lt, *t.engine, buffer);
-                t.rebind(memory, std::move(buffer));
+            [](BoundTensor& t, const py::object& buffer) {
+                t.rebind(checked_memory(t.lt, *t.engine, buffer));
             },
             py::arg("buffer"))
         .def("get_logical_tensor",
