@@ -1,9 +1,11 @@
 """The raw objects: what they compute, what they own, and that they stop what the library would not."""
 
 import gc
+import mmap
 
 import numpy as np
 import pytest
+from children import check_faulty_cases, starts
 from concurrently import in_threads
 from differences import TABLE, fact
 from reference.conv_transpose import forward
@@ -108,6 +110,36 @@ def test_tensors_keep_their_arrays():
         out = np.empty(64, np.float32)
         compiled.execute(STREAM, [source], [bind(y, out)])
         assert (out == round).all()
+
+
+def test_a_tensor_holds_its_buffer():
+    """What has handed out its memory may not move it."""
+    description = tensor(4)
+    for data, drop in ((bytearray(16), bytearray.clear), (mmap.mmap(-1, 16), mmap.mmap.close)):
+        for _ in range(2):
+            bound = bind(description, data)
+            with pytest.raises(BufferError):
+                drop(data)
+            bound.set_data_handle(np.zeros(4, np.float32))
+        bound.set_data_handle(data)
+        with pytest.raises(BufferError):
+            drop(data)
+        del bound
+        drop(data)
+
+
+def test_many_ports_take_linear_time():
+    """Refusing them took minutes."""
+    (part,) = partitions(make_op(OpKind.relu, [tensor(2)], [tensor(2)]))
+    many = [tensor(2) for _ in range(100_000)]
+    with pytest.raises(errors.InvalidArgumentError, match="missing"):
+        part.compile(many, many, engine())
+
+
+def test_hostile_calls(pytestconfig, seed):
+    """Every raw function and method, with values that fit its signature, and others."""
+    for start in starts(pytestconfig, 1000, 20_000, 1000):
+        check_faulty_cases("bindings.hostile", seed, start, start + 1000)
 
 
 def test_tensors_can_be_rebound():
@@ -231,6 +263,9 @@ MISTAKES = {
     "negative dim": (dims(2, -1), SHAPE, "-1"),
     "13 dims": (dims(*[1] * 13), SHAPE, "13 values, at most 12"),
     "64-bit size": (dims(2**40, 2**40), SHAPE, "64 bits"),
+    "2^64 bits": (dims(2**59), SHAPE, "64 bits"),
+    "2^64 bits by strides": (dims(2, strides=(2**59,)), SHAPE, "64 bits"),
+    "2^63 bits of bytes": (lambda: LogicalTensor(1, DataType.s8, (2**60,)), SHAPE, "64 bits"),
     "64-bit extent": (dims(2, 2, strides=(2**62, 2**62)), SHAPE, "64 bits"),
     "strides of another rank": (dims(2, 2, strides=(1,)), SHAPE, "1 strides for 2 dims"),
     "negative stride": (dims(2, strides=(-1,)), SHAPE, "-1"),
@@ -326,6 +361,19 @@ def test_none_is_no_handle():
         _core.Graph(None, EngineKind.cpu)
     with pytest.raises(TypeError):
         _core.Stream(None)
+    for make in (_core.Allocator.host, _core.Allocator.sycl):
+        with pytest.raises(TypeError):
+            make(None)
+
+
+def test_elements_without_bytes():
+    nothing = np.zeros(2, "V0")
+    with pytest.raises(errors.InvalidArgumentError, match="bytes"):
+        _core.dlpack_export(nothing, 2, 32, True)
+    with pytest.raises(errors.InvalidArgumentError, match="bytes"):
+        _core.register_dtype(nothing.dtype, 5000)
+    with pytest.raises(errors.InvalidArgumentError, match="strides"):
+        _core.dlpack_export_memory(None, 0, (2, 3), (1,), (2, 32), (1, 0), True, True)
 
 
 def test_empty_tensors_need_no_memory():

@@ -1,0 +1,107 @@
+"""Ctrl-C inside of what takes long: it arrives soon, and what was under way leaves nothing broken."""
+
+import pytest
+from children import child
+
+INTERRUPTS = 12
+
+SCRIPT = """
+import os, signal, sys, threading, time
+import numpy as np
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import functional
+from dnnl_graph_ops.compile import net as nets
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+sizes = iter(range(4, 1 << 30))
+
+def graph(tune="heuristic", size=None):
+    made = dgo.Graph()
+    x = made.input("x", (1, size or next(sizes), 8, 8))
+    y = x
+    for _ in range({ops}):
+        y = dgo.ops.relu(dgo.ops.conv_transpose(y, made.constant(ones(3, 3, 8, 8)), pads_begin=1, pads_end=1))
+    return made.compile(y, tune=tune)
+
+def compile():
+    while True:
+        graph()
+
+def tune():
+    while True:
+        graph("measure")
+
+free = dgo.Graph()
+free = free.compile(dgo.ops.tanh(free.input("x", (None, 4))))
+
+def first_calls():
+    while True:
+        for size in range(1, 200):
+            free(ones(size, 4))
+            dgo.conv_transpose(ones(1, size, 8, 4), ones(2, 2, 4, 4), strides=2)
+        dgo.clear_caches()
+
+timed = graph(size=64)
+
+def benchmark():
+    while True:
+        timed.benchmark(ones(1, 64, 8, 8), repeat=10**8 // 10**3)
+
+def profile():
+    while True:
+        timed.profile(ones(1, 64, 8, 8), repeat=10**5)
+
+threads = dgo.get_num_threads()
+
+def check():
+    # as if nothing had been, from this thread and another one
+    x = ones(3, 4)
+    assert np.allclose(free(x), np.tanh(x))
+    src, weights = ones(1, 8, 8, 4), ones(2, 2, 4, 4)
+    assert (dgo.conv_transpose(src, weights, strides=2) == 4).all()
+    graph(size=7)(ones(1, 7, 8, 8))
+    assert dgo.get_num_threads() == threads
+    from dnnl_graph_ops import _core
+    assert _core.get_num_threads() == opened
+    dgo.cache_info()
+
+from dnnl_graph_ops import _core
+opened = _core.get_num_threads()
+check()
+main = threading.main_thread().ident
+late = 0.0
+for number in range({interrupts}):
+    sent = []
+    def send():
+        time.sleep(0.02 + 0.037 * number)
+        sent.append(time.monotonic())
+        # to the process, as a terminal does it
+        os.kill(os.getpid(), signal.SIGINT)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        {work}()
+    except KeyboardInterrupt:
+        late = max(late, time.monotonic() - sent[0])
+    sender.join()
+    other = []
+    checker = threading.Thread(target=lambda: (check(), other.append(True)))
+    checker.start()
+    checker.join(60)
+    assert other, "a lock is held"
+    check()
+    print(number, late, flush=True)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "benchmark", "profile"])
+def test_interrupted(work, tmp_path):
+    script = SCRIPT.replace("{work}", work).replace("{interrupts}", str(INTERRUPTS)).replace("{ops}", "4")
+    # an executor for each child, so that nothing tuned is remembered
+    done = child("-c", script, seconds=120, XDG_CACHE_HOME=str(tmp_path), OMP_NUM_THREADS="2")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "done", done.stdout + done.stderr[-3000:]
+    assert float(lines[-2].split()[1]) < 10
