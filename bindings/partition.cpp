@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 #include <unordered_set>
 
 #include <pybind11/stl.h>
@@ -10,6 +11,7 @@
 #include "gil.hpp"
 #include "op.hpp"
 #include "tensor.hpp"
+#include "thread_end.hpp"
 
 namespace py = pybind11;
 
@@ -174,7 +176,9 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
 }
 
 CompiledPartition::~CompiledPartition() {
+    if (fork_guard::is_broken()) return;
     const ReleaseGilIfHeld release;
+    const std::unique_lock lock(thread_end::ending());
     fork_guard::destroy(engine->api().graph_compiled_partition_destroy, handle);
 }
 
@@ -196,6 +200,7 @@ std::vector<std::pair<std::size_t, std::size_t>> CompiledPartition::inplace_port
 void CompiledPartition::execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in,
     const const_dnnl_graph_tensor_t* out, const_dnnl_graph_tensor_t scratchpad) const {
     const Api& api = engine->api();
+    const thread_end::Execution execution;
     auto* in_list = const_cast<const_dnnl_graph_tensor_t*>(in);
     auto* out_list = const_cast<const_dnnl_graph_tensor_t*>(out);
     if (scratchpad)

@@ -16,11 +16,14 @@ from . import raw
 
 # takes addresses, which nobody can check, or what would change this process for all cases after it
 TAKES_ADDRESSES = {
-    "Allocator.host", "Allocator.sycl", "Engine.from_sycl", "Engine.of_queue", "Stream.from_sycl", "Tensor.__init__", "Tensor.set_data_handle",
+    "Allocator.host", "Allocator.sycl", "Engine.from_sycl", "Engine.of_queue", "Stream.from_sycl", "Tensor.__init__",
+    "Tensor.set_data_handle",
     "DeviceArrayBase.__init__", "dlpack_export_memory",
 }  # fmt: skip
 CHANGES_MUCH = {"register_dtype", "Library.set_verbose", "Library.set_constant_tensor_cache", "follow_caller"}
-INTS = (0, 1, 2, 3, 4, -1, 64, 257, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**64, -(2**70))
+INTS = (
+    -(2**70), -(2**63), -(2**31), -1, 0, 1, 2, 3, 4, 64, 257, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64,
+)  # fmt: skip
 SMALL = (0, 1, 2, 3, 4, 8)
 TEXTS = ("", "x", "a\0b", "\udc80", "op", "s64", "s64[]", "bool", "f32", "string", "/", "x" * 70000)
 ARRAYS = (
