@@ -16,7 +16,7 @@ struct Executor::Context {
     explicit Context(const Api* api) : api(api) {}
     ~Context() {
         for (dnnl_graph_tensor_t tensor : tensors)
-            fork_guard::destroy(api->graph_tensor_destroy, tensor);
+            if (tensor) fork_guard::destroy(api->graph_tensor_destroy, tensor);
     }
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;

@@ -22,7 +22,8 @@ TAKES_ADDRESSES = {
 }  # fmt: skip
 CHANGES_MUCH = {"register_dtype", "Library.set_verbose", "Library.set_constant_tensor_cache", "follow_caller"}
 INTS = (
-    -(2**70), -(2**63), -(2**31), -1, 0, 1, 2, 3, 4, 64, 257, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64,
+    -(2**70), -(2**63), -(2**31), -1, 0, 1, 2, 3, 4, 64, 257, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1,
+    2**64,
 )  # fmt: skip
 SMALL = (0, 1, 2, 3, 4, 8)
 TEXTS = ("", "x", "a\0b", "\udc80", "op", "s64", "s64[]", "bool", "f32", "string", "/", "x" * 70000)
