@@ -23,6 +23,12 @@ Pools& pools() {
     return *pools;
 }
 
+// Blocks that wait in a pool.
+std::size_t most_idle() {
+    static const std::size_t most = std::max(1u, std::thread::hardware_concurrency());
+    return most;
+}
+
 const auto by_size = [](const Block& block, std::size_t bytes) { return block.size() < bytes; };
 
 }  // namespace
@@ -43,6 +49,7 @@ Block::Block(const Engine* engine, std::size_t bytes)
 }
 
 BlockPool::BlockPool(const Engine* engine) : engine_(engine) {
+    idle_.reserve(most_idle() + 1);  // giving back must not throw
     const std::lock_guard lock(pools().mutex);
     pools().all.push_back(this);
 }
@@ -80,11 +87,10 @@ Block BlockPool::reuse(std::size_t bytes) {
 }
 
 void BlockPool::give_back(Block block) {
-    static const std::size_t limit = std::max(1u, std::thread::hardware_concurrency());
     Block surplus;
     const std::lock_guard lock(mutex_);
     idle_.insert(std::lower_bound(idle_.begin(), idle_.end(), block.size(), by_size), std::move(block));
-    if (idle_.size() > limit) {
+    if (idle_.size() > most_idle()) {
         surplus = std::move(idle_.front());
         idle_.erase(idle_.begin());
     }
@@ -99,6 +105,7 @@ std::size_t BlockPool::idle_bytes() {
 
 void BlockPool::drop_idle() {
     std::vector<Block> dropped;
+    dropped.reserve(most_idle() + 1);
     const std::lock_guard lock(mutex_);
     dropped.swap(idle_);
 }

@@ -16,6 +16,7 @@
 
 #include <pybind11/stl.h>
 
+#include "gil.hpp"
 #include "guard.hpp"
 
 namespace py = pybind11;

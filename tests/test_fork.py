@@ -17,7 +17,7 @@ from dnnl_graph_ops import _core, caches, functional
 from dnnl_graph_ops.compile import net as nets
 from dnnl_graph_ops.compile import submit as queues
 from dnnl_graph_ops.graph import reclaim
-from dnnl_graph_ops.runtime import engines, follow, libraries
+from dnnl_graph_ops.runtime import engines, follow, libraries, verbose
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -72,6 +72,7 @@ HOLDERS = {
     "engines": lambda: hold(engines._LOCK),
     "libraries": lambda: hold(libraries._LOADING),
     "follow": lambda: hold(follow._LOCK),
+    "log": lambda: hold(verbose._LOCK),
     "call": call, "plan": plan, "clear": clear, "threads": threads,
 }
 
@@ -86,6 +87,7 @@ USES = {
     "benchmark": (lambda: fixed.benchmark(x, repeat=3), True),
     "cache_info": (dgo.cache_info, False),
     "latest": (free.latest, False),
+    "explain": (fixed.explain, False),
     "constant": (lambda: dgo.Graph().constant(ones(4)), False),
     "engine": (lambda: dgo.engine("cpu"), False),
     "clear_caches": (dgo.clear_caches, False),
@@ -132,7 +134,7 @@ for number in range({forks}):
 os._exit(0)
 """
 
-HOLDERS = ("net", "submit", "constants", "engines", "libraries", "follow", "call", "plan", "clear", "threads")
+HOLDERS = ("net", "submit", "constants", "engines", "libraries", "follow", "log", "call", "plan", "clear", "threads")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork")

@@ -1,4 +1,5 @@
 // _core.kernels: own vector code as objects that a plan, or a test, can run.
+#include <omp.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -6,7 +7,9 @@
 #include <optional>
 
 #include "../fork_guard.hpp"
+#include "../gil.hpp"
 #include "../guard.hpp"
+#include "../threads.hpp"
 #include "factories.hpp"
 #include "isa.hpp"
 
@@ -35,7 +38,9 @@ void run(const Kernel& kernel, const py::args& operands) {
     }
     std::vector<char*> addresses;
     for (const py::handle operand : operands) addresses.push_back(address_of(operand));
-    py::gil_scoped_release release;
+    const py::object self = kept(kernel);
+    const ReleaseGil release;
+    threads::require(omp_get_max_threads());
     kernel.run(addresses.data());
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from .. import _core
 from ..errors import InvalidArgumentError
 from .libraries import loaded
+from .locks import renew_after_fork
 
 _LOCK = threading.RLock()
+renew_after_fork(sys.modules[__name__], "_LOCK")
 _OPEN: list[Log] = []  # under the lock
 _MARK = "onednn_verbose,"
 # a field of the form key:value or a plain word; what stands before the event differs by version
