@@ -210,11 +210,11 @@ def explain(net: Net) -> Explanation:
     """Implements `Net.explain`: the plan made or used last.
 
     Raises:
-        InvalidArgumentError: the net has unknown dims and was never called.
+        InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
     """
     specialised = net.latest()
     if specialised is None:
-        raise InvalidArgumentError(f"{net!r}: has unknown dims; call it once, then there is a plan to explain")
+        raise InvalidArgumentError(f"{net!r}: has no plan; call it once, then there is one to explain")
     plan, runtime = specialised.plan, net.engine.runtime
     steps = [_step(plan, number, net.engine) for number in range(len(plan.parts))]
     groups = [_group(specialised, i) for i in range(len(steps))]
