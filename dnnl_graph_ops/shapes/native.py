@@ -169,6 +169,12 @@ def _last_axis(op: Use) -> str | None:
     return None if op.kind == "RMSNorm" else _parameters_in_f32(op)
 
 
+def _prelu(op: Use) -> str | None:
+    rank = len(op.inputs[0].shape)
+    # 3.2 looks for the channels of a single axis in NXC in front of it, and ends in SIGSEGV
+    return None if 2 <= rank <= 5 else f"oneDNN has a kernel for {op.kind} of 2 to 5 axes, not {rank}"
+
+
 def _round(op: Use) -> str | None:
     dtype = op.inputs[0].dtype
     return None if dtype == "f32" else f"oneDNN has a kernel for Round of f32 only, not {dtype}"
@@ -235,6 +241,8 @@ _LIMITS: Final[dict[str, Callable[[Use], str | None]]] = {
     "LayerNorm": _last_axis,
     "LayerNormBackward": _last_axis,
     "MatMul": _matmul,
+    "PReLU": _prelu,
+    "PReLUBackward": _prelu,
     "RMSNorm": _last_axis,
     "Round": _round,
     **dict.fromkeys((f"Reduce{name}" for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")), _reduce),

@@ -96,6 +96,11 @@ CASES = [
     ("TypeCast", [f(2, 3)], {"dtype": "bf16"}),
     ("Reorder", [f(2, 3, dtype=BF16)], {}),
     ("PReLUBackward", [f(2, 3, 2), f(2, 3, 1), f(2, 3, 2)], {"data_format": "NCX"}),
+    ("PReLU", [f(3), f(3)], {}),
+    ("PReLU", [f(3), f(3)], {"data_format": "NCX"}),
+    ("PReLU", [f(3), f(1)], {}),
+    ("PReLU", [f(2, 2, 2, 2, 2, 3), f(3)], {}),
+    ("PReLUBackward", [f(3, dtype=BF16), f(3, dtype=BF16), f(3, dtype=BF16)], {}),
 ]
 
 

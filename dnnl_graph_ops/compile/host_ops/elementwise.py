@@ -68,7 +68,7 @@ def _bias_add_backward(attrs: Mapping[str, Any], diff: Array) -> Array:
 
 def _shaped_slope(attrs: Mapping[str, Any], src: Array, slope: Array) -> Array:
     """The slope with the rank of src; one axis of several values lies along the channels unless told otherwise."""
-    if slope.ndim == 1 and slope.size > 1 and attrs.get("per_channel_broadcast", True):
+    if slope.ndim == 1 and slope.size > 1 and src.ndim > 1 and attrs.get("per_channel_broadcast", True):
         return along(slope, src.ndim, channel_axis(src.ndim, attrs["data_format"]))
     return slope.reshape((1,) * (src.ndim - slope.ndim) + slope.shape)
 
