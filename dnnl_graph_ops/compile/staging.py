@@ -1,4 +1,4 @@
-"""Views that the library cannot describe: copies around the steps that use them."""
+"""Views that the library cannot describe, or describes and misreads: copies around the steps that use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def staged(step: Step) -> list[Step]:
     if not isinstance(step, NativeStep):
         return [step]
     reads, writes = dict.fromkeys(step.reads), dict.fromkeys(step.writes)
-    odd = [view for view in reads | writes if view.size and not describable(view)]
+    odd = [view for view in reads | writes if view.size and not _taken(view)]
     if not odd:
         return [step]
     program = Program()
@@ -25,6 +25,15 @@ def staged(step: Step) -> list[Step]:
         if view in writes:
             program.copy(twins[view], view, "copy to a strided view")
     return program.steps
+
+
+def _taken(view: View) -> bool:
+    """Whether the library reads this view as it is.
+
+    Seen in 3.2: elementwise ops, PReLU and BatchNorm end in SIGSEGV on one element that stands for all.
+    """
+    spread = [stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
+    return describable(view) and (not spread or any(spread))
 
 
 def _on(step: NativeStep, twins: dict[Operand, View]) -> NativeStep:

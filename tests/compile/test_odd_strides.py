@@ -7,7 +7,7 @@ from reference.data import integers
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, ops
 from dnnl_graph_ops.compile.native import fresh_id, native_op
-from dnnl_graph_ops.dtypes import CODES
+from dnnl_graph_ops.dtypes import CODES, numpy_dtype
 from dnnl_graph_ops.lowering.program import Buffer, Place, View, describable
 from dnnl_graph_ops.runtime.engines import KINDS, default_engine
 from dnnl_graph_ops.strides import dense_strides
@@ -43,6 +43,33 @@ def test_inputs(view, build, rng):
     x = view(rng)
     net = net_of(build, x)
     np.testing.assert_array_equal(net(x), net(x.copy()))
+
+
+SPREAD = [
+    (ops.relu, []),
+    (ops.gelu, []),
+    (lambda x: ops.clamp(x, min=0.0, max=1.0), []),
+    (ops.prelu, [(3,)]),
+    (lambda x, *v: ops.batch_norm_inference(x, *v, epsilon=1e-5), [(3,)] * 4),
+    (ops.relu_backward, [(4, 5, 5, 3)]),
+    (lambda x: ops.softmax(x, axis=1), []),
+    (lambda x, y: ops.relu(ops.add(x, y)), [(3,)]),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(("build", "others"), SPREAD)
+def test_one_element_for_all(build, others, dtype, rng):
+    """What np.broadcast_to makes of a number: the first gradient, say."""
+    if dtype == "bf16" and others == [(3,)] * 4:
+        pytest.skip("parameters are f32")
+    number = np.ones((), numpy_dtype(dtype))
+    graph = dgo.Graph()
+    shapes = [(4, 5, 5, 3), *others]
+    net = graph.compile(build(*(graph.input(f"x{i}", shape, dtype) for i, shape in enumerate(shapes))))
+    rest = [integers(rng, shape, "f32").astype(number.dtype) ** 2 for shape in others]
+    spread = np.broadcast_to(number, shapes[0])
+    np.testing.assert_array_equal(net(spread, *rest), net(spread.copy(), *rest))
 
 
 @VIEWS
