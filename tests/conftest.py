@@ -14,6 +14,7 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
     group.addoption("--case", type=int, default=None, help="run this one case of a random test")
     group.addoption("--all", action="store_true", help="every random case and the largest fixed ones")
+    group.addoption("--hard", action="store_true", help="the hardening runs too: minutes to hours")
 
 
 def pytest_report_header(config):

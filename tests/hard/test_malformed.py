@@ -1,0 +1,46 @@
+"""A hundred thousand malformed calls and files: no signal, no hang, no foreign exception, no growth.
+
+With --hard. A part of them again: python -m hard.fuzz TARGET SEED START STOP, in the folder tests; a failure prints it
+for the one case.
+"""
+
+import re
+import time
+
+import pytest
+from children import check_faulty_cases
+
+CASES = {
+    "calls": 30_000,
+    "graph_json": 20_000,
+    "onnx_model": 20_000,
+    "dlpack": 10_000,
+    "pickles": 10_000,
+    "tuning": 4_000,
+    "kernels": 2_000,
+    "one_shot": 2_000,
+    "builders": 2_000,
+}
+PER_PROCESS = 1_000
+
+assert sum(CASES.values()) >= 100_000
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("target", CASES)
+def test_malformed(request, seed, target, record_property):
+    if not request.config.getoption("--hard"):
+        pytest.skip("--hard is not given")
+    if target == "onnx_model":
+        pytest.importorskip("onnx")
+    begin, refused, grown = time.monotonic(), 0, 0
+    for start in range(0, CASES[target], PER_PROCESS):
+        done = check_faulty_cases(f"hard.fuzz {target}", seed, start, start + PER_PROCESS, least=0)
+        numbers = [int(text) for text in re.findall(r"-?\d+", done)]
+        refused, grown = refused + numbers[1], max(grown, numbers[3])
+    minutes = (time.monotonic() - begin) / 60
+    record_property(
+        "hard",
+        f"{target}: {CASES[target]} malformed cases, {refused} refused, the rest done, in {minutes:.1f} minutes; "
+        f"most growth of a process {grown} KB",
+    )
