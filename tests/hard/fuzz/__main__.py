@@ -23,10 +23,19 @@ SECONDS_UNTIL_HUNG = 60
 GROWTH = 96 << 20
 
 
+def watched(target: Target, data: bytes) -> bool:
+    """The judgement of a case; the process ends if there is none in time."""
+    faulthandler.dump_traceback_later(SECONDS_UNTIL_HUNG, exit=True)
+    try:
+        return target.judge(data)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def repeat(target: Target, files: list[str]) -> int:
     for name in files:
         print(f"{target.name} {name}", flush=True)
-        print("refused" if target.judge(Path(name).read_bytes()) else "done", flush=True)
+        print("refused" if watched(target, Path(name).read_bytes()) else "done", flush=True)
     return 0
 
 
@@ -46,14 +55,11 @@ def numbered(target: Target, seed: int, start: int, stop: int) -> int:
     for number in range(start, stop):
         again = f"python -m hard.fuzz {target.name} {seed} {number} {number + 1}"
         print(f"CASE {again}", flush=True)
-        data = target.case(seed, number)
-        faulthandler.dump_traceback_later(SECONDS_UNTIL_HUNG, exit=True)
         try:
-            refused += target.judge(data)
+            refused += watched(target, target.case(seed, number))
         except Exception as error:
             failures += 1
             print(f"FAILURE {number}: {place_of(error)}: {str(error)[:300]!r}: {again}")
-        faulthandler.cancel_dump_traceback_later()
         if number == begin:
             early = resident()
     grown = resident() - early if early else 0
@@ -129,7 +135,8 @@ def main(arguments: list[str]) -> int:
     target = TARGETS[name]
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE if hard < 0 else min(ADDRESS_SPACE, hard), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     if rest[:1] == ["--seconds"]:

@@ -1,7 +1,8 @@
 """Pickled nets whose own state was tampered with: what `Net.__reduce__` holds, never opcodes, which run code by design.
 
 The state is a tree of graph, nodes, values, options, tuples and dicts. One to three places in it get something else;
-then the net is made of it and run.
+then the net is made of it and run. What the damage then means to Python (a missing key, an attribute of None) may come
+out as Python says it, since whoever writes a pickle may raise what he likes; the process must live.
 """
 
 from __future__ import annotations
@@ -108,7 +109,17 @@ class Changed(pickle._Unpickler):  # type: ignore[name-defined,misc]
     dispatch[pickle.REDUCE[0]] = load_reduce
 
 
+DAMAGED = (ArithmeticError, AttributeError, LookupError, ValueError)
+
+
 def one(data: bytes) -> None:
+    try:
+        load_and_run(data)
+    except DAMAGED as error:
+        raise TypeError(str(error)) from error
+
+
+def load_and_run(data: bytes) -> None:
     c = Choices(data)
     which = c.below(2)
     loaded = Changed(pickled(which), c).load()
