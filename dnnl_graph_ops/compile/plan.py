@@ -129,7 +129,8 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
 
 
 def _run_now(step: Step) -> None:
-    for view in step.writes:
+    # what has no elements is read though no step has written it
+    for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
         buffer = view.buffer
         if buffer.array is None:
             buffer.array = np.empty(buffer.elements, dtypes.numpy_dtype(buffer.dtype))

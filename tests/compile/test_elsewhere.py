@@ -139,6 +139,12 @@ def test_sums_over_no_channels():
     np.testing.assert_array_equal(y, np.broadcast_to(np.float32([1, 2, 3])[:, None], made.shape))
 
 
+def test_results_of_nothing_are_known_at_once():
+    graph = dgo.Graph()
+    sums = ops.reduce_sum(ops.exp(graph.input("x", (0, 2))), axes=[0, 1])
+    assert graph.compile(ops.exp(sums))(np.ones((0, 2), np.float32)) == 1
+
+
 def test_constant_sizes_count_as_attributes():
     graph = dgo.Graph()
     x = graph.input("x", (2, 3, 4))

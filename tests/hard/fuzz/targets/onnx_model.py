@@ -45,7 +45,11 @@ def change(rng: random.Random, data: bytes) -> bytes:
         model.ParseFromString(data)
     except Exception:
         return changed_bytes(rng, data)
-    rng.choice(CHANGES)(rng, model)
+    try:
+        rng.choice(CHANGES)(rng, model)
+    except UnicodeDecodeError:
+        # the package reads such names, protobuf does not write them
+        return changed_bytes(rng, data)
     return model.SerializeToString()
 
 
