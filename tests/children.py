@@ -1,6 +1,7 @@
 """Tests in processes of their own: what could crash or hang must not take the test run with it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,12 +31,12 @@ def starts(config: pytest.Config, some: int, all_of_them: int, each: int) -> ran
     return range(0, all_of_them if config.getoption("--all") else some, each)
 
 
-def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: float = 0.5) -> str:
+def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: float = 0.5) -> tuple[int, int]:
     """`python -m module SEED START STOP` feeds faulty things to the package: it must live, and refuse most of them.
 
     The module prints a line before each case, one that starts with FAILURE for each unexpected error, and at the end
     "DONE number, number refused". `module` may have arguments of its own before these; `least` is the share of the
-    cases to be refused. Returns the last line.
+    cases to be refused. Returns how many were, and by how many KB the process grew if it says so at the end.
     """
     command = ("-m", *module.split(), str(seed), str(start), str(stop))
     print("python", *command)
@@ -51,5 +52,6 @@ def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: flo
     assert not failures, "\n".join(failures)
     assert done.returncode == 0
     refused = int(last[0].split(", ")[1].split()[0])
+    grown = re.search(r"grew by (-?\d+) KB", last[0])
     assert refused >= (stop - start) * least, "most faulty cases must be refused"
-    return last[0]
+    return refused, int(grown[1]) if grown else 0

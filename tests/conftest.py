@@ -1,5 +1,7 @@
 """Options and fixtures that all tests share."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,8 @@ import pytest
 from corpora.cases import FOLDER, VARIABLE
 
 DEFAULT_SEED = 20260101
+HARD = Path(__file__).resolve().parent / "hard"
+HARD_MINUTES = 90
 
 
 def pytest_addoption(parser):
@@ -14,11 +18,46 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
     group.addoption("--case", type=int, default=None, help="run this one case of a random test")
     group.addoption("--all", action="store_true", help="every random case and the largest fixed ones")
-    group.addoption("--hard", action="store_true", help="the hardening runs too: minutes to hours")
+    group.addoption(
+        "--hard",
+        action="store_true",
+        help="tests/hard in full: sanitizer builds, races, fuzzers and soaks, "
+        f"at most {HARD_MINUTES} minutes on two cores; without it, the short forms of those that have one",
+    )
+    group.addoption("--hard-report", metavar="FILE", default=None, help="write the figures of tests/hard as JSON")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "short: a test of tests/hard that has a short form for runs without --hard")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--hard"):
+        return
+    for item in items:
+        if HARD in item.path.parents and not item.get_closest_marker("short"):
+            item.add_marker(pytest.mark.skip(reason="only with --hard"))
 
 
 def pytest_report_header(config):
     return f"random tests: --seed={config.getoption('--seed')}"
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What the tests of tests/hard counted; user_properties come back from xdist's workers too."""
+    rows = {
+        report.nodeid: value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "figures" and report.when == "call"
+    }
+    if rows:
+        terminalreporter.section("hardening")
+    for test, counts in rows.items():
+        terminalreporter.line(f"{test}: " + ", ".join(f"{name} {value}" for name, value in counts.items()))
+    if config.getoption("--hard-report"):
+        Path(config.getoption("--hard-report")).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +73,18 @@ def rng(seed: int) -> np.random.Generator:
 @pytest.fixture(scope="session")
 def run_all(request) -> bool:
     return request.config.getoption("--all")
+
+
+@pytest.fixture(scope="session")
+def hard(request) -> bool:
+    """Full length, not the short form."""
+    return request.config.getoption("--hard")
+
+
+@pytest.fixture
+def figures(record_property) -> Callable[..., None]:
+    """`figures(calls=100, seconds=2.5)`: what this test did, for the summary and the report."""
+    return lambda **counts: record_property("figures", counts)
 
 
 @pytest.fixture(scope="session")

@@ -12,30 +12,36 @@ from .fuzz import GUIDED, TARGETS
 from .fuzz.campaign import hunt
 
 MUTATIONS = 40
-SECONDS = 240
+# of each hunt; all of them together take three minutes for each target
+SECONDS = float(os.environ.get("DNNL_GRAPH_OPS_HUNT_SECONDS", 180))
 
 
-@pytest.fixture(params=TARGETS)
-def target(request):
-    if request.param == "onnx_model":
+def needs(target: str) -> None:
+    if target == "onnx_model":
         pytest.importorskip("onnx")
-    return request.param
 
 
-def test_seeds_and_some_mutations(target, seed):
+@pytest.mark.short
+@pytest.mark.parametrize("target", TARGETS)
+def test_seeds_and_some_mutations(target, seed, figures):
     """Every kept case once, then a few numbered ones."""
-    check_faulty_cases(f"hard.fuzz {target}", seed, 0, len(TARGETS[target].seeds) + MUTATIONS, least=0)
+    needs(target)
+    cases = len(TARGETS[target].seeds) + MUTATIONS
+    refused, _ = check_faulty_cases(f"hard.fuzz {target}", seed, 0, cases, least=0)
+    figures(cases=cases, refused=refused)
 
 
-@pytest.mark.parametrize("name", GUIDED)
-def test_hunt(request, name, tmp_path, record_property):
-    if not request.config.getoption("--hard"):
-        pytest.skip("--hard is not given")
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("target", GUIDED)
+def test_hunt(target, tmp_path, figures):
+    needs(target)
     pytest.importorskip("atheris")
-    if name == "onnx_model":
-        pytest.importorskip("onnx")
-    outcome = hunt(name, float(os.environ.get("DNNL_GRAPH_OPS_HUNT_SECONDS", SECONDS)), tmp_path)
-    print(outcome)
-    record_property("hard", str(outcome))
+    outcome = hunt(target, SECONDS, tmp_path)
+    figures(
+        executions=outcome.executions,
+        minutes=round(outcome.seconds / 60, 1),
+        processes=outcome.starts,
+        findings=len(outcome.findings),
+    )
     assert outcome.executions > 0
     assert not outcome.findings, "\n".join([str(outcome), *outcome.findings])

@@ -4,7 +4,6 @@ With --hard. A part of them again: python -m hard.fuzz TARGET SEED START STOP, i
 for the one case.
 """
 
-import re
 import time
 
 import pytest
@@ -28,19 +27,17 @@ assert sum(CASES.values()) >= 100_000
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("target", CASES)
-def test_malformed(request, seed, target, record_property):
-    if not request.config.getoption("--hard"):
-        pytest.skip("--hard is not given")
+def test_malformed(target, seed, figures):
     if target == "onnx_model":
         pytest.importorskip("onnx")
-    begin, refused, grown = time.monotonic(), 0, 0
-    for start in range(0, CASES[target], PER_PROCESS):
-        done = check_faulty_cases(f"hard.fuzz {target}", seed, start, start + PER_PROCESS, least=0)
-        numbers = [int(text) for text in re.findall(r"-?\d+", done)]
-        refused, grown = refused + numbers[1], max(grown, numbers[3])
-    minutes = (time.monotonic() - begin) / 60
-    record_property(
-        "hard",
-        f"{target}: {CASES[target]} malformed cases, {refused} refused, the rest done, in {minutes:.1f} minutes; "
-        f"most growth of a process {grown} KB",
+    begin = time.monotonic()
+    parts = [
+        check_faulty_cases(f"hard.fuzz {target}", seed, start, start + PER_PROCESS, least=0)
+        for start in range(0, CASES[target], PER_PROCESS)
+    ]
+    figures(
+        cases=CASES[target],
+        refused=sum(refused for refused, _ in parts),
+        minutes=round((time.monotonic() - begin) / 60, 1),
+        most_kilobytes_grown=max(grown for _, grown in parts),
     )
