@@ -30,23 +30,21 @@ Lent& lent() {
 }
 
 void* lend(std::size_t size) {
-    try {
-        Block block = library_blocks().reuse(size);
-        if (block.data() == nullptr) block = Block(nullptr, size);
-        void* const data = block.data();
-        const std::lock_guard lock(lent().mutex);
-        lent().blocks.emplace(data, std::move(block));
-        return data;
-    } catch (const std::bad_alloc&) {
-        return nullptr;
-    }
+    Block block = library_blocks().reuse(size);
+    if (block.data() == nullptr) block = Block(nullptr, size);
+    void* const data = block.data();
+    const std::lock_guard lock(lent().mutex);
+    lent().blocks.emplace(data, std::move(block));
+    return data;
 }
 
-// The library asks for 0 bytes too, and takes null as an answer then.
+// The library asks for 0 bytes too, and takes null as an answer then. Where memory is short null would be written to:
+// bad_alloc goes through its frames to the guard of the call instead.
 void* host_allocate(std::size_t size, std::size_t alignment) {
     void* out = nullptr;
     if (size >= kKept && alignment <= kScratchAlignment) return lend(size);
-    if (size == 0 || posix_memalign(&out, std::max(alignment, kScratchAlignment), size) != 0) return nullptr;
+    if (size == 0) return nullptr;
+    if (posix_memalign(&out, std::max(alignment, kScratchAlignment), size) != 0) throw std::bad_alloc();
     return out;
 }
 

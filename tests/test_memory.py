@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from children import child
+
 ROUNDS, WARM, LIMIT_MB = 300, 20, 30
 CHILD = f"""
 import numpy as np
@@ -73,3 +75,34 @@ def test_the_librarys_own_scratch_is_kept_between_calls(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 500
+
+
+SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+import dnnl_graph_ops as dgo
+
+graph = dgo.Graph()
+x = graph.input("x", (50_000, 1, 4, 4), strides=(0, 16, 4, 1))
+net = graph.compile(dgo.ops.conv_transpose(x, np.ones((3, 3, 4, 4), np.float32)), tune="off")
+src, dst = np.broadcast_to(np.ones((1, 1, 4, 4), np.float32), (50_000, 1, 4, 4)), np.empty((50_000, 3, 6, 4), np.float32)
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+before = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+try:
+    net(src, out=dst)
+except (dgo.Error, MemoryError) as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, before)
+assert net(src, out=dst)[-1, 1, 1, 1] == 8
+print("alive")
+"""
+
+
+def test_the_library_gets_no_memory():
+    """Its kernels do not look whether they got any."""
+    done = child("-c", SHORT_OF_MEMORY, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, (done.returncode, done.stderr[-500:])
+    assert "out of memory" in done.stdout
+    assert done.stdout.endswith("alive\n")

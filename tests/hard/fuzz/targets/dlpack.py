@@ -175,8 +175,8 @@ def take(c: Choices, way: int, producer: Producer) -> None:
         managed = bool(producer.managed.deleter)
         del array
         assert producer.deleted == int(managed), f"deleted {producer.deleted} times after its only use"
-    elif not producer.readable and on_host and t.ndim >= 0 and t.shape:
-        # these read the elements at once
+    elif not producer.readable and on_host and t.ndim >= 0 and (t.shape or not t.ndim):
+        # these read the elements at once, and nothing tells that they are not there
         return
     elif way == 1:
         found = dgo.DeviceArray.from_dlpack(producer, copy=c.pick((None, False, True)))
