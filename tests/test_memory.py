@@ -85,7 +85,8 @@ import dnnl_graph_ops as dgo
 graph = dgo.Graph()
 x = graph.input("x", (50_000, 1, 4, 4), strides=(0, 16, 4, 1))
 net = graph.compile(dgo.ops.conv_transpose(x, np.ones((3, 3, 4, 4), np.float32)), tune="off")
-src, dst = np.broadcast_to(np.ones((1, 1, 4, 4), np.float32), (50_000, 1, 4, 4)), np.empty((50_000, 3, 6, 4), np.float32)
+src = np.broadcast_to(np.ones((1, 1, 4, 4), np.float32), (50_000, 1, 4, 4))
+dst = np.empty((50_000, 3, 6, 4), np.float32)
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 before = resource.getrlimit(resource.RLIMIT_AS)

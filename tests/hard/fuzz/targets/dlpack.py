@@ -7,6 +7,7 @@ else that it says may be wrong.
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ DEVICES = (1, 1, 1, 1, 2, 3, 8, 13, 14, 0, -1, 2**31 - 1)
 TYPES = ((2, 32), (2, 32), (4, 16), (2, 16), (0, 8), (6, 8), (2, 64), (0, 64), (5, 64), (0, 4), (17, 4), (3, 64))
 NAMES = (b"dltensor", b"dltensor_versioned", b"used_dltensor", b"used_dltensor_versioned", b"", None, b"other")
 SIZES = (1, 2, 3, 4, 8)
+# elements that a capsule may spread its memory to
+MOST = 1 << 20
 
 
 class Producer:
@@ -175,6 +178,9 @@ def take(c: Choices, way: int, producer: Producer) -> None:
         managed = bool(producer.managed.deleter)
         del array
         assert producer.deleted == int(managed), f"deleted {producer.deleted} times after its only use"
+    elif on_host and prod(max(int(n), 0) for n in producer.shape[: max(t.ndim, 0)]) > MOST:
+        # work that finds nothing
+        return
     elif not producer.readable and on_host and t.ndim >= 0 and (t.shape or not t.ndim):
         # these read the elements at once, and nothing tells that they are not there
         return
