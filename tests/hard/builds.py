@@ -1,0 +1,153 @@
+"""The extension built with a sanitizer, in a folder of the user's cache that later runs build on."""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPPRESSIONS = Path(__file__).resolve().parent / "suppressions"
+# as in pyproject.toml, less the backend, which these builds do without
+REQUIREMENTS = ("pybind11>=3.0", "onednn-devel-cpu-gomp==2023.2.0")
+SECONDS = 3600
+
+# The libraries that must be in the process before Python is: GCC's, then Clang's
+RUNTIMES = {
+    "address": ("libasan.so", "libclang_rt.asan.so", "libclang_rt.asan-x86_64.so"),
+    "thread": ("libtsan.so", "libclang_rt.tsan.so", "libclang_rt.tsan-x86_64.so"),
+}
+
+# An address space limit leaves no room for the sanitizer's shadow of the memory, which is all of it.
+SITE = """
+import resource
+
+_setrlimit = resource.setrlimit
+
+
+def setrlimit(what, limits):
+    if what != resource.RLIMIT_AS:
+        _setrlimit(what, limits)
+
+
+resource.setrlimit = setrlimit
+"""
+
+
+@dataclass(frozen=True)
+class Build:
+    folder: Path
+    package: Path  # to import from
+    preload: str
+
+    def environment(self, reports: Path) -> dict[str, str]:
+        """Variables of a Python in which the sanitizer is at work and writes what it finds into `reports`."""
+        reports.mkdir(parents=True, exist_ok=True)
+        common = f"log_path={reports}/finding"
+        options = {
+            # allocations that fail shall be MemoryErrors; what Python leaves behind at its end is no leak of ours
+            "ASAN_OPTIONS": f"{common}:detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64:"
+            f"suppressions={SUPPRESSIONS}/address.txt",
+            "UBSAN_OPTIONS": f"{common}:print_stacktrace=1:suppressions={SUPPRESSIONS}/undefined.txt",
+            # Python's and libdnnl's memory accesses are not instrumented, only those of the functions that they call
+            "TSAN_OPTIONS": f"{common}:ignore_noninstrumented_modules=1:history_size=5:exitcode=0:"
+            f"suppressions={SUPPRESSIONS}/thread.txt",
+        }
+        path = os.pathsep.join(filter(None, [str(self.package), os.environ.get("PYTHONPATH")]))
+        return {
+            **options,
+            "LD_PRELOAD": self.preload,
+            "PYTHONPATH": path,
+            "PYTHONMALLOC": "malloc",
+            "XDG_CACHE_HOME": str(reports / "cache"),
+        }
+
+
+def findings(reports: Path) -> list[str]:
+    """The text of every report that a process has left."""
+    return [path.read_text(errors="replace") for path in sorted(reports.glob("finding.*"))]
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    clone = f"{sys.implementation.cache_tag}-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:8]}"
+    return (Path(base) if base else Path.home() / ".cache") / "dnnl_graph_ops" / "hard" / clone
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run(*command: object) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
+    return done.stdout
+
+
+def _builder() -> Path:
+    """A Python of this version that has the build requirements: this one, or a virtual environment of the cache."""
+    try:
+        for requirement in REQUIREMENTS:
+            importlib.metadata.distribution(re.split("[=>]", requirement)[0])
+        return Path(sys.executable)
+    except importlib.metadata.PackageNotFoundError:
+        venv = cache_folder() / "venv"
+        with _lock(cache_folder()):
+            if not (venv / "complete").exists():
+                _run(sys.executable, "-m", "venv", "--clear", venv)
+                _run(venv / "bin" / "python", "-m", "pip", "install", "--quiet", *REQUIREMENTS)
+                (venv / "complete").touch()
+        return venv / "bin" / "python"
+
+
+def build(name: str, options: Mapping[str, str]) -> Build:
+    """Configure and build what is not up to date, and put a copy of the package around it."""
+    cmake, sanitizer = shutil.which("cmake"), options["DGO_SANITIZE"].split(",")[0]
+    if cmake is None:
+        pytest.skip("cmake is not on the path")
+    python = _builder()
+    folder = cache_folder() / name
+    objects, package = folder / "build", folder / "package"
+    with _lock(folder):
+        launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": ccache} if (ccache := shutil.which("ccache")) else {}
+        given = {
+            "Python_EXECUTABLE": python,
+            "pybind11_DIR": _run(python, "-m", "pybind11", "--cmakedir").strip(),
+            **launcher,
+            **options,
+        }
+        _run(cmake, "-S", ROOT, "-B", objects, *(f"-D{key}={value}" for key, value in given.items()))
+        _run(cmake, "--build", objects, "-j", min(os.cpu_count() or 1, 4))
+        shutil.rmtree(package, ignore_errors=True)
+        shutil.copytree(
+            ROOT / "dnnl_graph_ops",
+            package / "dnnl_graph_ops",
+            ignore=shutil.ignore_patterns("*.so", "_lib", "__pycache__"),
+        )
+        _run(cmake, "--install", objects, "--prefix", package, "--component", "dnnl_graph_ops")
+        (package / "sitecustomize.py").write_text(SITE)
+        return Build(folder, package, _preload(objects, sanitizer))
+
+
+def _preload(objects: Path, sanitizer: str) -> str:
+    """The sanitizer's library, and the C++ one, whose functions it wraps at its start."""
+    found = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (objects / "CMakeCache.txt").read_text(), re.MULTILINE)
+    assert found
+    located = (Path(_run(found[1], f"-print-file-name={name}").strip()) for name in RUNTIMES[sanitizer])
+    path = next(filter(Path.is_absolute, located), None)
+    if path is None:
+        pytest.skip(f"{found[1]} has none of {', '.join(RUNTIMES[sanitizer])}")
+    return f"{path.resolve()}:{_run(found[1], '-print-file-name=libstdc++.so.6').strip()}"
