@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from children import TESTS
 
-ROOT = Path(__file__).resolve().parents[2]
-SUPPRESSIONS = Path(__file__).resolve().parent / "suppressions"
+ROOT = TESTS.parent
+SUPPRESSIONS = TESTS / "hard" / "suppressions"
 # as in pyproject.toml, less the backend, which these builds do without
 REQUIREMENTS = ("pybind11>=3.0", "onednn-devel-cpu-gomp==2023.2.0")
 SECONDS = 3600
+
+Completed = subprocess.CompletedProcess[str]
 
 # The libraries that must be in the process before Python is: GCC's, then Clang's
 RUNTIMES = {
@@ -45,36 +48,43 @@ resource.setrlimit = setrlimit
 
 @dataclass(frozen=True)
 class Build:
-    folder: Path
     package: Path  # to import from
+    compiler: str
     preload: str
 
-    def environment(self, reports: Path) -> dict[str, str]:
-        """Variables of a Python in which the sanitizer is at work and writes what it finds into `reports`."""
-        reports.mkdir(parents=True, exist_ok=True)
+    def python(self, *arguments: object, reports: Path, **environment: str) -> tuple[list[str], Completed]:
+        """Runs Python with the sanitizer at work; the text of each of its reports, and how it ended.
+
+        In the folder of the package, so that neither the sources nor what is installed is imported.
+        """
+        reports.mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=self.package,
+            env={**os.environ, **self._environment(reports), **environment},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+        )
+        return [path.read_text(errors="replace") for path in sorted(reports.glob("finding.*"))], done
+
+    def _environment(self, reports: Path) -> dict[str, str]:
         common = f"log_path={reports}/finding"
-        options = {
+        path = os.pathsep.join(filter(None, [str(self.package), str(TESTS), os.environ.get("PYTHONPATH")]))
+        return {
             # allocations that fail shall be MemoryErrors; what Python leaves behind at its end is no leak of ours
             "ASAN_OPTIONS": f"{common}:detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64:"
             f"suppressions={SUPPRESSIONS}/address.txt",
             "UBSAN_OPTIONS": f"{common}:print_stacktrace=1:suppressions={SUPPRESSIONS}/undefined.txt",
-            # Python's and libdnnl's memory accesses are not instrumented, only those of the functions that they call
+            # Python's and libdnnl's own accesses are not instrumented, only those of the C functions that they call
             "TSAN_OPTIONS": f"{common}:ignore_noninstrumented_modules=1:history_size=5:exitcode=0:"
             f"suppressions={SUPPRESSIONS}/thread.txt",
-        }
-        path = os.pathsep.join(filter(None, [str(self.package), os.environ.get("PYTHONPATH")]))
-        return {
-            **options,
             "LD_PRELOAD": self.preload,
             "PYTHONPATH": path,
             "PYTHONMALLOC": "malloc",
             "XDG_CACHE_HOME": str(reports / "cache"),
         }
-
-
-def findings(reports: Path) -> list[str]:
-    """The text of every report that a process has left."""
-    return [path.read_text(errors="replace") for path in sorted(reports.glob("finding.*"))]
 
 
 def cache_folder() -> Path:
@@ -115,7 +125,7 @@ def _builder() -> Path:
 
 def build(name: str, options: Mapping[str, str]) -> Build:
     """Configure and build what is not up to date, and put a copy of the package around it."""
-    cmake, sanitizer = shutil.which("cmake"), options["DGO_SANITIZE"].split(",")[0]
+    cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("cmake is not on the path")
     python = _builder()
@@ -139,15 +149,15 @@ def build(name: str, options: Mapping[str, str]) -> Build:
         )
         _run(cmake, "--install", objects, "--prefix", package, "--component", "dnnl_graph_ops")
         (package / "sitecustomize.py").write_text(SITE)
-        return Build(folder, package, _preload(objects, sanitizer))
+        found = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (objects / "CMakeCache.txt").read_text(), re.MULTILINE)
+        assert found
+        return Build(package, found[1], _preload(found[1], options["DGO_SANITIZE"].split(",")[0]))
 
 
-def _preload(objects: Path, sanitizer: str) -> str:
+def _preload(compiler: str, sanitizer: str) -> str:
     """The sanitizer's library, and the C++ one, whose functions it wraps at its start."""
-    found = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (objects / "CMakeCache.txt").read_text(), re.MULTILINE)
-    assert found
-    located = (Path(_run(found[1], f"-print-file-name={name}").strip()) for name in RUNTIMES[sanitizer])
+    located = (Path(_run(compiler, f"-print-file-name={name}").strip()) for name in RUNTIMES[sanitizer])
     path = next(filter(Path.is_absolute, located), None)
     if path is None:
-        pytest.skip(f"{found[1]} has none of {', '.join(RUNTIMES[sanitizer])}")
-    return f"{path.resolve()}:{_run(found[1], '-print-file-name=libstdc++.so.6').strip()}"
+        pytest.skip(f"{compiler} has none of {', '.join(RUNTIMES[sanitizer])}")
+    return f"{path.resolve()}:{_run(compiler, '-print-file-name=libstdc++.so.6').strip()}"

@@ -36,6 +36,8 @@ def test_calls(hard, seed, figures, openmp, each, short):
 
 @pytest.mark.parametrize("kind", REBUILDS)
 def test_rebuilds(hard, seed, figures, kind):
+    if kind == "shapes" and not hard:
+        pytest.skip("stores must fill first")
     warm, count = (1_000, 10_000) if hard else (50, 150)
     counted = soak("rebuilds", seed, kind, warm, count, OMP_NUM_THREADS="1")
     figures(**counted)
@@ -86,8 +88,8 @@ def test_ended_while_a_tuning_file_is_written(hard, seed, figures, tmp_path):
         for path in tmp_path.rglob("*.json"):
             lengths.append(len(json.loads(path.read_text("utf-8"))))
     left = len(list(tmp_path.rglob("*.new")))
-    figures(terminations=rounds, inside_a_write=left, old=lengths.count(3), new=lengths.count(20_000))
-    assert len(lengths) == rounds and set(lengths) <= {3, 20_000}
+    figures(terminations=rounds, inside_a_write=left, old=lengths.count(3), new=lengths.count(2_000))
+    assert len(lengths) == rounds and set(lengths) <= {3, 2_000}
 
 
 def test_one_op_tuned_by_many_processes(hard, seed, figures, tmp_path):
@@ -100,7 +102,7 @@ def test_one_op_tuned_by_many_processes(hard, seed, figures, tmp_path):
         for process in started:
             out, err = process.communicate(timeout=120)
             assert process.returncode == 0 and not err, out + err
-        files = [path for path in (cache / "dnnl_graph_ops" / "tuning").iterdir()]
+        files = list((cache / "dnnl_graph_ops" / "tuning").iterdir())
         assert [path.suffix for path in files] == [".json"]
         assert json.loads(files[0].read_text("utf-8"))
     figures(processes=processes * rounds, rounds=rounds)

@@ -37,7 +37,7 @@ class Draw:
 FAMILY: dict[str, Any] = {"strides": 2, "pads_begin": 1, "pads_end": 1}
 
 
-IMAGE = dict(strides=1, pads_begin=1, pads_end=1, dilations=1, data_format="NCX", weights_format="OIX")
+IMAGE = {"strides": 1, "pads_begin": 1, "pads_end": 1, "dilations": 1, "data_format": "NCX", "weights_format": "OIX"}
 
 
 def up_net(weights: np.ndarray) -> Net:
