@@ -1,6 +1,7 @@
 """Long runs in a process of its own: `python -m hard.soak NAME SEED [NUMBER...]` prints what it counted as JSON."""
 
 import ctypes
+import faulthandler
 import gc
 import json
 import multiprocessing
@@ -185,6 +186,7 @@ def forks(seed: int, count: int) -> dict[str, Any]:
             child = os.fork()
             if child == 0:
                 code = 3
+                faulthandler.dump_traceback_later(FORK_SECONDS / 2)
                 try:
                     code = _in_fork(todo[0])
                 finally:
