@@ -23,7 +23,10 @@ TESTS = (
     "device/test_device_array.py",
     "test_threads.py",
 )
-MISTAKE = "import ctypes, dnnl_graph_ops._core; ctypes.memset(ctypes.CDLL(None).malloc(8), 0, 9)"
+MISTAKE = """
+import ctypes, dnnl_graph_ops._core
+ctypes.memset(ctypes.create_string_buffer(10_000), 0, 10_001)
+"""
 
 
 @pytest.mark.parametrize("name", BUILDS)
