@@ -30,6 +30,9 @@ RUNTIMES = {
     "thread": ("libtsan.so", "libclang_rt.tsan.so", "libclang_rt.tsan-x86_64.so"),
 }
 
+# and not the warning that so much memory cannot be had
+FINDING = re.compile("ERROR: |runtime error: |WARNING: ThreadSanitizer|CHECK failed")
+
 # An address space limit leaves no room for the sanitizer's shadow of the memory, which is all of it.
 SITE = """
 import resource
@@ -67,7 +70,8 @@ class Build:
             errors="replace",
             timeout=SECONDS,
         )
-        return [path.read_text(errors="replace") for path in sorted(reports.glob("finding.*"))], done
+        texts = [path.read_text(errors="replace") for path in sorted(reports.glob("finding.*"))]
+        return [text for text in texts if FINDING.search(text)], done
 
     def _environment(self, reports: Path) -> dict[str, str]:
         common = f"log_path={reports}/finding"
