@@ -12,6 +12,7 @@ extern const VectorCode kVectorCode;
 }
 namespace avx512 {
 extern const VectorCode kVectorCode;
+extern const bool kEmulated;  // made of AVX2 instructions
 }
 
 namespace {
@@ -41,12 +42,9 @@ bool has_avx2() {
 }
 
 bool has_avx512() {
-#ifdef DGO_EMULATE_AVX512
-    return has_avx2();
-#else
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
+    return has_avx2() &&
+           (avx512::kEmulated || (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")));
 }
 
 const VectorCode& forced(const std::string& name) {

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,21 +127,27 @@ def _builder() -> Path:
         return venv / "bin" / "python"
 
 
-def build(name: str, options: Mapping[str, str]) -> Build:
-    """Configure and build what is not up to date, and put a copy of the package around it."""
+def build(name: str, sanitizers: str, *, emulate: bool = False) -> Build:
+    """Configure and build what is not up to date, and put a copy of the package around it.
+
+    Args:
+        name: of the folder of the package.
+        sanitizers: as for -fsanitize=; builds with the same ones share what they have compiled.
+        emulate: the AVX-512 kernels from AVX2 instructions.
+    """
     cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("cmake is not on the path")
     python = _builder()
-    folder = cache_folder() / name
-    objects, package = folder / "build", folder / "package"
-    with _lock(folder):
+    objects, package = cache_folder() / sanitizers.replace(",", "-"), cache_folder() / name
+    with _lock(objects):
         launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": ccache} if (ccache := shutil.which("ccache")) else {}
         given = {
             "Python_EXECUTABLE": python,
             "pybind11_DIR": _run(python, "-m", "pybind11", "--cmakedir").strip(),
             **launcher,
-            **options,
+            "DGO_SANITIZE": sanitizers,
+            "DGO_EMULATE_AVX512": "ON" if emulate else "OFF",
         }
         _run(cmake, "-S", ROOT, "-B", objects, *(f"-D{key}={value}" for key, value in given.items()))
         _run(cmake, "--build", objects, "-j", min(os.cpu_count() or 1, 4))
@@ -155,7 +161,7 @@ def build(name: str, options: Mapping[str, str]) -> Build:
         (package / "sitecustomize.py").write_text(SITE)
         found = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (objects / "CMakeCache.txt").read_text(), re.MULTILINE)
         assert found
-        return Build(package, found[1], _preload(found[1], options["DGO_SANITIZE"].split(",")[0]))
+        return Build(package, found[1], _preload(found[1], sanitizers.split(",")[0]))
 
 
 def _preload(compiler: str, sanitizer: str) -> str:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(3600)
 ROUNDS = 30
 
 # an unguarded counter, and Python threads that raise it with the GIL released
-COUNTER = 'int counter = 0;\nextern "C" void count() { for (int i = 0; i < 100000; ++i) ++counter; }\n'
+COUNTER = 'int counter = 0;\nextern "C" void count() { for (int i = 0; i < 20000000; ++i) ++counter; }\n'
 COUNT = """
 import ctypes, sys, threading, dnnl_graph_ops._core
 threads = [threading.Thread(target=ctypes.CDLL(sys.argv[1]).count) for _ in range(2)]
@@ -21,7 +21,7 @@ threads = [threading.Thread(target=ctypes.CDLL(sys.argv[1]).count) for _ in rang
 
 
 def test_without_a_race(tmp_path, seed, figures):
-    built = build("thread", {"DGO_SANITIZE": "thread"})
+    built = build("races", "thread")
     source, library = tmp_path / "counter.cpp", tmp_path / "counter.so"
     source.write_text(COUNTER)
     subprocess.run([built.compiler, "-fsanitize=thread", "-shared", "-fPIC", "-o", library, source], check=True)

@@ -11,6 +11,13 @@
 
 namespace dgo::DGO_ISA {
 
+extern const bool kEmulated;
+#ifdef DGO_EMULATE_AVX512
+const bool kEmulated = true;
+#else
+const bool kEmulated = false;
+#endif
+
 extern const VectorCode kVectorCode;
 const VectorCode kVectorCode = {
     DGO_TEXT(DGO_ISA),
