@@ -17,7 +17,6 @@ import pytest
 from children import TESTS
 
 ROOT = TESTS.parent
-SUPPRESSIONS = TESTS / "hard" / "suppressions"
 # as in pyproject.toml, less the backend, which these builds do without
 REQUIREMENTS = ("pybind11>=3.0", "onednn-devel-cpu-gomp==2023.2.0")
 SECONDS = 3600
@@ -74,16 +73,14 @@ class Build:
         return [text for text in texts if FINDING.search(text)], done
 
     def _environment(self, reports: Path) -> dict[str, str]:
-        common = f"log_path={reports}/finding"
+        log = f"log_path={reports}/finding"
         path = os.pathsep.join(filter(None, [str(self.package), str(TESTS), os.environ.get("PYTHONPATH")]))
         return {
             # allocations that fail shall be MemoryErrors; what Python leaves behind at its end is no leak of ours
-            "ASAN_OPTIONS": f"{common}:detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64:"
-            f"suppressions={SUPPRESSIONS}/address.txt",
-            "UBSAN_OPTIONS": f"{common}:print_stacktrace=1:suppressions={SUPPRESSIONS}/undefined.txt",
+            "ASAN_OPTIONS": f"{log}:detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64",
+            "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
             # Python's and libdnnl's own accesses are not instrumented, only those of the C functions that they call
-            "TSAN_OPTIONS": f"{common}:ignore_noninstrumented_modules=1:history_size=5:exitcode=0:"
-            f"suppressions={SUPPRESSIONS}/thread.txt",
+            "TSAN_OPTIONS": f"{log}:ignore_noninstrumented_modules=1:history_size=5:exitcode=0",
             "LD_PRELOAD": self.preload,
             "PYTHONPATH": path,
             "PYTHONMALLOC": "malloc",
