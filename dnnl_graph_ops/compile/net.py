@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ..errors import InvalidArgumentError
+from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Value
 from ..lowering.env import Env
 from ..runtime import threads as pool
@@ -471,19 +470,23 @@ def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:
 
 
 def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: Engine, options: Options) -> Net:
-    """Compile a pickled graph anew: plans are never in a pickle."""
-    by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
-    by_id.update({value.id: value for node in graph.nodes for value in node.outputs})
+    """Compile a pickled graph anew: plans are never in a pickle.
+
+    Raises:
+        InvalidArgumentError: a state that does not hold together, or that another version made and this cannot build.
+    """
     try:
+        by_id = {value.id: value for value in (*graph.inputs, *graph.constants)}
+        by_id.update({value.id: value for node in graph.nodes for value in node.outputs})
         return Net(graph, {name: by_id[i] for name, i in outputs.items()}, engine, options)
-    except Exception:
-        if made_by != made_here():
-            warnings.warn(
-                f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    except MemoryError:
         raise
+    except Exception as error:
+        if isinstance(error, Error) and made_by == made_here():
+            raise
+        raise InvalidArgumentError(
+            f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}: {error!r}"
+        ) from error
 
 
 def _alive() -> list[Net]:

@@ -151,7 +151,7 @@ _FROM_ARRAY: list[Callable[[np.ndarray], Any]] = [
     lambda a: a.astype(np.int8),
     lambda a: a.astype(np.complex64),
     lambda a: a.astype(object),
-    lambda a: a.astype("U4"),
+    lambda a: np.full(a.shape, "text"),
     lambda a: a.astype(bool),
     lambda a: a.astype(ml_dtypes.float8_e5m2),
     lambda a: a.astype(ml_dtypes.int4),

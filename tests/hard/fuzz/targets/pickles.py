@@ -109,7 +109,7 @@ class Changed(pickle._Unpickler):  # type: ignore[name-defined,misc]
     dispatch[pickle.REDUCE[0]] = load_reduce
 
 
-DAMAGED = (ArithmeticError, AttributeError, LookupError, ValueError)
+DAMAGED = (ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
 
 
 def one(data: bytes) -> None:
