@@ -21,6 +21,7 @@ import numpy as np
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import tune
+from dnnl_graph_ops.compile.net import Net
 
 from .work import FAMILY, Case, Draw, cases, dense_net, image_net, up_net
 
@@ -123,6 +124,29 @@ def rebuilds(seed: int, kind: str, warm: int, count: int) -> dict[str, Any]:
         build(draw)
     grown = _resident() - start
     return {"nets": count, "bytes a net": round(grown / (count - warm)), "grown": grown, "resident": start + grown}
+
+
+# -- threads that end --------------------------------------------------------------------------------------------
+
+
+def endings(seed: int, count: int) -> dict[str, Any]:
+    """Nets are dropped just when the threads that called them end, and what these keep for each net with them."""
+    draw, threads = Draw(seed), 4
+    first, second, src = draw(8, 8), draw(8, 8), draw(4, 8)
+    expected = np.maximum(src @ first, 0) @ second
+    for _ in range(count):
+        nets = [dense_net(first, second) for _ in range(4)]
+
+        def call(nets: list[Net] = nets) -> None:
+            for net in nets:
+                assert np.array_equal(net(src), expected)
+
+        with ThreadPoolExecutor(threads) as pool:
+            for future in [pool.submit(call) for _ in range(threads)]:
+                future.result()
+        # joined, but the threads' own destructors may still run
+        nets.clear()
+    return {"threads": threads * count, "nets": 4 * count}
 
 
 # -- processes ----------------------------------------------------------------------------------------------------
@@ -284,7 +308,7 @@ def tune_once(seed: int, number: int) -> dict[str, Any]:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (calls, rebuilds, forks, spawns, interrupts, write_for_ever, tune_once)
+    task.__name__: task for task in (calls, rebuilds, endings, forks, spawns, interrupts, write_for_ever, tune_once)
 }
 
 

@@ -28,7 +28,7 @@ def soak(name, *arguments, seconds=3000, **environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(("openmp", "each", "short"), [(1, 100_000, 500), (2, 1_000, 20)], ids=["1", "2"])
+@pytest.mark.parametrize(("openmp", "each", "short"), [(1, 100_000, 500), (2, 10_000, 20)], ids=["1", "2"])
 def test_calls(hard, seed, figures, openmp, each, short):
     """In one OpenMP thread a call; few with more, as waiting for each other is most of what they do on two cores."""
     figures(**soak("calls", seed, THREADS, each if hard else short, OMP_NUM_THREADS=str(openmp)))
@@ -42,6 +42,10 @@ def test_rebuilds(hard, seed, figures, kind):
     counted = soak("rebuilds", seed, kind, warm, count, OMP_NUM_THREADS="1")
     figures(**counted)
     assert counted["grown"] < BYTES_A_NET * (count - warm) + (0 if hard else SLACK)
+
+
+def test_endings(hard, seed, figures):
+    figures(**soak("endings", seed, 2_000 if hard else 30, OMP_NUM_THREADS="1"))
 
 
 def test_forks(hard, seed, figures):
