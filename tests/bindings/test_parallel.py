@@ -120,6 +120,8 @@ small = dgo.conv_transpose(x[..., :8], w, **attrs)
 out = np.empty(dgo.conv_transpose_output_shape(x.shape, w.shape, **attrs), np.float32)
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), -1))
+if resource.getrlimit(resource.RLIMIT_AS)[0] < 0:
+    raise SystemExit("no limits here")
 try:
     dgo.conv_transpose(x, w, out=out, **attrs)
 except (MemoryError, dgo.Error) as error:
@@ -132,5 +134,7 @@ assert (dgo.conv_transpose(x, w, out=out, **attrs)[..., 2:-2] >= 1).all()
 def test_scratch_that_is_not_there_is_a_memory_error():
     """With two threads this ended in SIGABRT."""
     done = child("-c", SHORT_OF_MEMORY, OMP_NUM_THREADS="2")
+    if done.stderr == "no limits here\n":
+        pytest.skip("a sanitizer's build knows no limit of memory")
     assert done.returncode == 0, done.stderr
     assert done.stdout in ("MemoryError\n", "Error\n")
