@@ -12,6 +12,12 @@ int64_t product(const Dims& dims) {
     return all;
 }
 
+double work_of(const DepthwiseProblem& p) {
+    const auto images = static_cast<double>(p.n * p.c), sources = static_cast<double>(product(p.src_spatial));
+    const double bytes = (sources + static_cast<double>(product(p.dst_spatial))) * static_cast<double>(item_size(p.dtype));
+    return images * std::max(bytes, sources * static_cast<double>(product(p.kernel)) / 2);
+}
+
 void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
                 int64_t most) {
     if (list.size() != length) {

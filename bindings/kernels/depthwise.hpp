@@ -23,6 +23,9 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
 int64_t product(const Dims& dims);
 
+// What a run is worth, as of threads_for: the bytes of src and dst, or the multiplications.
+double work_of(const DepthwiseProblem& problem);
+
 // The taps of one output row on the outer axes.
 struct RowTap {
     int64_t source[2];  // indices on the outer axes, the missing ones 0

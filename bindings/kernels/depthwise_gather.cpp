@@ -51,10 +51,7 @@ struct GatherKernel : Kernel {
           bias_plan({p.c}, bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         arity = has_bias ? 4 : 3;
-        const auto images = static_cast<double>(p.n * p.c);
-        const auto sources = static_cast<double>(product(p.src_spatial));
-        const double cells = images * (sources + static_cast<double>(product(p.dst_spatial)));
-        work = std::max(cells * static_cast<double>(item_size(p.dtype)), images * sources * static_cast<double>(taps) / 2);
+        work = work_of(p);
         lay_out_scratch();
     }
 

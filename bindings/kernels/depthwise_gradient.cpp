@@ -50,10 +50,7 @@ struct GradientKernel : Kernel {
         sums_per_part = path == Path::space ? taps * p.c : packed.floats;
         parts = std::max<int64_t>(
             1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
-        const auto images = static_cast<double>(p.n * p.c);
-        const auto sources = static_cast<double>(product(p.src_spatial));
-        const double cells = images * (sources + static_cast<double>(product(p.dst_spatial)));
-        work = std::max(cells * static_cast<double>(item_size(p.dtype)), images * sources * static_cast<double>(taps) / 2);
+        work = work_of(p);
         lay_out_scratch();
     }
 
