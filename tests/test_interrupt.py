@@ -12,6 +12,9 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional
 from dnnl_graph_ops.compile import net as nets
 
+# what a shell starts in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def ones(*shape):
     return np.ones(shape, np.float32)
 
