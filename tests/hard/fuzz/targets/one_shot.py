@@ -131,6 +131,11 @@ def _arrays(c: Choices, layer: Layer, dtype: Any) -> tuple[Any, Any, Any, Any]:
     )
 
 
+def shape_of(given: Any) -> tuple[int, ...]:
+    """That of an array; what is none may be ragged, which NumPy refuses."""
+    return getattr(given, "shape", ())
+
+
 def one(data: bytes) -> None:
     c = Choices(data)
     which = c.below(6)
@@ -143,19 +148,19 @@ def one(data: bytes) -> None:
         keywords[c.pick(list(keywords))] = c.odd()
     src, weights, diff, bias = _arrays(c, layer, c.pick(FLOATS))
     shape = c.pick((None, None, 0, 1))
-    asked = {0: np.shape(weights), 1: [c.number() for _ in range(layer.rank + 2)]}.get(shape)
+    asked = {0: shape_of(weights), 1: [c.number() for _ in range(layer.rank + 2)]}.get(shape)
     if which == 0:
         with_bias = c.often()
         out = array(c, layer.data(layer.channels[1], layer.dst), src_dtype(src)) if c.rarely() else None
         found = dgo.conv_transpose(src, weights, bias if with_bias else None, out=out, **keywords)
         check(layer, src, weights, found, found, bias if with_bias else None)
     elif which == 1:
-        wanted = np.shape(src) if c.often() else asked
+        wanted = shape_of(src) if c.often() else asked
         found = dgo.conv_transpose_backward_data(diff, weights, src_shape=wanted, **keywords)
         check(layer, found, weights, diff, found)
     elif which == 2:
         found = dgo.conv_transpose_backward_weights(src, diff, asked, **keywords)
-        if np.shape(found) == layer.weights:
+        if shape_of(found) == layer.weights:
             check(layer, src, found, diff, found)
     elif which == 3:
         keywords["filter_format"] = keywords.pop("weights_format")
@@ -163,7 +168,7 @@ def one(data: bytes) -> None:
     elif which == 4:
         dgo.conv_transpose_backward_bias(diff, data_format=keywords["data_format"])
     else:
-        dgo.conv_transpose_output_shape(np.shape(src), asked or np.shape(weights), **keywords)
+        dgo.conv_transpose_output_shape(shape_of(src), asked or shape_of(weights), **keywords)
 
 
 def src_dtype(src: Any) -> Any:
