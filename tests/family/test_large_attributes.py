@@ -214,6 +214,8 @@ def test_the_row_cache_holds_no_more_than_src():
     "call",
     [
         f"dgo.conv_transpose(np.ones((1, 1, 1), 'f'), np.ones((1, 1, 1), 'f'), strides={MOST})",
+        "dgo.conv_transpose(np.ones((1, 2, 1), 'f'), np.ones((1, 1, 1), 'f'), strides=50_000_000)",
+        "dgo.conv_transpose(np.ones((1, 2, 8), 'f'), np.ones((1, 1, 8), 'f'), strides=5_000_000, groups=8)",
         f"dgo.conv_transpose(np.ones((1, 1, 4), 'f'), np.ones((1, 4, 4), 'f'), strides={MOST})",
         f"dgo.conv_transpose(np.ones((1, 2, 4), 'f'), np.ones((2, 4, 4), 'f'), strides={2**29}, pads_end={2**29})",
         f"dgo.conv_transpose(np.ones((1, 1, 4), 'f'), np.ones((2, 4, 4), 'f'), dilations={2**29}, pads_end={2**29})",

@@ -9,10 +9,13 @@ from .. import tail as post
 from ..problem import BACKWARD_DATA, FORWARD, Problem
 from ..program import Program, View
 
+# the kernels that gather taps keep a list for each phase of dst, which takes more memory than a plane of dst does
+MOST_PHASES = 1 << 16
+
 
 def applies(problem: Problem) -> bool:
     g = problem.geometry
-    return g.groups == g.in_channels == g.out_channels and g.groups > 1
+    return g.groups == g.in_channels == g.out_channels and g.groups > 1 and max(g.strides) <= MOST_PHASES
 
 
 def _arguments(problem: Problem, weights: View, dst: View) -> dict[str, Any]:

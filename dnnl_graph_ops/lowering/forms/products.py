@@ -16,6 +16,7 @@ from ..problem import Problem
 from ..program import NativeOp, Program, View, order_of
 from .convolution import channels_first
 from .deconvolution import crop, fill_untouched, repeated_bias
+from .depthwise import MOST_PHASES
 
 
 def single(problem: Problem, env: Env) -> bool:
@@ -37,7 +38,8 @@ def apart(problem: Problem, env: Env) -> bool:
 
 def summed(problem: Problem, env: Env) -> bool:
     """One group, and own code that knows f32 only."""
-    return single(problem, env) and env.compute_dtype(problem.dtype) == "f32"
+    few = max(problem.geometry.strides) <= MOST_PHASES
+    return few and single(problem, env) and env.compute_dtype(problem.dtype) == "f32"
 
 
 def _product(program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()) -> None:
