@@ -1,6 +1,7 @@
 // Lines of a library's log, taken where C code writes them. While a capture is on, the C variable `stdout` is a stream
 // of ours that keeps these lines and hands everything else on; the file descriptor and what Python prints stay as they
-// are. No Python inside the callback: any thread may print, with or without the GIL.
+// are. No Python inside the callback: any thread may print, with or without the GIL. What is left: glibc's puts reads
+// `stdout` twice, so that a thread inside it while a capture starts or ends may print a line twice or torn.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
