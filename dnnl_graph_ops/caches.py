@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import _core, functional
+from . import functional
+from ._core import drop_idle_scratch
 from .compile import net
 
 
@@ -15,4 +16,4 @@ def clear_caches() -> None:
     """Drop every plan, and the scratch memory that waits for the next call; plans are built anew when needed."""
     functional.cache.clear()
     net.clear_plans()
-    _core.drop_idle_scratch()
+    drop_idle_scratch()

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import _core, ops
+from . import ops
+from ._core import PlanCache
 from .compile import arrays
 from .compile.net import default_algorithm
 from .compile.specialise import specialise
@@ -30,7 +31,7 @@ Ints = int | Sequence[int]
 # Plans kept for one-shot calls
 CAPACITY = 512
 
-cache = _core.PlanCache(CAPACITY)
+cache = PlanCache(CAPACITY)
 pool.on_change(cache.clear)
 
 

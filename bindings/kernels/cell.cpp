@@ -1,8 +1,8 @@
-#include "cell.hpp"
+#include "kernels/cell.hpp"
 
 #include <string>
 
-#include "../guard.hpp"
+#include "border/guard.hpp"
 
 namespace dgo {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../guard.hpp"
+#include "border/guard.hpp"
 
 namespace dgo {
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "kernel.hpp"
-#include "row_product_code.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/rows/vtable.hpp"
 
 namespace dgo {
 

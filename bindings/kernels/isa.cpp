@@ -1,9 +1,9 @@
-#include "isa.hpp"
+#include "kernels/isa.hpp"
 
 #include <cstdlib>
 #include <string>
 
-#include "../guard.hpp"
+#include "border/guard.hpp"
 
 namespace dgo {
 

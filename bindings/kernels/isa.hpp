@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "cell.hpp"
-#include "depthwise_code.hpp"
-#include "minimal_filter_code.hpp"
-#include "overlap_product_code.hpp"
-#include "row_product_code.hpp"
+#include "kernels/cell.hpp"
+#include "kernels/depthwise/vtable.hpp"
+#include "kernels/filtering/vtable.hpp"
+#include "kernels/overlap/vtable.hpp"
+#include "kernels/rows/vtable.hpp"
 
 namespace dgo {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#include "../arena.hpp"
+#include "memory/arena.hpp"
 
 namespace dgo {
 

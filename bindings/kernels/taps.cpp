@@ -1,4 +1,4 @@
-#include "taps.hpp"
+#include "kernels/taps.hpp"
 
 #include <algorithm>
 #include <functional>

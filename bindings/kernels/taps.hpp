@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "division.hpp"
+#include "kernels/division.hpp"
 
 namespace dgo {
 

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from .. import _core, dtypes
+from .. import dtypes
+from .._core import Executor, kernels
 from ..errors import Error, InvalidArgumentError
 from ..lowering.program import HostStep, Place, View
 from ..runtime import cpu
@@ -246,7 +247,7 @@ def explain(net: Net) -> Explanation:
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
     if not isinstance(part, Compiled):
-        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {_core.kernels.isa()}"
+        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {kernels.isa()}"
         reads, writes = _layouts(part.reads), _layouts(part.writes)
         return StepReport(part.label, implementation, reads, writes, 0, False, _scratch(part.writes))
     if number not in plan.executed:
@@ -284,7 +285,7 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
     if more:
         # by themselves these ops are no partition: what would run is something else
         return ()
-    executor = _core.Executor(engine.native, "explain")
+    executor = Executor(engine.native, "explain")
     # a result in the place of an operand needs no copy of it
     shared = {view: executor.add_scratch(0, view.buffer.nbytes) for pair in part.in_place for view in pair}
     arrays: tuple[list[Any], list[Any]] = ([], [])

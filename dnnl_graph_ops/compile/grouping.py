@@ -7,32 +7,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from .. import _core, dtypes, schema
+from .. import dtypes, schema
+from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
 from ..lowering.env import Env
-from ..lowering.family import DIRECTIONS, literal_op
-from ..lowering.program import Buffer, Place, View
+from ..lowering.family import DIRECTIONS
+from ..lowering.groups import Group, native_attributes, ordered
 from ..runtime.engines import KINDS, Engine
-from ..shapes import native_attrs
-from ..strides import dense_strides
 from .native import FPMATH, fresh_id, native_op
 
-POLICIES = {"fusion": _core.PartitionPolicy.fusion, "debug": _core.PartitionPolicy.debug}
+POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
 _END = schema.OPS["End"].inputs[0].dtypes
 _NATIVE_KIND = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
-
-
-@dataclass(frozen=True)
-class Group:
-    """Nodes that run together, in topological order; not supported: none of the library's kernels runs them."""
-
-    nodes: tuple[Node, ...]
-    supported: bool = True
-
-    @property
-    def outputs(self) -> tuple[Value, ...]:
-        return tuple(value for node in self.nodes for value in node.outputs)
 
 
 def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
@@ -108,13 +95,13 @@ def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, suppor
 @lru_cache(256)
 def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Structure) -> tuple[tuple[int, ...], ...]:
     """The members of each partition by number. The matcher takes 4 ms in oneDNN 3.2 whatever the graph, hence once."""
-    graph = _core.Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[fpmath_mode])
+    graph = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[fpmath_mode])
     tensors = [
-        _core.LogicalTensor(
+        LogicalTensor(
             fresh_id(),
             dtypes.CODES[dtype],
             None,
-            property=_core.TensorProperty.constant if constant else _core.TensorProperty.variable,
+            property=TensorProperty.constant if constant else TensorProperty.variable,
         )
         for dtype, constant in structure.tensors
     ]
@@ -132,36 +119,6 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
     return tuple(members for members in found if members)
 
 
-def ordered(groups: Sequence[Group]) -> list[Group]:
-    """Groups in an order in which every value is made before it is used; as given where that is free."""
-    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
-    placed: list[Group] = []
-    state: dict[int, int] = {}
-    for start in range(len(groups)):
-        stack = [start]
-        while stack:
-            i = stack[-1]
-            if state.get(i) == 2:
-                stack.pop()
-                continue
-            state[i] = 1
-            needed = {
-                producer[value]
-                for node in groups[i].nodes
-                for value in node.inputs
-                if value in producer and producer[value] != i and state.get(producer[value]) != 2
-            }
-            if needed:
-                if any(state.get(n) == 1 for n in needed):
-                    raise RuntimeError("the library's partitions depend on each other in a circle")
-                stack.extend(sorted(needed, reverse=True))
-                continue
-            state[i] = 2
-            placed.append(groups[i])
-            stack.pop()
-    return placed
-
-
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
     if node.kind not in DIRECTIONS:
         # sizes do not matter here, and may not be known yet
@@ -172,23 +129,3 @@ def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
     ones = (1,) * (len(node.inputs[0].shape) - 2)
     zeros = (0,) * len(ones)
     return {"strides": ones, "pads_begin": zeros, "pads_end": zeros, "dilations": ones}
-
-
-def native_attributes(node: Node, env: Env) -> dict[str, Any]:
-    """A node's attributes as this version of the library takes them."""
-    if node.kind in DIRECTIONS:
-        return dict(literal_attributes(node) or {})
-    ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
-    return native_attrs(node.kind, node.attrs, ins, outs, env.version)
-
-
-def literal_attributes(node: Node) -> Mapping[str, Any] | None:
-    """Attributes of a family op between other ops of a group; None where the library does not take it as it is."""
-
-    def stand_in(value: Value) -> View:
-        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
-        return View(Buffer(Place.SCRATCH, value.dtype, 0), shape, dense_strides(shape))
-
-    inputs = [stand_in(value) for value in node.inputs]
-    op = literal_op(node.kind, node.attrs, inputs, stand_in(node.outputs[0]))
-    return None if op is None or tuple(op.inputs) != tuple(inputs) else op.attrs

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from .. import _core, dtypes, schema
+from .. import dtypes, schema
+from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
 from ..errors import UnsupportedError
 from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.tail import POST_OPS
@@ -28,15 +29,15 @@ def fresh_id() -> int:
     return next(_ids)
 
 
-def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> _core.LogicalTensor:
+def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> LogicalTensor:
     """The library's description of a view (strided), or of an edge (layout left to the library)."""
     code = dtypes.CODES[operand.dtype]
     if isinstance(operand, Edge):
-        return _core.LogicalTensor(identity, code, list(operand.shape), layout=_core.LayoutType.any)
-    kind = _core.TensorProperty.constant if baked and operand.is_constant else _core.TensorProperty.variable
+        return LogicalTensor(identity, code, list(operand.shape), layout=LayoutType.any)
+    kind = TensorProperty.constant if baked and operand.is_constant else TensorProperty.variable
     # the library guesses layouts from the strides of all axes, also of those of size 1
     strides = dense_strides(operand.shape) if operand.row_major else operand.strides
-    return _core.LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
+    return LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
 
 
 def native_op(
@@ -46,10 +47,10 @@ def native_op(
     name: str,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
-) -> _core.Op:
+) -> Op:
     """An op object of the library, with logical tensors as inputs and outputs."""
     spec = schema.OPS[kind]
-    op = _core.Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
+    op = Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
     for tensor in inputs:
         op.add_input(tensor)
     for tensor in outputs:
@@ -85,14 +86,14 @@ class _Builder:
         self.ids: dict[Operand, int] = {}
         self.operands: dict[int, Operand] = {}
 
-    def tensor(self, operand: Operand) -> _core.LogicalTensor:
+    def tensor(self, operand: Operand) -> LogicalTensor:
         if operand not in self.ids:
             identity = fresh_id()
             self.ids[operand] = identity
             self.operands[identity] = operand
         return logical_tensor(operand, self.ids[operand], self.baked)
 
-    def op(self, op: NativeOp) -> _core.Op:
+    def op(self, op: NativeOp) -> Op:
         inputs = [self.tensor(o) for o in op.inputs]
         return native_op(self.engine, op.kind, op.attrs, op.name, inputs, [self.tensor(o) for o in op.outputs])
 
@@ -130,12 +131,12 @@ def _compile_ops(
     builder = _Builder(engine, baked)
     ops = [builder.op(op) for op in step.ops]
     kind = KINDS[engine.kind]
-    graph = _core.Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
+    graph = Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
     for op in ops:
         graph.add_op(op)
     graph.finalize()
     # in oneDNN 3.2 the pattern matcher takes 4 ms, and one op needs none
-    policy = _core.PartitionPolicy
+    policy = PartitionPolicy
     graph.filter(policy.fusion if fused and len(ops) > 1 else policy.debug)
     partitions = graph.partitions()
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}

@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import _core
+from .._core import NetBase
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Value
 from ..lowering.env import Env
+from ..lowering.groups import Group
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
 from . import arrays
-from .grouping import POLICIES, Group, reachable
+from .grouping import POLICIES, reachable
 from .pickled import MadeBy, made_here
 from .specialise import Layout, Specialised, group_nodes, known_values, specialise
 
@@ -50,7 +51,7 @@ class PartitionInfo:
     outputs: tuple[str, ...]
 
 
-class Net(_core.NetBase):
+class Net(NetBase):
     """A compiled graph. Made by `Graph.compile`.
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple in the order of the outputs;

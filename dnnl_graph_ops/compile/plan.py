@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, dtypes
+from .. import dtypes
+from .._core import Executor
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
+from ..lowering.staging import staged
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -18,7 +20,6 @@ from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import Use, place
 from .native import Compiled, compile_step
-from .staging import staged
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
@@ -172,7 +173,7 @@ def _build(
 ) -> Any:
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
-    executor = _core.Executor(engine.native, name)
+    executor = Executor(engine.native, name)
     slots: dict[Buffer, int] = {}
     for view in inputs:
         slots[view.buffer] = executor.add_input(dtypes.CODES[view.dtype], list(view.shape), list(view.strides))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import prod
 
 from ..graph import Node, Value
+from ..lowering.build import Built, build
 from ..lowering.env import Env
+from ..lowering.groups import Group
+from ..lowering.host import runs_natively
 from ..lowering.program import Buffer, Place, View
 from ..shapes import Meta, infer
 from ..strides import dense_strides
-from .build import Built, build
-from .grouping import Group, group
-from .host import runs_natively
+from .grouping import group
 from .plan import Plan, assemble
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, strides in elements

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from .. import schema
 from ..lowering.family import DIRECTIONS
-from .host import EQUAL, OWN
-from .host_ops import HOST, ONLY_EMPTY
+from ..lowering.host import EQUAL, OWN
+from ..lowering.host_ops import HOST, ONLY_EMPTY
 
 Version = tuple[int, ...]
 # the bundled library, and the newest one that was tried

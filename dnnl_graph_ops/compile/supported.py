@@ -9,11 +9,11 @@ from typing import Any
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError
 from ..lowering.family import DIRECTIONS
+from ..lowering.host import EQUAL, OWN
+from ..lowering.host_ops import HOST, ONLY_EMPTY
 from ..runtime import cpu
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
-from .host import EQUAL, OWN
-from .host_ops import HOST, ONLY_EMPTY
 
 _ALIASES = {"conv_transpose_backprop_filters": "ConvTransposeBackwardWeights"}
 _PACKED = ("s4", "u4")

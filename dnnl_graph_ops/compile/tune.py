@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .. import _core
+from .._core import __file__ as extension_file
 from ..errors import Error
 from ..lowering import lower as lowering
 from ..lowering import tail as post
@@ -171,7 +171,7 @@ def _forms() -> str:
     digest = hashlib.sha256()
     sources = Path(lowering.__file__).parent
     files = sorted(file for file in sources.rglob("*") if file.suffix in (".py", ".json"))
-    for file in (*files, Path(_core.__file__)):
+    for file in (*files, Path(extension_file)):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._core import dlpack_export, dlpack_import
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..runtime.dlpack import CODES, CPU, DTYPES, capsule_of, device_of
 
@@ -36,7 +36,7 @@ class DLPackArray:
         versioned = max_version is not None and max_version[0] >= 1
         if not versioned and not array.flags.writeable:
             raise BufferError("a read-only array needs a consumer of DLPack 1.0 or later")
-        return _core.dlpack_export(array, self._code, self._bits, versioned)
+        return dlpack_export(array, self._code, self._bits, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU, 0
@@ -78,5 +78,5 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
             f"copy it there"
         )
     capsule = capsule_of(obj, "from_dlpack")
-    array = _core.dlpack_import(capsule, DTYPES)
+    array = dlpack_import(capsule, DTYPES)
     return array.copy() if copy else array

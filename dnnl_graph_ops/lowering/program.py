@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, dtypes
+from .. import dtypes
+from .._core import kernels
 from ..strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
@@ -258,7 +259,7 @@ class Program:
             codes[target.dtype],
             list(target.strides),
         )
-        self.kernel(_core.kernels.copy(*args), [source], [target], label)
+        self.kernel(kernels.copy(*args), [source], [target], label)
 
     def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:
         """A dense copy with the axes in this order; made once, whoever else asks for it.
@@ -284,7 +285,7 @@ class Program:
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:
             args = (list(target.shape), dtypes.CODES[target.dtype], list(target.strides), value)
-            self.kernel(_core.kernels.fill(*args), [], [target], label)
+            self.kernel(kernels.fill(*args), [], [target], label)
 
     def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
         """Every element is the bias of its channel."""
@@ -292,4 +293,4 @@ class Program:
             codes = dtypes.CODES
             bias = self.in_a_row(bias)
             args = (list(target.shape), codes[target.dtype], list(target.strides), axis, codes[bias.dtype])
-            self.kernel(_core.kernels.fill_channel(*args), [bias], [target], label)
+            self.kernel(kernels.fill_channel(*args), [bias], [target], label)

@@ -1,7 +1,7 @@
 """Libraries, engines, threads, and what this machine can do."""
 
-from .. import _core
 from .. import dtypes as _dtypes
+from .._core import register_dtype
 from .device_array import DeviceArray
 from .engines import Engine, default_engine, engine, engines
 from .info import info
@@ -9,7 +9,7 @@ from .libraries import Runtime, runtimes
 from .threads import get_num_threads, set_num_threads
 
 for _name, _code in _dtypes.CODES.items():
-    _core.register_dtype(_dtypes.numpy_dtype(_name), _code)
+    register_dtype(_dtypes.numpy_dtype(_name), _code)
 
 __all__ = [
     "DeviceArray",

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, dtypes
+from .. import dtypes
+from .._core import DeviceArrayBase, dlpack_export_memory, dlpack_import, dlpack_open
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..strides import dense_strides, is_row_major
 from .dlpack import CODES, CPU, DTYPES, ONE_API, capsule_of, device_of
@@ -18,7 +19,7 @@ Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 
 
-class DeviceArray(_core.DeviceArrayBase):
+class DeviceArray(DeviceArrayBase):
     """An array in the memory of an engine's device; on engines that work in host memory, an array there.
 
     `DeviceArray(shape, dtype, engine)` allocates without writing. A net of the same engine reads DeviceArrays where
@@ -57,7 +58,7 @@ class DeviceArray(_core.DeviceArrayBase):
         self = cls.__new__(cls)
         self.engine, self.shape, self.dtype = engine, shape, dtype
         self.element_strides = dense_strides(shape) if strides is None else strides
-        _core.DeviceArrayBase.__init__(
+        DeviceArrayBase.__init__(
             self, engine.native, _code(dtype), shape, self.element_strides, address, writable, owner
         )
         return self
@@ -227,7 +228,7 @@ class DeviceArray(_core.DeviceArrayBase):
             raise BufferError("a read-only array needs a consumer of DLPack 1.0 or later")
         if self.dtype not in CODES:
             raise BufferError(f"DLPack has no type for dtype {self.dtype}")
-        return _core.dlpack_export_memory(
+        return dlpack_export_memory(
             owner,
             owner.address,
             owner.shape,
@@ -287,7 +288,7 @@ def _share(cls: type[DeviceArray], obj: Any, engine: Engine, where: str) -> Devi
     stated, home = device_of(obj, where), ONE_API if engine.native.on_device else CPU
     if stated not in (None, home):
         return None
-    device, address, shape, strides, code, writable, owner = _core.dlpack_open(capsule_of(obj, where))
+    device, address, shape, strides, code, writable, owner = dlpack_open(capsule_of(obj, where))
     if stated not in (None, device):
         raise InvalidArgumentError(
             f"{where}: the {type(obj).__name__} says that it is on DLPack device type {stated}, but its capsule is of "
@@ -323,7 +324,7 @@ def _on_host(obj: Any, engine: Engine, where: str) -> Array:
         return obj.to_numpy()
     if hasattr(obj, "__dlpack__"):
         options = {} if device_of(obj, where) in (None, CPU) else {"dl_device": (CPU, 0)}
-        return _core.dlpack_import(capsule_of(obj, where, **options), DTYPES)
+        return dlpack_import(capsule_of(obj, where, **options), DTYPES)
     raise InvalidArgumentError(
         f"{where}: the {type(obj).__name__} is in memory of another SYCL context than that of {engine!r}; use an "
         f"engine in its context, Engine.from_sycl(queue), or copy it to the host first"

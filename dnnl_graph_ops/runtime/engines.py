@@ -6,27 +6,28 @@ import sys
 import threading
 from typing import Any
 
-from .. import _core
+from .._core import Engine as NativeEngine
+from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
 from . import gpu, sycl
 from .libraries import Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
 
-KINDS = {"cpu": _core.EngineKind.cpu, "gpu": _core.EngineKind.gpu}
+KINDS = {"cpu": EngineKind.cpu, "gpu": EngineKind.gpu}
 
 
 class Engine:
     """A device that compiles and runs partitions. Made by `dgo.engine`."""
 
     def __init__(
-        self, kind: str, index: int, runtime: Runtime, memory: str | None, native: _core.Engine | None = None
+        self, kind: str, index: int, runtime: Runtime, memory: str | None, native: NativeEngine | None = None
     ) -> None:
         self.kind = kind
         self.index = index
         self.runtime = runtime
         self.memory = memory
         self._of_sycl = native is not None
-        self.native = native or _core.Engine(runtime.library, KINDS[kind], index, device_memory=memory is not None)
+        self.native = native or NativeEngine(runtime.library, KINDS[kind], index, device_memory=memory is not None)
 
     @staticmethod
     def from_sycl(
@@ -60,7 +61,7 @@ class Engine:
             getattr(getattr(queue, name, None), "addressof_ref", None) for name in ("sycl_device", "sycl_context")
         )
         if device is not None and context is not None:
-            native = _core.Engine.from_sycl(library, int(device()), int(context()), index, on_device)
+            native = NativeEngine.from_sycl(library, int(device()), int(context()), index, on_device)
         else:
             address = getattr(queue, "sycl_queue", queue)
             if isinstance(address, bool) or not isinstance(address, int):
@@ -68,7 +69,7 @@ class Engine:
                     f"Engine.from_sycl: 'queue' must be a dpctl.SyclQueue, a torch.xpu.Stream or the address of a "
                     f"sycl::queue, got {type(queue).__name__}"
                 )
-            native = _core.Engine.of_queue(library, address, index, on_device)
+            native = NativeEngine.of_queue(library, address, index, on_device)
         kind = native.kind.name
         memory = "device" if kind == "gpu" else memory
         key = (chosen.path, *native.sycl_identity, memory)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import _core, schema
+from .. import schema
+from .._core import DataType, EngineKind, Executor, LogicalTensor, Op, Partition, follow_caller, stop_following
 from .engines import Engine
 from .locks import renew_after_fork
 
@@ -87,13 +88,13 @@ def _start_workers(run: Callable[[], None]) -> None:
 def _narrow(thread: int, tiny: Callable[[], None], large: Callable[[], None]) -> str:
     """Let it follow, and see that no other thread is held on its CPU by that."""
     free = {other: os.sched_getaffinity(other) for other in _threads()}
-    if not _core.follow_caller(thread):
+    if not follow_caller(thread):
         return "off: the thread's CPUs cannot be read"
     for run in (tiny, large, large, tiny):
         run()
     held = [other for other in _threads() - {thread} if os.sched_getaffinity(other) < free.get(other, free[thread])]
     if held:
-        _core.stop_following()
+        stop_following()
         return f"off: {len(held)} other threads were held on the caller's CPU"
     return "follows the caller"
 
@@ -110,14 +111,14 @@ def _wakes(thread: int) -> int:
 
 def _relu(engine: Engine, elements: int) -> Callable[[], None]:
     """A run of one primitive on an executor of its own."""
-    library, code = engine.runtime.library, int(_core.DataType.f32)
-    tensors = [_core.LogicalTensor(i, code, [elements], [1]) for i in range(2)]
-    op = _core.Op(library, 0, schema.OPS["ReLU"].value, "probe")
+    library, code = engine.runtime.library, int(DataType.f32)
+    tensors = [LogicalTensor(i, code, [elements], [1]) for i in range(2)]
+    op = Op(library, 0, schema.OPS["ReLU"].value, "probe")
     op.add_input(tensors[0])
     op.add_output(tensors[1])
-    partition = _core.Partition.create_with_op(op, _core.EngineKind.cpu)
+    partition = Partition.create_with_op(op, EngineKind.cpu)
     compiled = partition.compile(tensors[:1], tensors[1:], engine.native)
-    executor = _core.Executor(engine.native, "probe")
+    executor = Executor(engine.native, "probe")
     slots = [executor.add_input(code, [elements], [1]), executor.add_output(code, [elements], [1])]
     executor.add_partition(compiled, [(slots[0], 0)], [(slots[1], 0)], "probe")
     executor.finalize(release_gil=True)

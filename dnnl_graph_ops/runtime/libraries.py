@@ -8,7 +8,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import _core
+from .._core import EngineKind, Library
+from .._core import __file__ as extension_file
 from ..errors import InvalidArgumentError, RuntimeUnavailableError
 from . import sycl
 from .locks import renew_after_fork
@@ -27,7 +28,7 @@ class Runtime:
     path: str
 
     @property
-    def library(self) -> _core.Library:
+    def library(self) -> Library:
         found = _BY_PATH.get(self.path)
         if found is None:
             with _LOADING:
@@ -56,30 +57,30 @@ class Runtime:
 
 _LOADING = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_LOADING")
-_LOADED: dict[str, _core.Library] = {}  # by the file that a path leads to
-_BY_PATH: dict[str, _core.Library] = {}
+_LOADED: dict[str, Library] = {}  # by the file that a path leads to
+_BY_PATH: dict[str, Library] = {}
 _KNOWN: dict[str, Runtime] = {}
 
 
-def _load(runtime: Runtime) -> _core.Library:
+def _load(runtime: Runtime) -> Library:
     """One Library per file, however many Runtime objects name it."""
     key = os.path.realpath(runtime.path)
     if key not in _LOADED:
         preload = sycl.prepare(runtime.path) if runtime.name == sycl.NAME else ()
         try:
-            library = _core.Library(runtime.path, preload)
+            library = Library(runtime.path, preload)
             if preload:
-                library.engine_count(_core.EngineKind.cpu)
+                library.engine_count(EngineKind.cpu)
         finally:
             sycl.finish()
         if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
-            for kind in (_core.EngineKind.cpu, _core.EngineKind.gpu)[: 1 + (library.gpu_runtime != "none")]:
+            for kind in (EngineKind.cpu, EngineKind.gpu)[: 1 + (library.gpu_runtime != "none")]:
                 library.set_constant_tensor_cache_capacity(kind, _CONSTANT_CACHE_MB)
         _LOADED[key] = library
     return _LOADED[key]
 
 
-def loaded() -> list[_core.Library]:
+def loaded() -> list[Library]:
     """The libraries that something has used so far."""
     with _LOADING:
         return list(_LOADED.values())
@@ -88,7 +89,7 @@ def loaded() -> list[_core.Library]:
 def bundled_path() -> Path:
     """Where the wheel keeps its OpenMP build of oneDNN."""
     # beside the extension, which an editable install keeps away from the sources
-    return Path(_core.__file__).resolve().parent / "_lib" / "libdnnl.so.3"
+    return Path(extension_file).resolve().parent / "_lib" / "libdnnl.so.3"
 
 
 def _name_of(path: Path) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from .. import _core, dtypes
+from .. import dtypes
+from .._core import LogicalTensor, Op, OpAttr, OpKind, Partition
 from ..errors import Error
 from .engines import Engine
 
@@ -17,14 +18,14 @@ def has_kernels(engine: Engine, dtype: str) -> bool:
     """Whether a small ConvTranspose of this dtype compiles on the engine."""
     native, code = engine.native, dtypes.CODES[dtype]
     src, weights, dst = (
-        _core.LogicalTensor(_FIRST_ID + i, code, list(shape))
+        LogicalTensor(_FIRST_ID + i, code, list(shape))
         for i, shape in enumerate(((1, 4, 4, 16), (2, 2, 16, 16), (1, 8, 8, 16)))
     )
-    op = _core.Op(native.library, _FIRST_ID, _core.OpKind.conv_transpose, "probe")
+    op = Op(native.library, _FIRST_ID, OpKind.conv_transpose, "probe")
     for tensor in (src, weights):
         op.add_input(tensor)
     op.add_output(dst)
-    attributes = _core.OpAttr
+    attributes = OpAttr
     for attribute, value in (
         (attributes.strides, 2),
         (attributes.pads_begin, 0),
@@ -33,7 +34,7 @@ def has_kernels(engine: Engine, dtype: str) -> bool:
     ):
         op.set_attr(attribute, "s64[]", [value, value])
     try:
-        _core.Partition.create_with_op(op, native.kind).compile([src, weights], [dst], native)
+        Partition.create_with_op(op, native.kind).compile([src, weights], [dst], native)
     except Error:
         return False
     return True

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .. import _core
+from .._core import get_num_threads as _openmp_threads
+from .._core import require_threads
+from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
 
-_count = _core.get_num_threads()
+_count = _openmp_threads()
 _listeners: list[Callable[[], None]] = []
 
 
@@ -31,7 +33,7 @@ def set_num_threads(n: int) -> None:
         raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
     if n == _count:
         return
-    _core.require_threads(n)
+    require_threads(n)
     _count = n
     for listener in _listeners:
         listener()
@@ -49,10 +51,10 @@ def using(n: int) -> Iterator[None]:
     Raises:
         Error: this process cannot start so many threads.
     """
-    _core.require_threads(n)
-    before = _core.get_num_threads()
+    require_threads(n)
+    before = _openmp_threads()
     try:
-        _core.set_num_threads(n)
+        _set_openmp_threads(n)
         yield
     finally:
-        _core.set_num_threads(before)
+        _set_openmp_threads(before)

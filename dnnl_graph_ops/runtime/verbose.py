@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from .. import _core
+from .._core import LogCapture
 from ..errors import InvalidArgumentError
 from .libraries import loaded
 from .locks import renew_after_fork
@@ -75,7 +75,7 @@ def verbose(level: int = 1) -> Iterator[Log]:
     with _LOCK:
         before = [(library, library.verbose) for library in loaded()]
         # inside of another log the levels are its own
-        capture = _core.LogCapture(pass_on=not _OPEN and any(asked for _, asked in before))
+        capture = LogCapture(pass_on=not _OPEN and any(asked for _, asked in before))
         _OPEN.append(log)
         try:
             for library, asked in before:

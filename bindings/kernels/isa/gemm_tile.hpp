@@ -1,7 +1,7 @@
 // Register tiles of a matrix product on packed panels of columns.
 #pragma once
 
-#include "vector.hpp"
+#include "kernels/isa/vector.hpp"
 
 namespace dgo::DGO_ISA {
 

@@ -1,10 +1,10 @@
 // What one instruction set offers.
-#include "../isa.hpp"
-#include "copy_blocks.hpp"
-#include "depthwise.hpp"
-#include "filter_code.hpp"
-#include "overlap_product.hpp"
-#include "row_product.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/isa/copy/copy_blocks.hpp"
+#include "kernels/isa/depthwise/depthwise.hpp"
+#include "kernels/isa/filtering/vtable.hpp"
+#include "kernels/isa/overlap/overlap_product.hpp"
+#include "kernels/isa/rows/row_product.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)

@@ -12,7 +12,7 @@
 #endif
 
 #ifdef DGO_EMULATE_AVX512
-#include "emulated.hpp"
+#include "kernels/isa/emulated.hpp"
 #endif
 
 namespace dgo::DGO_ISA {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _core, dtypes
+from ... import dtypes
+from ..._core import kernels
 from .. import tail as post
 from ..problem import BACKWARD_DATA, FORWARD, Problem
 from ..program import Program, View
@@ -38,7 +39,6 @@ def _arguments(problem: Problem, weights: View, dst: View) -> dict[str, Any]:
 
 def build(program: Program, problem: Problem) -> None:
     """Append the steps of any direction."""
-    kernels = _core.kernels
     src, weights, dst = problem.src, problem.weights, problem.dst
     if problem.direction == FORWARD:
         target = program.like(dst, dst.dtype) if problem.tail else dst

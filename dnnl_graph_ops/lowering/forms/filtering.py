@@ -11,7 +11,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ... import _core, dtypes
+from ... import dtypes
+from ..._core import kernels
 from .. import tail as post
 from ..env import Env
 from ..problem import BACKWARD_DATA, FORWARD, Problem, is_channels_last, mergeable_groups
@@ -49,7 +50,7 @@ def filtering_tile(problem: Problem, preference: int = 0) -> tuple[int, ...]:
 def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
     """The kernel's own description of the geometry."""
     g = problem.geometry
-    return _core.kernels.FilterProblem(
+    return kernels.FilterProblem(
         g.batch, g.in_channels, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
         list(g.pads_begin), list(tile), list(g.dilations), g.groups,
     )  # fmt: skip
@@ -94,7 +95,7 @@ def _weights(program: Program, weights: View) -> View:
 def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
-    kernel = _core.kernels.minimal_filter_prepare(
+    kernel = kernels.minimal_filter_prepare(
         description, problem.direction, _code(weights), list(weights.strides), threads
     )
     program.kernel(kernel, [weights], [packed], "transform weights")
@@ -111,7 +112,7 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
     description = filter_problem(problem, tile)
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     if problem.direction == FORWARD:
-        _forward(program, problem, description, _core.kernels.minimal_filter_forward, description, threads, label)
+        _forward(program, problem, description, kernels.minimal_filter_forward, description, threads, label)
     elif problem.direction == BACKWARD_DATA:
         _backward_data(program, problem, description, threads, label)
     else:
@@ -128,7 +129,7 @@ def overlaps(problem: Problem, env: Env) -> bool:
 def build_overlapping(program: Program, problem: Problem, threads: int) -> None:
     """Append the steps of products with all taps at once, which are added up before they leave the caches."""
     description = filter_problem(problem, direct_tile(problem))
-    kernel = _core.kernels.overlap_product
+    kernel = kernels.overlap_product
     _forward(program, problem, description, kernel, description.taps_apart(), threads, "own forward, overlap-add")
 
 
@@ -163,7 +164,7 @@ def _backward_data(program: Program, problem: Problem, description: Any, threads
     packed = _packed(program, description, problem, threads)
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
-    kernel = _core.kernels.minimal_filter_backward_data(
+    kernel = kernels.minimal_filter_backward_data(
         description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target), threads
     )
     _run(program, kernel, [diff_dst, packed], target, label)
@@ -178,7 +179,7 @@ def _backward_weights(program: Program, problem: Problem, description: Any, thre
     if not mergeable_groups(weights):
         weights = program.scratch(weights.shape, weights.dtype)
     merged = weights.merge(0)
-    kernel = _core.kernels.minimal_filter_backward_weights(
+    kernel = kernels.minimal_filter_backward_weights(
         description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),
         list(merged.strides), threads,
     )  # fmt: skip

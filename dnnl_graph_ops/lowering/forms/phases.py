@@ -8,7 +8,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ... import _core, dtypes
+from ... import dtypes
+from ..._core import kernels
 from ...strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
@@ -165,7 +166,7 @@ def _gather(program: Program, problem: Problem, box: Sequence[Cell]) -> View:
     outer, inner = _matrix_strides(weights, box)
     code = dtypes.CODES[weights.dtype]
     items = [(list(channels), plain, outer, folded, inner) for plain, folded in pairs]
-    kernel = _core.kernels.copy_list(items, code, code, target.size if absent else 0)
+    kernel = kernels.copy_list(items, code, code, target.size if absent else 0)
     program.kernel(kernel, [weights], [target], "fold weights")
     return target
 
@@ -178,7 +179,7 @@ def _scatter(program: Program, problem: Problem, box: Sequence[Cell], source: Vi
     outer, inner = _matrix_strides(weights, box)
     code = dtypes.CODES[weights.dtype]
     items = [(list(channels), folded, inner, plain, outer) for plain, folded in pairs]
-    program.kernel(_core.kernels.copy_list(items, code, code, 0), [source], [weights], "unfold weights")
+    program.kernel(kernels.copy_list(items, code, code, 0), [source], [weights], "unfold weights")
 
 
 def forward(program: Program, problem: Problem, folding: Folding) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from ... import _core, dtypes
+from ... import dtypes
+from ..._core import kernels
 from ...strides import dense_strides
 from .. import tail as post
 from ..env import Env
@@ -166,7 +167,7 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
 def _gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
     diff_dst = problem.dst
     code = dtypes.CODES[diff_dst.dtype]
-    kernel = _core.kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
+    kernel = kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
 
 
@@ -180,7 +181,7 @@ def backward_data_rows(program: Program, problem: Problem) -> None:
 
     def multiply(columns: View, weights: View, target: View) -> None:
         (rows, depth), channels = columns.shape, weights.shape[0]
-        kernel = _core.kernels.row_product(
+        kernel = kernels.row_product(
             rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
         )
         program.kernel(kernel, [columns, weights], [target], "own product of rows")
@@ -257,7 +258,7 @@ def forward_summed(program: Program, problem: Problem) -> None:
 def _add_up(program: Program, problem: Problem, columns: View, strides: list[int], dst: View) -> None:
     """Columns, and the bias, to their sums."""
     bias = problem.bias
-    kernel = _core.kernels.overlap_add(
+    kernel = kernels.overlap_add(
         *_taps(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None, False,
         None if bias is None else dtypes.CODES[bias.dtype],
     )  # fmt: skip
@@ -423,7 +424,7 @@ def backward_weights_images(program: Program, problem: Problem) -> None:
     def multiply(target: View, order: tuple[int, ...]) -> None:
         columns, src = _gathered_images(program, problem, order), _images(problem.src)
         images, rows, depth = src.shape
-        kernel = _core.kernels.row_product(
+        kernel = kernels.row_product(
             rows, columns.shape[1], depth, src.strides[1], columns.strides[1], target.strides[0], target.strides[1],
             images, src.strides[0], columns.strides[0],
         )  # fmt: skip

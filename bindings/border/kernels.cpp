@@ -1,0 +1,154 @@
+// _core.kernels: own vector code as objects that a plan, or a test, can run.
+#include <omp.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "border/gil.hpp"
+#include "border/guard.hpp"
+#include "kernels/factories.hpp"
+#include "kernels/isa.hpp"
+#include "library/fork_guard.hpp"
+#include "library/threads.hpp"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace dgo {
+
+void bind_minimal_filter(py::module_& m);
+
+namespace {
+
+char* address_of(const py::handle& operand) {
+    if (py::isinstance<py::array>(operand)) {
+        return static_cast<char*>(const_cast<void*>(py::reinterpret_borrow<py::array>(operand).data()));
+    }
+    return reinterpret_cast<char*>(operand.cast<uintptr_t>());
+}
+
+void run(const Kernel& kernel, const py::args& operands) {
+    fork_guard::enter();
+    if (static_cast<int>(operands.size()) != kernel.arity) {
+        fail(ErrorKind::invalid_argument, "kernel '" + kernel.name + "' takes " +
+                                              std::to_string(kernel.arity) + " operands, got " +
+                                              std::to_string(operands.size()));
+    }
+    std::vector<char*> addresses;
+    for (const py::handle operand : operands) addresses.push_back(address_of(operand));
+    const py::object self = kept(kernel);
+    const ReleaseGil release;
+    threads::require(omp_get_max_threads());
+    kernel.run(addresses.data());
+}
+
+// Binds `make(problem, more...)` with the arguments that all depthwise kernels share, flat.
+template <class... More, class... Extra>
+void def_depthwise(py::module_& m, const char* name,
+                   std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...), const char* doc,
+                   const Extra&... extra) {
+    m.def(
+        name,
+        [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
+               const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& dilations,
+               const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more,
+               std::optional<int> weights_dtype) {
+            return make({dtype, n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                         src_strides, weights_strides, dst_strides, weights_dtype.value_or(dtype)},
+                        more...);
+        },
+        "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra...,
+        "weights_dtype"_a = py::none(), doc);
+}
+
+std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
+                                          std::optional<int> bias_dtype) {
+    return make_depthwise_forward(problem, has_bias, relu, bias_dtype.value_or(problem.dtype));
+}
+
+void bind_depthwise(py::module_& m) {
+    def_depthwise(
+        m, "depthwise_forward", depthwise_forward,
+        "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
+        "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
+        "f32.",
+        "has_bias"_a = false, "relu"_a = false, "bias_dtype"_a = py::none());
+    def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data,
+                  "run(diff_dst, weights, diff_src).");
+    def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
+                  "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
+}
+
+void bind_columns(py::module_& m) {
+    m.def(
+        "im2col",
+        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype,
+           const Dims& dst_strides, int col_dtype, const Dims& col_strides) {
+            return make_im2col({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                                col_dtype, col_strides, dst_dtype, dst_strides});
+        },
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
+        "run(dst, col): the positions of a transposed convolution's dst that every source position meets, "
+        "zero where "
+        "there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, spatial for "
+        "dst.");
+    m.def(
+        "overlap_add",
+        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
+           int dst_dtype, const Dims& dst_strides, bool has_bias, bool relu, std::optional<int> bias_dtype) {
+            constexpr int kF32 = 3;
+            return make_overlap_add({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+                                     kF32, col_strides, dst_dtype, dst_strides},
+                                    has_bias, relu, bias_dtype.value_or(dst_dtype));
+        },
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
+        "dilations"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false,
+        "relu"_a = false, "bias_dtype"_a = py::none(),
+        "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
+        "im2col.");
+}
+
+}  // namespace
+
+void bind_kernels(py::module_& parent) {
+    py::module_ m = parent.def_submodule("kernels", "Own vector code.");
+    m.def("isa", [] { return vector_code().isa; }, "The instruction set in use: 'avx2' or 'avx512'.");
+
+    py::class_<Kernel, std::shared_ptr<Kernel>>(m, "Kernel", "One step of a plan.")
+        .def_readonly("arity", &Kernel::arity, "The number of operands of run().")
+        .def_readonly("name", &Kernel::name)
+        .def("run", run,
+             "Runs on NumPy arrays or addresses, sources first and destination last. Extents, strides and "
+             "data types are those given to the factory: the operands are not checked.");
+
+    m.def("copy", make_copy, "shape"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a,
+          "run(src, dst): dst = src, element by element, converted.");
+    m.def("fill", make_fill, "shape"_a, "dtype"_a, "strides"_a, "value"_a, "run(dst): dst = value.");
+    m.def("fill_channel", make_fill_channel, "shape"_a, "dtype"_a, "dst_strides"_a, "axis"_a, "bias_dtype"_a,
+          "run(bias, dst): dst = bias of the element's index on `axis`.");
+    m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
+          "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
+          "dst_offset, dst_strides) as a copy.");
+    m.def(
+        "row_product",
+        [](int64_t rows, int64_t columns, int64_t depth, int64_t a_row, int64_t b_row, int64_t c_row, int64_t c_column,
+           int64_t images, int64_t a_image, int64_t b_image) {
+            return make_row_product(
+                {rows, columns, depth, a_row, b_row, c_row, c_column, images, a_image, b_image, false});
+        },
+        "rows"_a, "columns"_a, "depth"_a, "a_row"_a, "b_row"_a, "c_row"_a, "c_column"_a, "images"_a = 1,
+        "a_image"_a = 0, "b_image"_a = 0,
+        "run(a, b, c): c[i, j] is the product of row i of a and row j of b, summed over the images, all f32. Strides "
+        "count elements; the rows of a and b are contiguous.");
+    bind_depthwise(m);
+    bind_columns(m);
+    bind_minimal_filter(m);
+}
+
+}  // namespace dgo

@@ -1,0 +1,188 @@
+// Lines of a library's log, taken where C code writes them. While a capture is on, the C variable `stdout` is a stream
+// of ours that keeps these lines and hands everything else on; the file descriptor and what Python prints stay as they
+// are. No Python inside the callback: any thread may print, with or without the GIL. What is left: glibc's puts reads
+// `stdout` twice, so that a thread inside it while a capture starts or ends may print a line twice or torn.
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <pybind11/stl.h>
+
+#include "border/gil.hpp"
+#include "border/guard.hpp"
+
+namespace py = pybind11;
+
+namespace dgo {
+namespace {
+
+constexpr std::string_view kMark = "onednn_verbose,";
+
+class LogCapture;
+
+// Lives until the process ends, whose last act is to flush all streams.
+struct Tap {
+    std::mutex mutex;  // never held while something is written
+    std::vector<LogCapture*> captures;
+    std::FILE* real = nullptr;
+    std::FILE* stream = nullptr;
+    // what was written of a line that has no end yet; `passed`: its beginning has been handed on
+    std::string begun;
+    bool passed = false;
+
+    std::string take(std::string_view text);
+};
+
+Tap& tap() {
+    static Tap* const one = new Tap;
+    return *one;
+}
+
+void hand_on(std::FILE* file, std::string_view text) {
+    if (text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), file);
+    // who printed has flushed our stream, or ended a line
+    std::fflush(file);
+}
+
+class LogCapture {
+public:
+    explicit LogCapture(bool pass_on);
+    ~LogCapture() { stop(); }
+    LogCapture(const LogCapture&) = delete;
+    LogCapture& operator=(const LogCapture&) = delete;
+
+    void stop();
+
+    const bool pass_on;
+    // by the thread that printed it, as the kernel numbers threads
+    std::vector<std::pair<std::int64_t, std::string>> lines;
+};
+
+// Keeps the lines of the log; returns the rest, to be handed on.
+std::string Tap::take(std::string_view text) {
+    std::string rest;
+    while (!text.empty()) {
+        const auto end = text.find('\n');
+        const bool whole = end != std::string_view::npos;
+        begun += text.substr(0, whole ? end + 1 : end);
+        text.remove_prefix(whole ? end + 1 : text.size());
+        const std::string_view head = std::string_view(begun).substr(0, kMark.size());
+        const bool log = !passed && !captures.empty() && head == kMark.substr(0, head.size());
+        if (log && !whole) continue;
+        const bool kept = log && head.size() == kMark.size();
+        if (kept)
+            for (LogCapture* const capture : captures)
+                capture->lines.emplace_back(syscall(SYS_gettid), begun.substr(0, begun.size() - 1));
+        const auto passes_on = [](const LogCapture* capture) { return capture->pass_on; };
+        if (!kept || std::any_of(captures.begin(), captures.end(), passes_on)) rest += begun;
+        passed = !whole;
+        begun.clear();
+    }
+    return rest;
+}
+
+#ifdef __GLIBC__
+constexpr bool kAssignable = true;  // says its manual
+
+void point_stdout_at(std::FILE* file) { __atomic_store_n(&stdout, file, __ATOMIC_RELEASE); }
+
+ssize_t write_to_tap(void*, const char* data, std::size_t size) {
+    std::string rest;
+    std::FILE* real = nullptr;
+    try {
+        const std::lock_guard lock(tap().mutex);
+        real = tap().real;
+        rest = tap().take({data, size});
+    } catch (...) {
+        return 0;  // an error of the stream: no memory for the line
+    }
+    hand_on(real, rest);
+    return static_cast<ssize_t>(size);
+}
+
+std::FILE* open_stream() {
+    static char buffer[1 << 14];
+    cookie_io_functions_t functions = {};
+    functions.write = &write_to_tap;
+    std::FILE* const stream = fopencookie(nullptr, "w", functions);
+    // a child of fork() prints as ever
+    const auto lock = [] { tap().mutex.lock(); };
+    const auto unlock = [] { tap().mutex.unlock(); };
+    const auto reset = [] {
+        if (stdout == tap().stream) point_stdout_at(tap().real);
+        tap().captures.clear();
+        tap().begun.clear();
+        tap().mutex.unlock();
+    };
+    if (!stream || pthread_atfork(lock, unlock, reset) != 0)
+        fail(ErrorKind::error, "the library's log cannot be read: out of memory");
+    std::setvbuf(stream, buffer, _IOLBF, sizeof buffer);
+    return stream;
+}
+#else
+constexpr bool kAssignable = false;
+
+void point_stdout_at(std::FILE*) {}
+std::FILE* open_stream() { return nullptr; }
+#endif
+
+LogCapture::LogCapture(bool pass_on) : pass_on(pass_on) {
+    if (!kAssignable)
+        fail(ErrorKind::unsupported, "the library's log can be read only where the C library is glibc");
+    Tap& shared = tap();
+    const std::lock_guard lock(shared.mutex);
+    if (!shared.stream) shared.stream = open_stream();
+    shared.captures.push_back(this);
+    if (stdout == shared.stream) return;
+    shared.real = stdout;
+    point_stdout_at(shared.stream);
+}
+
+void LogCapture::stop() {
+    const ReleaseGilIfHeld release;  // who reads our standard output may be a thread of Python
+    Tap& shared = tap();
+    std::fflush(shared.stream);
+    std::string rest;
+    {
+        const std::lock_guard lock(shared.mutex);
+        const auto at = std::find(shared.captures.begin(), shared.captures.end(), this);
+        if (at == shared.captures.end()) return;
+        shared.captures.erase(at);
+        if (!shared.captures.empty()) return;
+        if (stdout == shared.stream) point_stdout_at(shared.real);
+        rest = std::exchange(shared.begun, {});
+        shared.passed = false;
+    }
+    hand_on(shared.real, rest);
+    std::fflush(shared.stream);  // of those who took the pointer before
+}
+
+}  // namespace
+
+void bind_log_capture(py::module_& m) {
+    py::class_<LogCapture>(m, "LogCapture", "Keeps the lines that oneDNN prints, from now until stop().")
+        .def(py::init<bool>(), py::arg("pass_on") = false)
+        .def("stop", [](LogCapture& self) {
+            self.stop();
+            py::list lines;
+            for (const auto& [thread, text] : self.lines) {
+                PyObject* const decoded =
+                    PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+                if (!decoded) throw py::error_already_set();
+                lines.append(py::make_tuple(thread, py::reinterpret_steal<py::str>(decoded)));
+            }
+            return lines;
+        });
+}
+
+}  // namespace dgo

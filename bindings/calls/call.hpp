@@ -1,0 +1,78 @@
+// The way from a Python call to a plan: shared by compiled nets and by the cache of one-shot functions.
+#pragma once
+
+#include <cstddef>
+
+#include <pybind11/pybind11.h>
+
+#include "border/buffer.hpp"
+#include "border/gil.hpp"
+#include "calls/executor_object.hpp"
+
+namespace dgo {
+
+// Calls with more arrays on either side take the slow path.
+inline constexpr std::size_t kMaxArguments = 32;
+
+// The arrays of one call, borrowed. `out` counts only if `out_given`, otherwise results are allocated.
+struct Call {
+    const Array& input(std::size_t i) const { return *py::detail::array_proxy(in[i]); }
+    const Array& output(std::size_t o) const { return *py::detail::array_proxy(out[o]); }
+
+    // Takes the argument out= (null or None: not given) for so many results; false if it is not an array, or for
+    // several results a tuple or list of arrays.
+    bool set_out(PyObject* argument, std::size_t results);
+    // Whether results can be written: every given array writable, and apart from every other one.
+    bool results_are_apart(const Executor& plan) const;
+
+    PyObject* in[kMaxArguments];
+    PyObject* out[kMaxArguments];
+    std::size_t inputs = 0, outputs = 0;
+    bool out_given = false;
+};
+
+// A finalized plan and the Python object that owns it.
+struct PlanRef {
+    // Throws TypeError unless it is an Executor, an error of the package unless it is finalized and small enough.
+    explicit PlanRef(py::object executor);
+
+    py::object executor;
+    ExecutorObject* plan;
+};
+
+// Throws unless results can be allocated row-major.
+void require_row_major_results(const Executor& plan);
+
+// Runs a plan that matches the arrays of the call. New reference, or null with a Python error set.
+PyObject* run_call(const PlanRef& plan, const Call& call) noexcept;
+
+// For CPython entry points: runs f, and turns an exception into a Python error and `failed`.
+template <typename Result, typename F>
+Result translated(Result failed, F&& f) noexcept {
+    try {
+        return f();
+    } catch (py::error_already_set& error) {
+        error.restore();
+#ifdef __GLIBCXX__
+    } catch (::abi::__forced_unwind&) {
+        gil::park();
+#endif
+    } catch (...) {
+        py::detail::try_translate_exceptions();
+    }
+    return failed;
+}
+
+// For method tables: a function of any of CPython's calling conventions.
+template <typename F>
+PyCFunction as_method(F* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+// Reads a size that must not be negative; false with a Python error set.
+bool read_size(PyObject* object, const char* what, std::size_t& size);
+
+PyObject* make_net_type();
+PyObject* make_plan_cache_type();
+
+}  // namespace dgo

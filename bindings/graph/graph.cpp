@@ -1,0 +1,168 @@
+#include "graph/graph.hpp"
+
+#include <cstdint>
+
+#include <pybind11/stl.h>
+
+#include "border/gil.hpp"
+#include "library/fork_guard.hpp"
+
+namespace py = pybind11;
+
+namespace dgo {
+namespace {
+
+dnnl_fpmath_mode_t checked_fpmath(int mode) {
+    if (mode < dnnl_fpmath_mode_strict || mode > dnnl_fpmath_mode_tf32)
+        fail(ErrorKind::invalid_argument, "fpmath mode " + std::to_string(mode) + " is unknown; see FpmathMode");
+    return dnnl_fpmath_mode_t(mode);
+}
+
+}  // namespace
+
+Graph::Graph(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, int fpmath_mode)
+    : lib(std::move(lib)), kind(kind) {
+    DGO_CALL(this->lib->api(), graph_graph_create_with_fpmath_mode, &handle, kind, checked_fpmath(fpmath_mode));
+}
+
+Graph::~Graph() {
+    fork_guard::destroy(lib->api().graph_graph_destroy, handle);
+}
+
+void Graph::add_op(const Op& op) {
+    std::lock_guard lock(mutex_);
+    if (op.lib != lib)
+        fail(ErrorKind::invalid_argument,
+            op.str() + " belongs to '" + op.lib->path() + "', the graph to '" + lib->path() + "'");
+    if (finalized_) fail(ErrorKind::invalid_argument, op.str() + " cannot be added: the graph is finalized");
+    // The library would drop the second one and report success.
+    if (const auto it = ops_.find(op.id); it != ops_.end())
+        fail(ErrorKind::invalid_argument,
+            op.str() + " has the id of op '" + it->second + "', which is in the graph already");
+    try {
+        DGO_CALL(lib->api(), graph_add_op, handle, op.handle);
+    } catch (const NativeError& e) {
+        throw NativeError(e.kind,
+            op.str() + " (kind " + std::to_string(int(op.kind))
+                + "): its inputs, outputs, data types or attributes do not fit its schema: " + e.what(),
+            e.status);
+    }
+    ops_.emplace(op.id, op.name);
+}
+
+void Graph::finalize() {
+    std::lock_guard lock(mutex_);
+    DGO_CALL(lib->api(), graph_graph_finalize, handle);
+    finalized_ = true;
+}
+
+bool Graph::is_finalized() const {
+    std::lock_guard lock(mutex_);
+    std::uint8_t out = 0;
+    DGO_CALL(lib->api(), graph_graph_is_finalized, handle, &out);
+    return out != 0;
+}
+
+void Graph::filter(int policy) {
+    std::lock_guard lock(mutex_);
+    if (policy != dnnl_graph_partition_policy_fusion && policy != dnnl_graph_partition_policy_debug)
+        fail(ErrorKind::invalid_argument,
+            "partition policy " + std::to_string(policy) + " is unknown; see PartitionPolicy");
+    if (!finalized_) fail(ErrorKind::invalid_argument, "filter: the graph is not finalized; call finalize first");
+    DGO_CALL(lib->api(), graph_graph_filter, handle, dnnl_graph_partition_policy_t(policy));
+    filtered_ = true;
+}
+
+void Graph::need_filtered(const char* what) const {
+    if (!filtered_)
+        fail(ErrorKind::invalid_argument, std::string(what) + ": the graph is not filtered; call filter first");
+}
+
+std::size_t Graph::partition_count() const {
+    std::lock_guard lock(mutex_);
+    need_filtered("partition_count");
+    std::size_t out = 0;
+    DGO_CALL(lib->api(), graph_graph_get_partition_num, handle, &out);
+    return out;
+}
+
+std::vector<std::shared_ptr<Partition>> Graph::partitions() const {
+    std::lock_guard lock(mutex_);
+    need_filtered("partitions");
+    // The library writes as many handles as it has, whatever number it is told.
+    std::size_t number = 0;
+    DGO_CALL(lib->api(), graph_graph_get_partition_num, handle, &number);
+    std::vector<dnnl_graph_partition_t> handles(number);
+    if (number) DGO_CALL(lib->api(), graph_graph_get_partitions, handle, number, handles.data());
+    std::vector<std::shared_ptr<Partition>> out;
+    for (const auto partition : handles) out.push_back(std::make_shared<Partition>(lib, partition));
+    return out;
+}
+
+void Graph::set_fpmath_mode(int mode, bool apply_to_int) {
+    std::lock_guard lock(mutex_);
+    lib->need(lib->api().graph_graph_set_fpmath_mode, "dnnl_graph_graph_set_fpmath_mode", "3.7");
+    DGO_CALL(lib->api(), graph_graph_set_fpmath_mode, handle, checked_fpmath(mode), int(apply_to_int));
+}
+
+std::pair<int, bool> Graph::fpmath_mode() const {
+    std::lock_guard lock(mutex_);
+    lib->need(lib->api().graph_graph_get_fpmath_mode, "dnnl_graph_graph_get_fpmath_mode", "3.7");
+    dnnl_fpmath_mode_t mode = dnnl_fpmath_mode_strict;
+    int apply_to_int = 0;
+    DGO_CALL(lib->api(), graph_graph_get_fpmath_mode, handle, &mode, &apply_to_int);
+    return {int(mode), apply_to_int != 0};
+}
+
+namespace {
+
+// Waiting for another thread's filter must not hold the GIL.
+template <typename Result, typename... Args>
+auto released(Result (Graph::*method)(Args...)) {
+    return [method](Graph& graph, Args... args) -> Result {
+        const py::object keep = kept(graph);
+        const ReleaseGil release;
+        const fork_guard::Busy busy;
+        return (graph.*method)(args...);
+    };
+}
+
+template <typename Result>
+auto released(Result (Graph::*method)() const) {
+    return [method](const Graph& graph) -> Result {
+        const py::object keep = kept(graph);
+        const ReleaseGil release;
+        const fork_guard::Busy busy;
+        return (graph.*method)();
+    };
+}
+
+void add_op(Graph& graph, const Op& op) {
+    const py::object keep[] = {kept(graph), kept(op)};
+    const ReleaseGil release;
+    const fork_guard::Busy busy;
+    graph.add_op(op);
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+    py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph")
+        .def(py::init([](std::shared_ptr<Library> lib, int kind, int fpmath_mode) {
+            return std::make_shared<Graph>(std::move(lib), engine_kind_from(kind), fpmath_mode);
+        }),
+            py::arg("library").none(false), py::arg("engine_kind"),
+            py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
+        .def_property_readonly("library", [](const Graph& g) { return std::const_pointer_cast<Library>(g.lib); })
+        .def_property_readonly("engine_kind", [](const Graph& g) { return g.kind; })
+        .def("add_op", &add_op, py::arg("op"))
+        .def("finalize", released(&Graph::finalize))
+        .def_property_readonly("is_finalized", released(&Graph::is_finalized))
+        .def("filter", released(&Graph::filter), py::arg("policy") = int(dnnl_graph_partition_policy_fusion))
+        .def_property_readonly("partition_count", released(&Graph::partition_count))
+        .def("partitions", released(&Graph::partitions))
+        .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false)
+        .def("get_fpmath_mode", released(&Graph::fpmath_mode));
+}
+
+}  // namespace dgo

@@ -1,0 +1,66 @@
+// Partitions as the library hands them out, and what they compile to.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "graph/logical_tensor.hpp"
+#include "library/engine.hpp"
+
+namespace dgo {
+
+class Op;
+
+// Any number of threads may execute one compiled partition at once, each with its own stream, tensors, scratchpad.
+class CompiledPartition {
+public:
+    CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
+        std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs);  // takes over the handle
+    ~CompiledPartition();
+    CompiledPartition(const CompiledPartition&) = delete;
+    CompiledPartition& operator=(const CompiledPartition&) = delete;
+
+    LogicalTensor query(std::size_t id) const;
+    std::vector<std::pair<std::size_t, std::size_t>> inplace_ports() const;  // (input id, output id)
+    // Bytes that execute wants as scratchpad; 0 when the library allocates by itself (before 3.13).
+    std::size_t scratchpad_size() const { return scratchpad_size_; }
+    const LogicalTensor& scratchpad() const { return scratchpad_; }
+    // As many tensors, in the order of `inputs` and `outputs`; nothing is checked. scratchpad: a tensor of
+    // scratchpad_size() bytes that no other running execute uses, or null. Needs no GIL.
+    void execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in, const const_dnnl_graph_tensor_t* out,
+        const_dnnl_graph_tensor_t scratchpad = nullptr) const;
+
+    const std::shared_ptr<const Engine> engine;
+    const dnnl_graph_compiled_partition_t handle;
+    const std::vector<LogicalTensor> inputs, outputs;  // in the order given to compile; outputs with the final layout
+
+private:
+    LogicalTensor scratchpad_;
+    std::size_t scratchpad_size_ = 0;
+};
+
+class Partition {
+public:
+    Partition(std::shared_ptr<const Library> lib, dnnl_graph_partition_t handle);  // takes over the handle
+    static std::shared_ptr<Partition> create_with_op(const Op& op, dnnl_engine_kind_t kind);
+    ~Partition();
+    Partition(const Partition&) = delete;
+    Partition& operator=(const Partition&) = delete;
+
+    std::size_t id() const;
+    std::vector<std::size_t> op_ids() const;
+    bool is_supported() const;
+    dnnl_engine_kind_t engine_kind() const;
+    std::vector<LogicalTensor> input_ports() const;
+    std::vector<LogicalTensor> output_ports() const;
+    // Needs no GIL. Inputs must be fully known and strided or opaque; outputs may be unknown (rank or all dims) or any.
+    std::shared_ptr<CompiledPartition> compile(const std::vector<LogicalTensor>& inputs,
+        const std::vector<LogicalTensor>& outputs, std::shared_ptr<const Engine> engine) const;
+
+    const std::shared_ptr<const Library> lib;
+    const dnnl_graph_partition_t handle;
+};
+
+}  // namespace dgo

@@ -1,0 +1,236 @@
+#include "kernels/copy/copy.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/checked.hpp"
+#include "kernels/factories.hpp"
+#include "kernels/parallel.hpp"
+
+namespace dgo {
+namespace {
+
+// Bytes of both sides that a task moves at most: half of a small second-level cache.
+constexpr int64_t kTaskBytes = 256 * 1024;
+
+void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
+    if (strides.size() != rank) {
+        fail(ErrorKind::invalid_argument, std::string("copy: ") + operand + " has " +
+                                              std::to_string(strides.size()) + " strides, the shape has " +
+                                              std::to_string(rank) + " axes");
+    }
+    for (const int64_t stride : strides) {
+        if (stride < 0) {
+            fail(ErrorKind::invalid_argument,
+                 std::string("copy: ") + operand + " has the negative stride " + std::to_string(stride));
+        }
+    }
+}
+
+}  // namespace
+
+// Axes in the order of the destination, outermost first, neighbours merged where both sides allow it.
+std::vector<CopyPlan::Axis> CopyPlan::coalesce(const std::vector<int64_t>& shape,
+                                               const std::vector<int64_t>& src_strides,
+                                               const std::vector<int64_t>& dst_strides) {
+    std::vector<Axis> axes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] != 1) axes.push_back({shape[i], src_strides[i], dst_strides[i]});
+    }
+    std::sort(axes.begin(), axes.end(),
+              [](const Axis& a, const Axis& b) { return a.dst != b.dst ? a.dst > b.dst : a.src > b.src; });
+    std::vector<Axis> merged;
+    for (const Axis& axis : axes) {
+        const int64_t src = axis.src * axis.size, dst = axis.dst * axis.size;
+        if (!merged.empty() && merged.back().src == src && merged.back().dst == dst) {
+            merged.back() = {merged.back().size * axis.size, axis.src, axis.dst};
+        } else {
+            merged.push_back(axis);
+        }
+    }
+    return merged;
+}
+
+// A short run that is contiguous on both sides becomes one element of 2 to 32 bytes. Returns the new size.
+int64_t CopyPlan::widen_elements(std::vector<Axis>& axes, int64_t size) {
+    if (axes.size() < 2) return size;
+    const Axis run = axes.back();
+    const int64_t wide = run.size * size;
+    if (run.src != 1 || run.dst != 1 || wide > 32 || (wide & (wide - 1)) != 0) return size;
+    for (size_t i = 0; i + 1 < axes.size(); ++i) {
+        if (axes[i].src % run.size != 0 || axes[i].dst % run.size != 0) return size;
+    }
+    axes.pop_back();
+    for (Axis& axis : axes) {
+        axis.src /= run.size;
+        axis.dst /= run.size;
+    }
+    return wide;
+}
+
+// Takes the two axes of the inner piece out of `axes`.
+BlockKind CopyPlan::choose_block(std::vector<Axis>& axes) {
+    const auto take = [&axes](size_t index) {
+        if (index >= axes.size()) return Axis{1, 0, 0};
+        const Axis axis = axes[index];
+        axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(index));
+        return axis;
+    };
+    const Axis inner = take(axes.size() - 1);
+    n1_ = inner.size;
+    block_.src1 = inner.src;
+    block_.dst1 = inner.dst;
+
+    BlockKind kind = BlockKind::strided;
+    size_t partner = axes.size() - 1;
+    if (inner.dst == 1 && inner.src == 1) {
+        kind = BlockKind::rows;
+    } else if (inner.dst == 1 && inner.src == 0) {
+        kind = BlockKind::broadcast;
+    } else if (inner.dst == 1) {
+        for (size_t i = axes.size(); i-- > 0;) {
+            if (axes[i].src != 1) continue;
+            kind = BlockKind::transposed;
+            partner = i;
+            break;
+        }
+    }
+    if (kind != BlockKind::transposed && !axes.empty() && axes[partner].size < 8) {
+        // Short rows of short rows would spend their time in calls.
+        for (size_t i = 0; i < axes.size(); ++i) {
+            if (axes[i].size > axes[partner].size) partner = i;
+        }
+    }
+    const Axis outer = axes.empty() ? Axis{1, 0, 0} : take(partner);
+    n0_ = outer.size;
+    block_.src0 = outer.src;
+    block_.dst0 = outer.dst;
+    return kind;
+}
+
+void CopyPlan::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst_size) {
+    axes_ = 0;
+    const auto add = [this](int64_t size, int64_t src, int64_t dst) {
+        size_[axes_] = size;
+        src_[axes_] = src;
+        dst_[axes_] = dst;
+        ++axes_;
+    };
+    for (const Axis& axis : outer) add(axis.size, axis.src * src_size, axis.dst * dst_size);
+    const auto add_blocks = [&](int64_t extent, int64_t step, int64_t src, int64_t dst) {
+        add((extent + step - 1) / step, step * src * src_size, step * dst * dst_size);
+    };
+    add_blocks(n0_, block_.n0, block_.src0, block_.dst0);
+    add_blocks(n1_, block_.n1, block_.src1, block_.dst1);
+    tasks_ = 1;
+    for (int i = 0; i < axes_; ++i) tasks_ *= size_[i];
+}
+
+CopyPlan::CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
+                   int dst_dtype, const std::vector<int64_t>& dst_strides) {
+    if (shape.size() > kMaxAxes) {
+        fail(ErrorKind::invalid_argument, "copy: " + std::to_string(shape.size()) + " axes, at most " +
+                                              std::to_string(kMaxAxes) + " are possible");
+    }
+    check_strides("src", shape.size(), src_strides);
+    check_strides("dst", shape.size(), dst_strides);
+    int64_t src_size = item_size(src_dtype);
+    int64_t dst_size = item_size(dst_dtype);
+    const bool same = src_dtype == dst_dtype;
+    int64_t count = 1;
+    for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] < 0) {
+            fail(ErrorKind::invalid_argument, "copy: negative extent " + std::to_string(shape[i]));
+        }
+        if (shape[i] > 1 && dst_strides[i] == 0) {
+            fail(ErrorKind::invalid_argument, "copy: dst has stride 0 on axis " + std::to_string(i) +
+                                                  " of extent " + std::to_string(shape[i]) +
+                                                  "; its elements would overlap");
+        }
+        if (shape[i] == 0) count = 0;
+    }
+    if (count == 0) return;
+    for (const int64_t size : shape) count = checked_product("copy", {count, size});
+    check_extent("copy", "src", shape, src_strides);
+    check_extent("copy", "dst", shape, dst_strides);
+    bytes_ = static_cast<double>(count) * static_cast<double>(src_size + dst_size);
+
+    std::vector<Axis> axes = coalesce(shape, src_strides, dst_strides);
+    if (same) {
+        src_size = dst_size = widen_elements(axes, dst_size);
+    }
+    if (axes.empty()) axes.push_back({1, 1, 1});
+    const BlockKind kind = choose_block(axes);
+    if (same) {
+        block_fn_ = vector_code().block(kind, raw_cell(dst_size), raw_cell(dst_size));
+    } else {
+        block_fn_ = vector_code().block(kind, number_cell(src_dtype), number_cell(dst_dtype));
+    }
+
+    const int64_t cells = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);
+    if (kind == BlockKind::transposed) {
+        // Square enough that every line of either side is used up before it leaves the first-level cache.
+        block_.n1 = std::min<int64_t>(n1_, 64);
+        block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(cells / block_.n1 / 16 * 16, 16));
+        block_.n1 = std::min<int64_t>(n1_, std::max<int64_t>(cells / block_.n0 / 16 * 16, 16));
+    } else {
+        block_.n1 = std::min(n1_, cells);
+        block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(cells / block_.n1, 1));
+    }
+    cut(axes, src_size, dst_size);
+}
+
+void CopyPlan::run_part(const char* src, char* dst, int64_t begin, int64_t end) const {
+    if (begin >= end) return;
+    int64_t index[kMaxAxes + 2];
+    int64_t rest = begin;
+    for (int i = axes_; i-- > 0;) {
+        index[i] = rest % size_[i];
+        rest /= size_[i];
+        src += index[i] * src_[i];
+        dst += index[i] * dst_[i];
+    }
+    CopyBlock block = block_;
+    int64_t& j0 = index[axes_ - 2];
+    int64_t& j1 = index[axes_ - 1];
+    for (int64_t task = begin;;) {
+        block.n0 = std::min(block_.n0, n0_ - j0 * block_.n0);
+        block.n1 = std::min(block_.n1, n1_ - j1 * block_.n1);
+        block_fn_(src, dst, block);
+        if (++task == end) return;
+        for (int i = axes_ - 1;; --i) {
+            src += src_[i];
+            dst += dst_[i];
+            if (++index[i] < size_[i]) break;
+            src -= index[i] * src_[i];
+            dst -= index[i] * dst_[i];
+            index[i] = 0;
+        }
+    }
+}
+
+void CopyPlan::run(const char* src, char* dst) const {
+    if (tasks_ == 0) return;
+    parallel_for(tasks_, bytes_, [&](int64_t begin, int64_t end) { run_part(src, dst, begin, end); });
+}
+
+namespace {
+
+struct CopyKernel : Kernel {
+    CopyPlan plan;
+
+    explicit CopyKernel(CopyPlan p) : plan(std::move(p)) {
+        arity = 2;
+        name = "copy";
+    }
+    void run(char* const* operands) const override { plan.run(operands[0], operands[1]); }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_copy(const Dims& shape, int src_dtype, const Dims& src_strides, int dst_dtype,
+                                  const Dims& dst_strides) {
+    return std::make_shared<CopyKernel>(CopyPlan(shape, src_dtype, src_strides, dst_dtype, dst_strides));
+}
+
+}  // namespace dgo

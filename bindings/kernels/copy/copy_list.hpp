@@ -1,0 +1,34 @@
+// A kernel that runs a list of copies in order.
+#pragma once
+
+#include <vector>
+
+#include "kernels/copy/copy.hpp"
+#include "kernels/kernel.hpp"
+
+namespace dgo {
+
+class CopyListKernel : public Kernel {
+public:
+    // In place of a source offset: the source is a single zero, the plan's source strides are 0.
+    static constexpr int64_t kZeros = -1;
+
+    // Operands src, dst; the first zero_bytes of dst become 0 before the copies.
+    CopyListKernel(const char* kernel_name, int64_t zero_bytes);
+    // Offsets in bytes. Tasks of different copies may run at the same time, so they must not write the same
+    // place.
+    void add(CopyPlan plan, int64_t src, int64_t dst);
+    void run(char* const* operands) const override;
+
+private:
+    struct Item {
+        CopyPlan plan;
+        int64_t src, dst;
+    };
+    std::vector<Item> items_;
+    std::vector<int64_t> first_task_ = {0};  // of each item, and the number of all tasks
+    int64_t zero_bytes_;
+    double bytes_ = 0;
+};
+
+}  // namespace dgo

@@ -1,0 +1,59 @@
+// How each axis of a transposed convolution becomes windows, filters and results; the geometry of minimal_filter.hpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/division.hpp"
+#include "kernels/filtering/vtable.hpp"
+
+namespace dgo {
+
+// One axis. On a direct axis every tap, or every distinct shift of one, is a segment of the window; under minimal
+// filtering the taps of a phase are one filter.
+struct FilterAxis {
+    int64_t length = 1, tile = 1, points = 1;  // taps of a filter, results of a tile, points of a window
+    int64_t src_step = 1, dst_step = 1, dst_size = 1;
+    std::vector<int64_t> src_first;  // per segment
+    std::vector<int64_t> dst_first;  // per target
+    std::vector<int16_t> tap;        // see TapTable
+
+    int64_t segments() const { return static_cast<int64_t>(src_first.size()); }
+    int64_t targets() const { return static_cast<int64_t>(dst_first.size()); }
+    bool zero(int64_t point, int64_t segment, int64_t target) const;
+};
+
+// The targets of one axis whose tiles begin together.
+struct AxisGroup {
+    std::vector<int64_t> targets;
+    int64_t base = 0, tiles = 0;
+};
+
+// All targets with the same windows, or apart by their first position, which may take fewer tiles.
+std::vector<AxisGroup> axis_groups(const FilterAxis& axis, bool apart);
+
+// The axes together; combined indices run with the last axis fastest.
+struct FilterLayout {
+    FilterAxis axes[kFilterAxes];
+    int64_t planes = 1, segments = 1, targets = 1;
+    Axes points, tile, src_step, dst_step;
+    ShapeCode filter_shape[kFilterAxes], output_shape[kFilterAxes];
+    std::vector<Axes> src_first, dst_first;
+    std::vector<uint8_t> zero;  // [plane][segment][target]; empty if never
+
+    int64_t target(int64_t i, int64_t j, int64_t k) const {
+        return (i * axes[1].targets() + j) * axes[2].targets() + k;
+    }
+    TapTable taps() const;
+};
+
+// Why no kernel here takes the problem: an axis without such a kernel, stride or tile, or sizes beyond any array; else
+// empty.
+std::string axes_refusal(const FilterProblem& problem);
+// Throws what axes_refusal says.
+void check_axes(const FilterProblem& problem);
+
+FilterLayout forward_layout(const FilterProblem& problem);
+FilterLayout backward_layout(const FilterProblem& problem);
+
+}  // namespace dgo

@@ -1,0 +1,420 @@
+#include "kernels/filtering/filter_product.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/checked.hpp"
+#include "kernels/filtering/axis.hpp"
+#include "kernels/filtering/vtable.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/scratch.hpp"
+
+namespace dgo {
+
+namespace {
+
+// Transformed windows of a task: as much as the weights that they meet, within these bounds. Few weights leave the
+// second cache level to them; many come from beyond it for each task, and larger tasks are fewer.
+constexpr int64_t kLeastLeftBytes = 256 * 1024;
+constexpr int64_t kMostLeftBytes = 2048 * 1024;
+constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of backward weights
+constexpr double kTransformCost = 16;            // of one value, in multiplications
+constexpr double kRunCost = 400;                 // of one run of results, in multiplications
+constexpr int64_t kParallelWork = 1 << 19;       // multiplications
+constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
+constexpr int64_t kFewTiles = 128;
+constexpr int64_t kMostTiles = 96;
+constexpr int64_t kFewestTiles = 24;
+
+const MinimalFilterCode& code() { return vector_code().minimal_filter; }
+
+int64_t padded_columns(int64_t columns) { return ceil_div(columns, code().panel) * code().panel; }
+
+// `products` on `columns` columns, with those that only fill up the panels.
+double padded(int64_t products, int64_t columns) {
+    const double panels = static_cast<double>(padded_columns(columns));
+    return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
+}
+
+// A count that only estimates go by.
+int64_t whole(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
+
+// Positions of the last axis without a gap.
+bool strides_follow(const FilterTensor& tensor, int64_t channels) {
+    return tensor.strides[kFilterAxes - 1] == channels;
+}
+
+// Segments of the last axis, which runs fastest, if each begins one position after the one before; or else 1.
+int64_t last_axis_run(const std::vector<Axes>& first) {
+    constexpr int last = kFilterAxes - 1;
+    const auto follows = [&](size_t i) { return first[i][last] == first[i - 1][last] + 1; };
+    size_t count = 1;
+    while (count < first.size() && follows(count)) ++count;
+    for (size_t i = 0; i < first.size(); ++i) {
+        if (i % count != 0 && !follows(i)) return 1;
+    }
+    return first.size() % count == 0 ? static_cast<int64_t>(count) : 1;
+}
+
+// Every run of the destination is in the targets as a whole.
+bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
+    for (size_t i = 0; i < targets.size(); ++i) {
+        if (targets[i] % fold != static_cast<int64_t>(i) % fold) return false;
+        if (targets[i] / fold != targets[i - i % static_cast<size_t>(fold)] / fold) return false;
+    }
+    return static_cast<int64_t>(targets.size()) % fold == 0;
+}
+
+FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
+                  const std::vector<Axes>& first) {
+    FilterImage result{};
+    result.cell = float_cell(tensor.dtype);
+    result.item = item_size(tensor.dtype);
+    result.channels = channels;
+    result.segments = static_cast<int64_t>(first.size());
+    result.batch_stride = tensor.batch_stride;
+    result.strides = tensor.strides;
+    result.step = step;
+    result.size = size;
+    result.first = first.data();
+    result.fold = strides_follow(tensor, channels) ? last_axis_run(first) : 1;
+    result.run = result.fold * channels;
+    result.runs = result.segments / result.fold;
+    result.gapless = strides_follow(tensor, channels) && step[kFilterAxes - 1] == result.fold;
+    return result;
+}
+
+struct Groups {
+    std::vector<std::vector<int32_t>> targets;
+    std::vector<TileGroup> groups;
+    int64_t packed = 0;
+};
+
+Groups groups_of(const FilterLayout& layout, unsigned apart) {
+    Groups result;
+    std::vector<AxisGroup> axes[kFilterAxes];
+    for (int a = 0; a < kFilterAxes; ++a) axes[a] = axis_groups(layout.axes[a], (apart >> a & 1) != 0);
+    for (const AxisGroup& g0 : axes[0]) {
+        for (const AxisGroup& g1 : axes[1]) {
+            for (const AxisGroup& g2 : axes[2]) {
+                std::vector<int32_t> targets;
+                for (int64_t i : g0.targets) {
+                    for (int64_t j : g1.targets) {
+                        for (int64_t k : g2.targets) targets.push_back(static_cast<int32_t>(layout.target(i, j, k)));
+                    }
+                }
+                TileGroup group{};
+                group.base = {{g0.base, g1.base, g2.base}};
+                group.tiles = {{g0.tiles, g1.tiles, g2.tiles}};
+                result.targets.push_back(std::move(targets));
+                result.groups.push_back(group);
+            }
+        }
+    }
+    return result;
+}
+
+// Products of one tile for each pair of channels.
+int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets) {
+    const int64_t pairs = layout.planes * layout.segments;
+    if (layout.zero.empty()) return pairs * static_cast<int64_t>(targets.size());
+    int64_t used = 0;
+    for (int64_t i = 0; i < pairs; ++i) {
+        for (int32_t target : targets) used += layout.zero[i * layout.targets + target] ? 0 : 1;
+    }
+    return used;
+}
+
+// Windows are transformed once per group: groups apart must save more products than their transforms cost.
+Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
+    Groups best;
+    double best_cost = -1;
+    for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
+        Groups groups = groups_of(layout, apart);
+        double cost = 0;
+        for (size_t g = 0; g < groups.groups.size(); ++g) {
+            const int64_t all = static_cast<int64_t>(groups.targets[g].size()) * columns;
+            const double products = padded(used_products(layout, groups.targets[g]) * columns, all);
+            const Axes& tiles = groups.groups[g].tiles;
+            const double transform = kTransformCost * static_cast<double>(layout.planes * layout.segments);
+            const int64_t fold = last_axis_run(layout.dst_first);
+            const bool folded = whole_runs(groups.targets[g], fold);
+            const int64_t runs = std::max(static_cast<int64_t>(groups.targets[g].size()) / (folded ? fold : 1),
+                                          ceil_div(all, code().chunk));
+            const int64_t results = layout.tile[0] * layout.tile[1] * layout.tile[2];
+            const double writing = kRunCost * static_cast<double>(runs * results) / static_cast<double>(rows);
+            cost += static_cast<double>(tiles[0] * tiles[1] * tiles[2]) * (products + transform + writing);
+        }
+        if (best_cost >= 0 && cost >= best_cost) continue;
+        best_cost = cost;
+        best = std::move(groups);
+    }
+    for (size_t g = 0; g < best.groups.size(); ++g) {
+        TileGroup& group = best.groups[g];
+        group.targets = best.targets[g].data();
+        group.target_count = static_cast<int64_t>(best.targets[g].size());
+        group.packed = best.packed;
+        best.packed += checked_product("minimal filter", {layout.planes, layout.segments, rows,
+                                                          padded_columns(group.target_count * columns)});
+        checked_product("minimal filter", {best.packed});
+    }
+    return best;
+}
+
+// What the weights' preparation and the products must agree on.
+struct Arrangement {
+    FilterLayout layout;
+    int64_t rows, columns;  // channels of one group
+    Groups groups;
+
+    Arrangement(const FilterProblem& problem, FilterDirection direction)
+        : layout(direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem)),
+          rows(direction == FilterDirection::forward ? problem.in_channels : problem.out_channels),
+          columns(direction == FilterDirection::forward ? problem.out_channels : problem.in_channels),
+          groups(cheapest_groups(layout, rows, columns)) {}
+};
+
+class ProductKernel final : public ScratchKernel {
+public:
+    ProductKernel(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
+                  const FilterTensor& dst, int bias_dtype, int threads)
+        : arrangement_(problem, direction) {
+        const bool forward = direction == FilterDirection::forward;
+        const FilterLayout& layout = arrangement_.layout;
+        name = forward ? "minimal_filter_forward" : "minimal_filter_backward_data";
+        plan_.has_bias = bias_dtype != 0;
+        plan_.bias_cell = plan_.has_bias ? float_cell(bias_dtype) : Cell::f32;
+        arity = plan_.has_bias ? 5 : 4;
+        const Axes& src_size = forward ? problem.in : problem.out;
+        const Axes& dst_size = forward ? problem.out : problem.in;
+        plan_.src = image(src, arrangement_.rows, src_size, layout.src_step, layout.src_first);
+        plan_.dst = image(dst, arrangement_.columns, dst_size, layout.dst_step, layout.dst_first);
+        plan_.batch = problem.batch;
+        plan_.channel_groups = problem.groups;
+        plan_.points = layout.points;
+        plan_.outputs = layout.tile;
+        std::copy_n(layout.filter_shape, kFilterAxes, plan_.filter_shape);
+        std::copy_n(layout.output_shape, kFilterAxes, plan_.output_shape);
+        plan_.planes = static_cast<int>(layout.planes);
+        plan_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
+        plan_.packed = arrangement_.groups.packed;
+        plan_.threads = filter_threads(problem, threads);
+        lay_out_tasks();
+        plan_.scratch_per_thread = code().products_scratch(plan_);
+        scratch_bytes = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
+    }
+
+    void run(char* const* operands) const override {
+        const char* bias = plan_.has_bias ? operands[2] : nullptr;
+        char* const* last = operands + arity - 2;
+        code().products(plan_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+    }
+
+private:
+    void lay_out_tasks() {
+        const int64_t row_bytes = std::max<int64_t>(1, plan_.planes * plan_.src.segments * plan_.src.channels * 4);
+        const int64_t rows = code().rows;
+        for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
+            TileGroup& group = arrangement_.groups.groups[g];
+            const int64_t tiles = plan_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+            const int64_t columns = group.target_count * plan_.dst.channels;
+            const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
+            const int64_t block = std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
+            const int64_t units = ceil_div(tiles, rows);  // register tiles
+            group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
+            // Of few blocks the same number for each thread.
+            const bool uneven = group.blocks > 1 && group.blocks < 8 * plan_.threads;
+            if (uneven) group.blocks = std::min(ceil_div(group.blocks, plan_.threads) * plan_.threads, units);
+            // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
+            const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
+            const int64_t blocks = group.blocks * plan_.channel_groups;
+            const bool many = blocks == 0 || blocks >= 4 * plan_.threads;
+            group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * plan_.threads, blocks), 1, chunks);
+            if (plan_.threads == 1) group.parts = 1;
+            group.folded = whole_runs(arrangement_.groups.targets[g], plan_.dst.fold);
+            group.first_task = plan_.tasks;
+            plan_.tasks += group.blocks * group.parts;
+            if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(units, group.blocks) * rows);
+            const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
+            const int64_t pairs = plan_.src.channels * plan_.dst.channels * plan_.channel_groups;
+            products += whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns));
+        }
+        plan_.groups = arrangement_.groups.groups.data();
+        plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
+    }
+
+    Arrangement arrangement_;
+    ProductPlan plan_{};
+};
+
+class PrepareKernel final : public Kernel {
+public:
+    PrepareKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
+        : arrangement_(problem, direction) {
+        const bool forward = direction == FilterDirection::forward;
+        name = "minimal_filter_prepare";
+        arity = 2;
+        plan_.n = arrangement_.columns;
+        plan_.k = arrangement_.rows;
+        plan_.channel_groups = problem.groups;
+        plan_.taps = arrangement_.layout.taps();
+        plan_.groups = arrangement_.groups.groups.data();
+        plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
+        plan_.packed = arrangement_.groups.packed;
+        plan_.cell = float_cell(weights.dtype);
+        plan_.item = item_size(weights.dtype);
+        plan_.group_stride = weights.group_stride;
+        plan_.n_stride = forward ? weights.out_stride : weights.in_stride;
+        plan_.k_stride = forward ? weights.in_stride : weights.out_stride;
+        plan_.tap_strides = weights.tap_strides;
+        std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, plan_.shape);
+        plan_.planes = static_cast<int>(arrangement_.layout.planes);
+        plan_.kernel = problem.kernel;
+        const bool small = problem.groups * plan_.packed < kParallelFloats;
+        plan_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
+        room_ = scratch_.add<float>(checked_product(name, {code().prepare_room(plan_), plan_.threads}));
+    }
+
+    void run(char* const* operands) const override {
+        const Scratch scratch(scratch_, {}, 1);
+        code().prepare(plan_, operands[0], room_.in(scratch.shared()), reinterpret_cast<float*>(operands[1]));
+    }
+
+private:
+    Arrangement arrangement_;
+    PreparePlan plan_{};
+    ScratchLayout scratch_;
+    Part<float> room_;
+};
+
+class GradientKernel final : public ScratchKernel {
+public:
+    GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
+                   const FilterWeights& weights, int threads)
+        : layout_(backward_layout(problem)) {
+        name = "minimal_filter_backward_weights";
+        arity = 4;
+        plan_.src = image(src, problem.in_channels, problem.in, layout_.dst_step, layout_.dst_first);
+        plan_.diff = image(diff, problem.out_channels, problem.out, layout_.src_step, layout_.src_first);
+        plan_.batch = problem.batch;
+        plan_.channel_groups = problem.groups;
+        plan_.points = layout_.points;
+        plan_.window = layout_.tile;
+        for (int a = 0; a < kFilterAxes; ++a) plan_.tiles[a] = ceil_div(problem.in[a], layout_.tile[a]);
+        // The roles of taps and outputs are swapped: a window of src is the filter, the taps are the outputs.
+        std::copy_n(layout_.output_shape, kFilterAxes, plan_.window_shape);
+        std::copy_n(layout_.filter_shape, kFilterAxes, plan_.tap_shape);
+        plan_.planes = static_cast<int>(layout_.planes);
+        plan_.zero = layout_.zero.empty() ? nullptr : layout_.zero.data();
+        plan_.taps = layout_.taps();
+        plan_.weights_cell = float_cell(weights.dtype);
+        plan_.weights_item = item_size(weights.dtype);
+        plan_.group_stride = weights.group_stride;
+        plan_.in_stride = weights.in_stride;
+        plan_.out_stride = weights.out_stride;
+        plan_.tap_strides = weights.tap_strides;
+        plan_.kernel = problem.kernel;
+        plan_.threads = filter_threads(problem, threads);
+        lay_out_shares();
+        plan_.scratch_per_thread = code().gradient_scratch(plan_);
+        plan_.sums = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
+        scratch_bytes = plan_.sums + code().gradient_sums(plan_);
+        checked_product(name, {scratch_bytes});
+        const int64_t columns = plan_.diff.segments * plan_.diff.channels;
+        const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
+        products = whole(static_cast<double>(tiles()) * static_cast<double>(used_products(layout_, {0})) *
+                         padded(pairs, columns));
+    }
+
+    void run(char* const* operands) const override {
+        code().gradient(plan_, operands[0], operands[1], operands[2], operands[3]);
+    }
+
+private:
+    int64_t tiles() const { return plan_.batch * plan_.tiles[0] * plan_.tiles[1] * plan_.tiles[2]; }
+
+    // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
+    void lay_out_shares() {
+        const int64_t columns = padded_columns(plan_.diff.segments * plan_.diff.channels);
+        const double set = static_cast<double>(plan_.planes * plan_.src.channels * columns);
+        const int64_t threads = plan_.threads;
+        double best = -1;
+        for (int64_t by_tile = 1; by_tile <= threads; ++by_tile) {
+            for (int64_t by_row = 1; by_row * by_tile <= threads; ++by_row) {
+                const int64_t most = std::max<int64_t>(1, columns / code().panel);
+                const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, most);
+                if (by_row > 1 && by_row * code().rows * 4 > plan_.src.channels) continue;
+                if (by_tile > 1 && by_tile * 16 > tiles()) continue;
+                const double part = static_cast<double>(ceil_div(tiles(), by_tile));
+                const double rows = static_cast<double>(ceil_div(plan_.src.channels, by_row));
+                const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
+                // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
+                const double products = rows * wide + kTransformCost * (rows + wide);
+                const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
+                const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
+                const double cost = part * plan_.planes * products + adding;
+                if (best >= 0 && cost >= best) continue;
+                best = cost;
+                plan_.tile_parts = by_tile;
+                plan_.row_parts = by_row;
+                plan_.column_parts = by_column;
+            }
+        }
+        // Few tiles: the sums are as large as the weights and better not stored.
+        const int64_t least = 4 * code().rows * (threads > 1 ? 2 * threads : 1);
+        plan_.in_items = tiles() <= kFewTiles && plan_.src.channels >= least;
+        if (plan_.in_items) {
+            plan_.row_parts = threads;
+            plan_.column_parts = plan_.tile_parts = 1;
+        }
+        const int64_t widths = plan_.src.channels / plan_.row_parts + columns / plan_.column_parts;
+        const int64_t row_bytes = plan_.planes * 4 * widths;
+        plan_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
+        plan_.block = std::clamp<int64_t>(ceil_div(tiles(), plan_.tile_parts), 1, plan_.block);
+        if (plan_.in_items) plan_.block = std::max<int64_t>(1, tiles());
+    }
+
+    FilterLayout layout_;
+    GradientPlan plan_{};
+};
+
+}  // namespace
+
+int filter_threads(const FilterProblem& p, int threads) {
+    double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
+    for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
+    if (work < kParallelWork) return 1;
+    return threads > 0 ? threads : omp_get_max_threads();
+}
+
+std::string minimal_filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
+
+int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
+    return checked_product("minimal filter", {problem.groups, Arrangement(problem, direction).groups.packed});
+}
+
+std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
+                                               const FilterWeights& weights, int threads) {
+    return std::make_unique<PrepareKernel>(problem, direction, weights, threads);
+}
+
+std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,
+                                                      const FilterTensor& dst, int bias_dtype, int threads) {
+    return std::make_unique<ProductKernel>(problem, FilterDirection::forward, src, dst, bias_dtype, threads);
+}
+
+std::unique_ptr<ScratchKernel> minimal_filter_backward_data(const FilterProblem& problem,
+                                                            const FilterTensor& diff_dst,
+                                                            const FilterTensor& diff_src, int threads) {
+    return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, 0, threads);
+}
+
+std::unique_ptr<ScratchKernel> minimal_filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
+                                                               const FilterTensor& diff_dst,
+                                                               const FilterWeights& diff_weights, int threads) {
+    return std::make_unique<GradientKernel>(problem, src, diff_dst, diff_weights, threads);
+}
+
+}  // namespace dgo

@@ -1,0 +1,88 @@
+// A transposed convolution and its two gradients as blocks of small matrix products, on each axis in its direct
+// form or by minimal filtering (Winograd's family).
+//
+// With o + pad = s * q + r, output phase r of an axis is a stride-1 convolution over q with the taps k = r + s * j.
+// A tile of m outputs of such a filter of t taps needs m + t - 1 products per axis instead of m * t.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.hpp"
+
+namespace dgo {
+
+constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
+constexpr int kFilterPlanes = 64;  // at most four points per axis
+
+// A plain array with value semantics; never a standard template, see isa/vector.hpp.
+struct Axes {
+    int64_t axis[kFilterAxes];
+    __attribute__((always_inline)) int64_t& operator[](int64_t a) { return axis[a]; }
+    __attribute__((always_inline)) constexpr const int64_t& operator[](int64_t a) const { return axis[a]; }
+};
+
+// One transposed convolution, channels last, in the terms of its forward direction. Strides in elements.
+struct FilterProblem {
+    int spatial_rank = 0;
+    int64_t batch = 0, groups = 1;
+    int64_t in_channels = 0, out_channels = 0;  // of one group
+    Axes in{{1, 1, 1}}, out{{1, 1, 1}}, kernel{{1, 1, 1}}, stride{{1, 1, 1}}, pad{{0, 0, 0}}, dilation{{1, 1, 1}};
+    Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 or 3 for two taps per phase, 2 for three
+};
+
+struct FilterTensor {
+    int dtype = 0;
+    int64_t batch_stride = 0;
+    Axes strides{{0, 0, 0}};
+};
+
+// Weights are seen as [group][in channel][out channel][tap...].
+struct FilterWeights {
+    int dtype = 0;
+    int64_t group_stride = 0, in_stride = 0, out_stride = 0;
+    Axes tap_strides{{0, 0, 0}};
+};
+
+enum class FilterDirection { forward, backward_data };
+
+// A kernel that needs room to work in: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
+struct ScratchKernel : Kernel {
+    int64_t scratch_bytes = 0;
+    int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
+};
+
+// Larger f32 results than caches hold are written past them: nothing is read in to be overwritten.
+constexpr int64_t kVastBytes = 24 * 1024 * 1024;
+
+// Threads for a run: a second one costs more than it saves on a problem of some microseconds; threads 0: as many as
+// OpenMP gives.
+int filter_threads(const FilterProblem& problem, int threads);
+
+// Why no kernel here computes the problem, or empty.
+std::string minimal_filter_refusal(const FilterProblem& problem);
+
+// Elements (f32) of the transformed weights.
+int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction);
+
+// Operands: weights, packed; threads 0: as many as OpenMP gives.
+std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
+                                               const FilterWeights& weights, int threads);
+
+// Operands: src, packed, [bias], scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives.
+std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,
+                                                      const FilterTensor& dst, int bias_dtype, int threads);
+
+// Operands: diff_dst, packed, scratch, diff_src.
+std::unique_ptr<ScratchKernel> minimal_filter_backward_data(const FilterProblem& problem,
+                                                            const FilterTensor& diff_dst,
+                                                            const FilterTensor& diff_src, int threads);
+
+// Operands: src, diff_dst, scratch, diff_weights.
+std::unique_ptr<ScratchKernel> minimal_filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
+                                                               const FilterTensor& diff_dst,
+                                                               const FilterWeights& diff_weights, int threads);
+
+}  // namespace dgo

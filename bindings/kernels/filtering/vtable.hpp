@@ -1,0 +1,113 @@
+// What the vector code of minimal_filter.hpp is given: plain data, laid out by minimal_filter.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+#include "kernels/filtering/filter_product.hpp"
+
+namespace dgo {
+
+// Index of (point count, filter length or output count) of one axis: direct, (3, 2), (4, 2), (4, 3).
+using ShapeCode = int;
+constexpr int kShapeCodes = 4;
+
+// One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
+// Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).
+// `fold` segments that follow each other on the last axis and in memory are one run of fold * channels elements.
+struct FilterImage {
+    Cell cell;
+    int64_t item;
+    int64_t channels, segments;  // channels of one group
+    int64_t fold, run, runs;     // fold * channels, segments / fold
+    bool gapless;                // the runs of neighbouring positions follow each other in memory
+    int64_t batch_stride;
+    Axes strides, step, size;
+    const Axes* first;
+};
+
+// Segments of the destination whose tiles share their windows: `tiles` per axis from position `base`. Their
+// columns follow each other, channels fastest.
+struct TileGroup {
+    const int32_t* targets;
+    int64_t target_count;
+    Axes base, tiles;
+    int64_t first_task, blocks, parts;
+    bool folded;     // the targets are whole runs of the destination
+    int64_t packed;  // offset of its weights in those of one group of channels
+};
+
+// Forward and backward data: dst tiles = inverse(transform(src windows) * packed).
+struct ProductPlan {
+    FilterImage src, dst;
+    int64_t batch, channel_groups;
+    Axes points, outputs;  // per axis
+    ShapeCode filter_shape[kFilterAxes], output_shape[kFilterAxes];
+    int planes;
+    const uint8_t* zero;  // [plane][source segment][target]: the transformed taps are all zero; null: never
+    const TileGroup* groups;
+    int64_t group_count, tasks;  // tasks of one group of channels
+    int64_t packed;              // weights of one group of channels
+    int64_t block;               // tiles per task
+    int64_t scratch_per_thread;  // bytes
+    int threads;
+    Cell bias_cell;
+    bool has_bias;
+};
+
+// The tap that position j of a filter holds, or -1: tap[axis][(segment * targets + target) * length + j].
+struct TapTable {
+    const int16_t* tap[kFilterAxes];
+    Axes segments, targets, length;
+};
+
+struct PreparePlan {
+    int64_t n, k;  // channels that are columns and rows of a product
+    int64_t channel_groups;
+    TapTable taps;
+    const TileGroup* groups;
+    int64_t group_count, packed;
+    Cell cell;
+    int64_t item, group_stride, n_stride, k_stride;
+    Axes tap_strides;
+    ShapeCode shape[kFilterAxes];
+    int planes;
+    Axes kernel;
+    int threads;
+};
+
+// Backward weights: per plane, U^T V summed over the tiles.
+struct GradientPlan {
+    FilterImage src, diff;  // windows of src have `window` positions, those of diff_dst `points`
+    int64_t batch, channel_groups;
+    Axes points, window, tiles;
+    ShapeCode window_shape[kFilterAxes], tap_shape[kFilterAxes];
+    int planes;
+    const uint8_t* zero;                          // [plane][segment of diff]; null: never
+    int64_t block;                                // tiles per step
+    int64_t row_parts, column_parts, tile_parts;  // of in channels, of (segment, out channel), of tiles
+    bool in_items;                                // all tiles in one step, and what it sums is finished at once
+    int64_t scratch_per_thread, sums;             // bytes; sums: offset of the accumulators
+    int threads;
+    TapTable taps;
+    Axes kernel;
+    Cell weights_cell;
+    int64_t weights_item, group_stride, in_stride, out_stride;
+    Axes tap_strides;
+};
+
+struct MinimalFilterCode {
+    int64_t panel;  // columns of a packed panel
+    int64_t rows;   // rows of a register tile
+    int64_t chunk;  // columns of a task step
+    int64_t (*products_scratch)(const ProductPlan& plan);  // bytes per thread
+    int64_t (*gradient_scratch)(const GradientPlan& plan);
+    int64_t (*gradient_sums)(const GradientPlan& plan);  // bytes of all accumulators
+    int64_t (*prepare_room)(const PreparePlan& plan);  // floats per thread
+    void (*products)(const ProductPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
+                     char* dst);
+    void (*prepare)(const PreparePlan& plan, const char* weights, float* room, float* packed);
+    void (*gradient)(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights);
+};
+
+}  // namespace dgo

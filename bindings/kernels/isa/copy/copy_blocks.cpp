@@ -1,0 +1,342 @@
+// Two-dimensional copies for every pair of cells, in the four kinds of isa.hpp.
+#include "kernels/isa/copy/copy_blocks.hpp"
+
+#include "kernels/isa/transpose.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+template <class S, class D>
+DGO_INLINE void convert_one(const typename S::T* src, typename D::T* dst) {
+    D::put(dst, static_cast<typename D::value>(S::get(src)));
+}
+
+// Cells with load and store of 32-bit lanes, where one pair of them converts by storing what was loaded.
+template <class C>
+constexpr bool kFloat = false;
+template <>
+constexpr bool kFloat<F32> = true;
+template <>
+constexpr bool kFloat<Bf16> = true;
+template <>
+constexpr bool kFloat<F16> = true;
+template <class S, class D>
+constexpr bool kByLanes = kFloat<S> && kFloat<D>;
+template <>
+constexpr bool kByLanes<Raw1, Raw1> = true;
+template <>
+constexpr bool kByLanes<Raw2, Raw2> = true;
+template <>
+constexpr bool kByLanes<Raw4, Raw4> = true;
+
+// ---- rows -----------------------------------------------------------------------------------------------
+
+// Many bf16 at once: testing all for NaN and rounding without it is faster than masking each vector.
+template <class S>
+DGO_INLINE void to_bf16(const typename S::T* src, Bf16::T* dst) {
+    Vec<8>::u32 v[4];
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) v[u] = load<S, 8>(src + 8 * u);
+    const __m256 a = _mm256_cmp_ps(bits<__m256>(v[0]), bits<__m256>(v[1]), _CMP_UNORD_Q);
+    const __m256 b = _mm256_cmp_ps(bits<__m256>(v[2]), bits<__m256>(v[3]), _CMP_UNORD_Q);
+    if (__builtin_expect(_mm256_testz_si256(bits<__m256i>(a), bits<__m256i>(a)) &
+                             _mm256_testz_si256(bits<__m256i>(b), bits<__m256i>(b)),
+                         1)) {
+#pragma GCC unroll 2
+        for (int u = 0; u < 4; u += 2) {
+            const __m256i low = bits<__m256i>(Bf16::round(v[u])), high = bits<__m256i>(Bf16::round(v[u + 1]));
+            store_bytes(dst + 8 * u, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8));
+        }
+    } else {
+        for (int u = 0; u < 4; ++u) store<Bf16, 8>(dst + 8 * u, v[u]);
+    }
+}
+
+// At least 8 cells; the last vector overlaps the one before it.
+template <class S, class D>
+DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64_t n) {
+    constexpr int L = 8;
+    int64_t i = 0;
+    for (; i + 4 * L <= n; i += 4 * L) {
+        if constexpr (kSame<D, Bf16>) {
+            to_bf16<S>(src + i, dst + i);
+        } else {
+#pragma GCC unroll 4
+            for (int u = 0; u < 4; ++u) store<D, L>(dst + i + u * L, load<S, L>(src + i + u * L));
+        }
+    }
+    for (; i + L <= n; i += L) store<D, L>(dst + i, load<S, L>(src + i));
+    if (i < n) store<D, L>(dst + n - L, load<S, L>(src + n - L));
+}
+
+// K cells a row, K known to the compiler.
+template <class S, class D, int K>
+void short_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; ++i) {
+        const typename S::T* s = src + i * b.src0;
+        typename D::T* d = dst + i * b.dst0;
+        if constexpr (kSame<S, D>) {
+            __builtin_memcpy(d, s, K * sizeof(typename S::T));
+        } else {
+#pragma GCC unroll 8
+            for (int k = 0; k < K; ++k) convert_one<S, D>(s + k, d + k);
+        }
+    }
+}
+
+template <class S, class D>
+void few_cells(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    switch (b.n1) {
+        case 1: return short_rows<S, D, 1>(src, dst, b);
+        case 2: return short_rows<S, D, 2>(src, dst, b);
+        case 3: return short_rows<S, D, 3>(src, dst, b);
+        case 4: return short_rows<S, D, 4>(src, dst, b);
+        case 5: return short_rows<S, D, 5>(src, dst, b);
+        case 6: return short_rows<S, D, 6>(src, dst, b);
+        case 7: return short_rows<S, D, 7>(src, dst, b);
+    }
+}
+
+// Short rows that lie at a distance are first packed, so that conversion itself always works on full vectors.
+template <class S, class D>
+void packed_rows(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    constexpr int64_t kCellsAtOnce = 512;
+    typename S::T from[kCellsAtOnce];
+    typename D::T to[kCellsAtOnce];
+    const int64_t step = kCellsAtOnce / b.n1;
+    const bool dense = b.dst0 == b.n1;
+    for (int64_t i = 0; i < b.n0; i += step) {
+        const int64_t rows = smaller(step, b.n0 - i);
+        if (rows * b.n1 < 8) {
+            return few_cells<S, D>(src + i * b.src0, dst + i * b.dst0, {rows, b.n1, b.src0, 1, b.dst0, 1});
+        }
+        few_cells<S, S>(src + i * b.src0, from, {rows, b.n1, b.src0, 1, b.n1, 1});
+        convert_long<S, D>(from, dense ? dst + i * b.n1 : to, rows * b.n1);
+        if (!dense) few_cells<D, D>(to, dst + i * b.dst0, {rows, b.n1, b.n1, 1, b.dst0, 1});
+    }
+}
+
+template <class S, class D>
+void rows(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
+    const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
+    auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
+    if (b.n1 < 8) {
+        if constexpr (!kSame<S, D>) {
+            if (b.n0 * b.n1 >= 64) return packed_rows<S, D>(src, dst, b);
+        }
+        return few_cells<S, D>(src, dst, b);
+    }
+    for (int64_t i = 0; i < b.n0; ++i) convert_long<S, D>(src + i * b.src0, dst + i * b.dst0, b.n1);
+}
+
+void move_bytes(const char* src, char* dst, int64_t n) {
+    int64_t i = 0;
+    for (; i + 128 <= n; i += 128) {
+#pragma GCC unroll 4
+        for (int u = 0; u < 128; u += 32) store_bytes(dst + i + u, load_bytes<__m256i>(src + i + u));
+    }
+    for (; i + 32 <= n; i += 32) store_bytes(dst + i, load_bytes<__m256i>(src + i));
+    if (i < n) store_bytes(dst + n - 32, load_bytes<__m256i>(src + n - 32));
+}
+
+template <class C>
+void raw_rows(const char* src, char* dst, const CopyBlock& b) {
+    constexpr int64_t kSize = sizeof(typename C::T);
+    if (b.n1 < 8) {
+        const auto* from = reinterpret_cast<const typename C::T*>(src);
+        return few_cells<C, C>(from, reinterpret_cast<typename C::T*>(dst), b);
+    }
+    const int64_t bytes = b.n1 * kSize;
+    for (int64_t i = 0; i < b.n0; ++i) {
+        const char* s = src + i * b.src0 * kSize;
+        char* d = dst + i * b.dst0 * kSize;
+        if (bytes < 32 || bytes > 4096) {
+            __builtin_memcpy(d, s, static_cast<size_t>(bytes));
+        } else {
+            move_bytes(s, d, bytes);
+        }
+    }
+}
+
+// ---- transposed -----------------------------------------------------------------------------------------
+
+template <class S, class D>
+void transposed_one_by_one(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; i += 8) {
+        const int64_t end = smaller(i + 8, b.n0);
+        for (int64_t j = 0; j < b.n1; ++j) {
+            for (int64_t k = i; k < end; ++k) convert_one<S, D>(src + k + j * b.src1, dst + k * b.dst0 + j);
+        }
+    }
+}
+
+// Few destination columns, at least 8 source columns.
+template <class S, class D, int K>
+void interleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; i += 8) {
+        const int64_t at = smaller(i, b.n0 - 8);
+        if (K == 2 && b.dst0 == 2) {
+            zip_tile<S, D>(src + at, b.src1, dst + at * 2);
+        } else {
+            interleave_tile<S, D, K>(src + at, b.src1, dst + at * b.dst0, b.dst0);
+        }
+    }
+}
+
+// Few source columns, at least 8 destination columns.
+template <class S, class D, int K>
+void deinterleave(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t j = 0; j < b.n1; j += 8) {
+        const int64_t at = smaller(j, b.n1 - 8);
+        if (K == 2 && b.src1 == 2) {
+            unzip_tile<S, D>(src + at * 2, dst + at, b.dst0);
+        } else {
+            deinterleave_tile<S, D, K>(src + at * b.src1, b.src1, dst + at, b.dst0);
+        }
+    }
+}
+
+constexpr int64_t kFetched = 64;  // elements ahead
+
+// At least 8 in both directions. Two tiles along the source row use up a cache line of it before the next
+// rows push it out.
+template <class S, class D>
+void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; i += 16) {
+        for (int64_t j = 0; j < b.n1; j += 8) {
+            const int64_t column = smaller(j, b.n1 - 8);
+            // Source rows may be megabytes apart: nobody else fetches their next lines.
+            for (int64_t c = column; c < column + 8; ++c) {
+                _mm_prefetch(reinterpret_cast<const char*>(src + i + kFetched + c * b.src1), _MM_HINT_T0);
+            }
+            for (int64_t h = i; h < smaller(i + 16, b.n0); h += 8) {
+                const int64_t row = smaller(h, b.n0 - 8);
+                const typename S::T* from = src + row + column * b.src1;
+                transpose_tile<S, D>(from, b.src1, dst + row * b.dst0 + column, b.dst0);
+            }
+        }
+    }
+}
+
+template <class S, class D>
+void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b) {
+    if constexpr (kByLanes<S, D>) {
+        if (b.n0 >= 8 && b.n1 >= 8) return transposed_tiles<S, D>(src, dst, b);
+        if (b.n0 >= 8) {
+            if (b.n1 == 2) return interleave<S, D, 2>(src, dst, b);
+            if (b.n1 == 3) return interleave<S, D, 3>(src, dst, b);
+            if (b.n1 >= 4) {
+                interleave<S, D, 4>(src, dst, b);
+                b.n1 -= 4;
+                if (b.n1 > 0) transposed_cells<S, D>(src + 4 * b.src1, dst + 4, b);
+                return;
+            }
+        } else if (b.n1 >= 8) {
+            if (b.n0 == 2) return deinterleave<S, D, 2>(src, dst, b);
+            if (b.n0 == 3) return deinterleave<S, D, 3>(src, dst, b);
+            if (b.n0 >= 4) {
+                deinterleave<S, D, 4>(src, dst, b);
+                b.n0 -= 4;
+                if (b.n0 > 0) transposed_cells<S, D>(src + 4, dst + 4 * b.dst0, b);
+                return;
+            }
+        }
+    }
+    transposed_one_by_one<S, D>(src, dst, b);
+}
+
+template <class S, class D>
+void transposed(const char* src, char* dst, const CopyBlock& b) {
+    const auto* from = reinterpret_cast<const typename S::T*>(src);
+    transposed_cells<S, D>(from, reinterpret_cast<typename D::T*>(dst), b);
+}
+
+// ---- broadcast and strided ------------------------------------------------------------------------------
+
+template <class S, class D>
+void broadcast(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
+    const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
+    auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
+    for (int64_t i = 0; i < b.n0; ++i) {
+        typename D::T cell;
+        convert_one<S, D>(src + i * b.src0, &cell);
+        typename D::T* d = dst + i * b.dst0;
+        for (int64_t j = 0; j < b.n1; ++j) d[j] = cell;
+    }
+}
+
+template <class S, class D>
+void strided(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
+    const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
+    auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
+    for (int64_t i = 0; i < b.n0; ++i) {
+        const typename S::T* s = src + i * b.src0;
+        typename D::T* d = dst + i * b.dst0;
+        if (b.src1 == 1 && b.dst1 == 1) {
+            for (int64_t j = 0; j < b.n1; ++j) convert_one<S, D>(s + j, d + j);
+        } else {
+            for (int64_t j = 0; j < b.n1; ++j) convert_one<S, D>(s + j * b.src1, d + j * b.dst1);
+        }
+    }
+}
+
+// ---- the table ------------------------------------------------------------------------------------------
+
+template <class S, class D>
+constexpr BlockFn pick(BlockKind kind) {
+    switch (kind) {
+        case BlockKind::rows:
+            if constexpr (kByLanes<S, D> && !kSame<S, D>) return rows<S, D>;
+            if constexpr (kSame<S, D>) return raw_rows<S>;
+            return strided<S, D>;
+        case BlockKind::transposed: return transposed<S, D>;
+        case BlockKind::broadcast: return broadcast<S, D>;
+        case BlockKind::strided: break;
+    }
+    return strided<S, D>;
+}
+
+template <class S>
+BlockFn pick_number(BlockKind kind, Cell dst) {
+    switch (dst) {
+        case Cell::f32: return pick<S, F32>(kind);
+        case Cell::bf16: return pick<S, Bf16>(kind);
+        case Cell::f16: return pick<S, F16>(kind);
+        case Cell::s32: return pick<S, S32>(kind);
+        case Cell::s8: return pick<S, S8>(kind);
+        case Cell::u8: return pick<S, U8>(kind);
+        default: return nullptr;
+    }
+}
+
+}  // namespace
+
+BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
+    if (src == dst) {
+        switch (src) {
+            case Cell::raw1:
+            case Cell::s8:
+            case Cell::u8: return pick<Raw1, Raw1>(kind);
+            case Cell::raw2:
+            case Cell::bf16:
+            case Cell::f16: return pick<Raw2, Raw2>(kind);
+            case Cell::raw4:
+            case Cell::f32:
+            case Cell::s32: return pick<Raw4, Raw4>(kind);
+            case Cell::raw8: return pick<Raw8, Raw8>(kind);
+            case Cell::raw16: return pick<Raw16, Raw16>(kind);
+            case Cell::raw32: return pick<Raw32, Raw32>(kind);
+        }
+    }
+    switch (src) {
+        case Cell::f32: return pick_number<F32>(kind, dst);
+        case Cell::bf16: return pick_number<Bf16>(kind, dst);
+        case Cell::f16: return pick_number<F16>(kind, dst);
+        case Cell::s32: return pick_number<S32>(kind, dst);
+        case Cell::s8: return pick_number<S8>(kind, dst);
+        case Cell::u8: return pick_number<U8>(kind, dst);
+        default: return nullptr;
+    }
+}
+
+}  // namespace dgo::DGO_ISA

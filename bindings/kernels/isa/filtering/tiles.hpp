@@ -1,0 +1,241 @@
+// The windows and the results of tiles: addresses, absent positions, conversion.
+#pragma once
+
+#include "kernels/isa/filtering/transform.hpp"
+
+namespace dgo::DGO_ISA {
+
+DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
+    const auto run = [&](auto tag) {
+        using C = decltype(tag);
+        const auto* at = reinterpret_cast<const typename C::T*>(from);
+        int64_t c = 0;
+        for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<C, kLanes>(at + c));
+        for (; c < count; ++c) to[c] = C::get(at + c);
+    };
+    if (cell == Cell::bf16) run(Bf16{});
+    else if (cell == Cell::f16) run(F16{});
+    else run(F32{});
+}
+
+DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
+    const auto run = [&](auto tag) {
+        using C = decltype(tag);
+        auto* at = reinterpret_cast<typename C::T*>(to);
+        int64_t c = 0;
+        for (; c + kLanes <= count; c += kLanes) {
+            store_float<C, kLanes>(at + c, load_bytes<typename Vec<kLanes>::f32>(from + c));
+        }
+        for (; c < count; ++c) C::put(at + c, from[c]);
+    };
+    if (cell == Cell::bf16) run(Bf16{});
+    else if (cell == Cell::f16) run(F16{});
+    else run(F32{});
+}
+
+// The same without a place in the caches.
+inline void stream(const float* from, int64_t count, float* to) {
+    constexpr int64_t kStep = 8;
+    int64_t c = 0;
+    for (; c < count && reinterpret_cast<uintptr_t>(to + c) % (kStep * sizeof(float)) != 0; ++c) to[c] = from[c];
+    for (; c + kStep <= count; c += kStep) _mm256_stream_ps(to + c, _mm256_loadu_ps(from + c));
+    for (; c < count; ++c) to[c] = from[c];
+}
+
+// A tile's number -> its image and its first position on each axis.
+struct TilePlace {
+    int64_t image;
+    int64_t at[kFilterAxes];
+};
+
+DGO_INLINE TilePlace place(int64_t tile, const Axes& tiles, const Axes& base, const Axes& step) {
+    TilePlace p;
+    for (int a = kFilterAxes - 1; a >= 0; --a) {
+        const int64_t count = tiles[a];
+        p.at[a] = base[a] + tile % count * step[a];
+        tile /= count;
+    }
+    p.image = tile;
+    return p;
+}
+
+// Calls visit(t, n, place) for tiles t .. t + n - 1 of `count` from `first` on that follow each other on the last axis.
+template <class Visit>
+DGO_INLINE void for_each_line(const Axes& tiles, const Axes& base, const Axes& step, int64_t first, int64_t count,
+                              Visit&& visit) {
+    const int64_t length = tiles[kFilterAxes - 1];
+    for (int64_t t = 0; t < count;) {
+        const int64_t n = smaller(count - t, length - (first + t) % length);
+        visit(t, n, place(first + t, tiles, base, step));
+        t += n;
+    }
+}
+
+constexpr int64_t kAbsent = INT64_MIN;
+
+// A run of the windows of tiles that follow each other on the last axis: where the first one's begins, and its position
+// there.
+struct LineRun {
+    int64_t offset;  // elements, at position 0 of the last axis
+    int64_t position;
+    bool absent;
+};
+
+DGO_INLINE LineRun line_run(const FilterImage& image, const TilePlace& p, int64_t run) {
+    constexpr int last = kFilterAxes - 1;
+    const Axes& begin = image.first[run * image.fold];
+    LineRun line{p.image * image.batch_stride, image.step[last] * p.at[last] + begin[last], false};
+    for (int a = 0; a < last; ++a) {
+        const int64_t position = image.step[a] * p.at[a] + begin[a];
+        line.absent = line.absent || position < 0 || position >= image.size[a];
+        line.offset += position * image.strides[a];
+    }
+    return line;
+}
+
+// Byte offsets of the counts[0] x counts[1] x counts[2] runs from `p` on, kAbsent where there is none. Of those at
+// index k of the last axis only elements [low[k], high[k]) exist.
+struct RunOffsets {
+    int64_t at[kFilterPlanes];
+    int64_t low[4], high[4];
+    bool inside;  // all of them are whole
+
+    // Whether elements [begin, end) of run i exist; the division is for borders only.
+    DGO_INLINE bool has(int64_t i, const Axes& counts, int64_t begin, int64_t end) const {
+        if (inside) return true;
+        const int64_t k = i % counts[kFilterAxes - 1];
+        return begin >= low[k] && end <= high[k];
+    }
+};
+
+// The same where all of them are whole; false where they are not.
+DGO_INLINE bool find_inner_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
+                                RunOffsets& out) {
+    constexpr int last = kFilterAxes - 1;
+    const Axes& first = image.first[run * image.fold];
+    int64_t start = p.image * image.batch_stride;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        const int64_t begin = image.step[a] * p.at[a] + first[a];
+        const int64_t end = begin + image.step[a] * (counts[a] - 1) + (a == last ? image.fold : 1);
+        if (begin < 0 || end > image.size[a]) return false;
+        start += begin * image.strides[a];
+    }
+    Axes step;
+    for (int a = 0; a < kFilterAxes; ++a) step[a] = image.step[a] * image.strides[a] * image.item;
+    for (int64_t k = 0; k < counts[last]; ++k) {
+        out.low[k] = 0;
+        out.high[k] = image.run;
+    }
+    int64_t* to = out.at;
+    start *= image.item;
+    for (int64_t i = 0; i < counts[0]; ++i) {
+        for (int64_t j = 0; j < counts[1]; ++j) {
+            for (int64_t k = 0; k < counts[2]; ++k) *to++ = start + i * step[0] + j * step[1] + k * step[2];
+        }
+    }
+    return true;
+}
+
+DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t run, const Axes& counts,
+                          RunOffsets& out) {
+    constexpr int last = kFilterAxes - 1;
+    out.inside = find_inner_runs(image, p, run, counts, out);
+    if (out.inside) return;
+    int64_t at[kFilterAxes][4];
+    const Axes& first = image.first[run * image.fold];
+    for (int a = 0; a < kFilterAxes; ++a) {
+        for (int64_t i = 0; i < counts[a]; ++i) {
+            const int64_t position = image.step[a] * (p.at[a] + i) + first[a];
+            const int64_t width = a == last ? image.fold : 1;
+            const bool present = position > -width && position < image.size[a];
+            at[a][i] = present ? position * image.strides[a] : kAbsent;
+            if (a != last) continue;
+            out.low[i] = larger(0, -position) * image.channels;
+            out.high[i] = smaller(width, image.size[a] - position) * image.channels;
+        }
+    }
+    const int64_t start = p.image * image.batch_stride;
+    int64_t* to = out.at;
+    for (int64_t i = 0; i < counts[0]; ++i) {
+        for (int64_t j = 0; j < counts[1]; ++j) {
+            for (int64_t k = 0; k < counts[2]; ++k) {
+                const bool absent = at[0][i] == kAbsent || at[1][j] == kAbsent || at[2][k] == kAbsent;
+                *to++ = absent ? kAbsent : (start + at[0][i] + at[1][j] + at[2][k]) * image.item;
+            }
+        }
+    }
+}
+
+// Elements [begin, end) of a run as f32 in `wide`, zeros where they are absent.
+DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t begin, int64_t end, int64_t low,
+                          int64_t high, float* wide) {
+    const int64_t from = larger(begin, low), to = larger(from, smaller(end, high));
+    if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(float));
+    widen(image.cell, run + from * image.item, to - from, wide + from - begin);
+}
+
+// Calls visit(t, m, runs) for tiles t .. t + n - 1 of a line whose windows or results, of `counts`, are `tile` apart:
+// `runs` are those of tile t, and where all of them are whole those of the m - 1 next ones are each line_step further.
+template <class Visit>
+DGO_INLINE void for_each_runs(const FilterImage& image, TilePlace p, int64_t run, const Axes& counts, int64_t tile,
+                              int64_t t, int64_t n, Visit&& visit) {
+    constexpr int last = kFilterAxes - 1;
+    const int64_t begin = image.first[run * image.fold][last];
+    for (int64_t m; n > 0; t += m, n -= m, p.at[last] += m * tile) {
+        RunOffsets runs;
+        find_runs(image, p, run, counts, runs);
+        m = 1;
+        if (runs.inside && n > 1) {
+            const int64_t end = image.step[last] * (p.at[last] + counts[last] - 1) + begin + image.fold;
+            m = smaller(n, (image.size[last] - end) / (image.step[last] * tile) + 1);
+        }
+        visit(t, m, runs);
+    }
+}
+
+// From a run of one tile to that of the next on the last axis, in bytes.
+DGO_INLINE int64_t line_step(const FilterImage& image, int64_t tile) {
+    constexpr int last = kFilterAxes - 1;
+    return image.step[last] * tile * image.strides[last] * image.item;
+}
+
+// How windows are transformed: those of tiles that follow each other lie `tile` apart, and their transforms `stride`.
+struct Windows {
+    const FilterImage& image;
+    const char* data;
+    const Axes& counts;
+    int64_t tile;
+    SpreadFn transform;
+    Spread spread;
+    int64_t stride;
+    const float* zeros;
+    float* wide;
+
+    // Elements [begin, begin + count) of one run of the windows of n tiles from p on.
+    DGO_INLINE void to(float* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
+        const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
+        const bool straight = image.cell == Cell::f32;
+        for_each_runs(image, p, run, counts, tile, 0, n, [&](int64_t, int64_t m, const RunOffsets& runs) {
+            const float* from[kFilterPlanes];
+            const char* moved = data;
+            for (int64_t j = 0; j < m; ++j, moved += step, at += stride) {
+                for (int64_t i = 0; i < all; ++i) {
+                    if (j > 0 && straight) {
+                        from[i] += step / static_cast<int64_t>(sizeof(float));
+                    } else if (runs.at[i] == kAbsent) {
+                        from[i] = zeros;
+                    } else if (straight && runs.has(i, counts, begin, end)) {
+                        from[i] = reinterpret_cast<const float*>(moved + runs.at[i]) + begin;
+                    } else {
+                        const int64_t k = i % counts[2];
+                        widen_run(image, moved + runs.at[i], begin, end, runs.low[k], runs.high[k], wide + i * count);
+                        from[i] = wide + i * count;
+                    }
+                }
+                transform(from, count, at, spread);
+            }
+        });
+    }
+};
+
+}  // namespace dgo::DGO_ISA

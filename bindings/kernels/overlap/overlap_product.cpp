@@ -1,0 +1,124 @@
+#include "kernels/overlap/overlap_product.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/checked.hpp"
+#include "kernels/filtering/axis.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/overlap/vtable.hpp"
+
+namespace dgo {
+
+namespace {
+
+constexpr int64_t kColumnBytes = 192 * 1024;  // that wait to be added up, in the second cache level
+constexpr int64_t kFewestRuns = 24;
+constexpr int64_t kShortRun = 64;
+constexpr int64_t kRowsTogether = 48;  // of src, if a line has fewer
+constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied by the task before it as well
+
+
+OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
+    return {float_cell(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
+}
+
+class OverlapKernel final : public ScratchKernel {
+public:
+    OverlapKernel(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype,
+                  int threads) {
+        name = "overlap_product";
+        const std::string why = overlap_refusal(p);
+        if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
+        plan_.has_bias = bias_dtype != 0;
+        plan_.bias_cell = plan_.has_bias ? float_cell(bias_dtype) : Cell::f32;
+        arity = plan_.has_bias ? 5 : 4;
+        plan_.src = image(src, p.in_channels, p.in);
+        plan_.dst = image(dst, p.out_channels, p.out);
+        plan_.kernel = p.kernel;
+        plan_.stride = p.stride;
+        plan_.pad = p.pad;
+        plan_.dilation = p.dilation;
+        plan_.batch = p.batch;
+        plan_.threads = filter_threads(p, threads);
+        plan_.vast = plan_.dst.cell == Cell::f32 && p.batch * dst.batch_stride * plan_.dst.item > kVastBytes;
+        lay_out_tasks();
+        plan_.scratch_per_thread = code().scratch(plan_);
+        scratch_bytes = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
+        const double sources = static_cast<double>(p.batch * p.in[0] * p.in[1] * p.in[2]);
+        const double all = sources * static_cast<double>(p.kernel[0] * plan_.width) * static_cast<double>(p.in_channels);
+        products = static_cast<int64_t>(std::min(all, 1e18));
+    }
+
+    void run(char* const* operands) const override {
+        const char* bias = plan_.has_bias ? operands[2] : nullptr;
+        char* const* last = operands + arity - 2;
+        code().run(plan_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+    }
+
+private:
+    static const OverlapCode& code() { return vector_code().overlap; }
+
+    int64_t reach(int axis) const { return plan_.dilation[axis] * (plan_.kernel[axis] - 1); }
+
+    void lay_out_tasks() {
+        constexpr int last = kFilterAxes - 1;
+        const int64_t stride = plan_.stride[last], columns = plan_.columns(), panel = code().panel;
+        plan_.run = stride * plan_.dst.channels;
+        plan_.shifts = ceil_div(plan_.kernel[last], stride);
+        plan_.planes = std::min({reach(0) / plan_.stride[0] + 1, plan_.kernel[0], plan_.src.size[0]});
+        plan_.live = std::min(reach(1) / plan_.stride[1] + 1, plan_.src.size[1]);
+        // The columns of a tap of axis 0 begin anywhere in a panel.
+        const int64_t first = columns % panel == 0 || plan_.kernel[0] == 1 ? 0 : panel - 1;
+        plan_.width = ceil_div(first + columns, panel) * panel;
+        if (plan_.width * 4 % 4096 == 0) plan_.width += 16;
+
+        plan_.first_run = floor_div(plan_.pad[last], stride);
+        plan_.all_runs = ceil_div(plan_.pad[last] + plan_.dst.size[last], stride) - plan_.first_run;
+        const int64_t lines = checked_product(name, {plan_.planes, plan_.live, plan_.width, 4});
+        const int64_t most = kColumnBytes / lines;
+        plan_.pieces = ceil_div(plan_.all_runs, std::max(most, std::max(kFewestRuns, 4 * plan_.shifts)));
+        plan_.runs = ceil_div(plan_.all_runs, plan_.pieces);
+        plan_.together = std::clamp<int64_t>(kRowsTogether / plan_.positions(), 1, plan_.src.size[1]);
+        const int64_t tasks = plan_.batch * plan_.dst.size[0] * plan_.pieces;
+        const int64_t lines_of_task = kLinesOfTask * plan_.stride[1] * plan_.live;
+        plan_.blocks = std::clamp<int64_t>(ceil_div(4 * plan_.threads, std::max<int64_t>(tasks, 1)), 1,
+                                           std::max<int64_t>(plan_.dst.size[1] / lines_of_task, 1));
+    }
+
+    OverlapPlan plan_{};
+};
+
+}  // namespace
+
+std::string overlap_refusal(const FilterProblem& p) {
+    constexpr int last = kFilterAxes - 1;
+    const std::string why = axes_refusal(p);
+    if (!why.empty()) return why;
+    if (p.groups != 1) return "the layer has more than one group";
+    if (p.dilation[last] != 1) return "the last axis is dilated";
+    if (p.tile[0] != 1 || p.tile[1] != 1 || p.tile[2] != 1) return "a tile has more than one result";
+    // a run is as long as the stride
+    if (p.stride[last] > std::max({p.kernel[last], p.out[last], kShortRun})) {
+        return "the last axis' stride is longer than it is";
+    }
+    return axes_refusal(taps_apart(p));
+}
+
+FilterProblem taps_apart(const FilterProblem& problem) {
+    FilterProblem p = problem;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        p.stride[a] = p.kernel[a];
+        p.out[a] = p.in[a] * p.kernel[a];
+        p.pad[a] = 0;
+        p.dilation[a] = p.tile[a] = 1;
+    }
+    return p;
+}
+
+std::unique_ptr<ScratchKernel> overlap_product(const FilterProblem& problem, const FilterTensor& src,
+                                               const FilterTensor& dst, int bias_dtype, int threads) {
+    return std::make_unique<OverlapKernel>(problem, src, dst, bias_dtype, threads);
+}
+
+}  // namespace dgo

@@ -1,0 +1,49 @@
+// What the vector code of overlap_product.hpp is given: plain data, laid out by overlap_product.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+#include "kernels/filtering/filter_product.hpp"
+
+namespace dgo {
+
+// One side of the layer. Strides in elements.
+struct OverlapImage {
+    Cell cell;
+    int64_t item, channels, batch_stride;
+    Axes size, strides;
+};
+
+// A task writes a block of the lines of dst (axis 1) at one position of axis 0, of each those `runs` that as many
+// positions of src begin. Columns are the products of a position of src with the taps of one position of axis 0.
+struct OverlapPlan {
+    OverlapImage src, dst;
+    Cell bias_cell;
+    bool has_bias, vast;
+    Axes kernel, stride, pad, dilation;
+    int64_t batch;
+    int64_t run;                  // elements of dst from one position of src to the next
+    int64_t shifts;               // positions of src that meet in a run
+    int64_t first_run, all_runs;  // of a line of dst
+    int64_t runs, pieces;         // of a task, and of a line
+    int64_t blocks;               // of lines: tasks of a position of axis 0
+    int64_t planes;               // positions of axis 0 that meet in a line of dst
+    int64_t live, together;       // lines of src that meet in a line of dst, and that are multiplied at once
+    int64_t width;                // elements from the columns of one position to those of the next
+    int64_t scratch_per_thread;   // bytes
+    int threads;
+
+    int64_t columns() const { return kernel[1] * kernel[2] * dst.channels; }
+    int64_t positions() const { return runs + shifts - 1; }
+    int64_t kept() const { return live + together - 1; }
+};
+
+struct OverlapCode {
+    int64_t panel;  // columns of a packed panel
+    int64_t (*scratch)(const OverlapPlan& plan);  // bytes per thread
+    void (*run)(const OverlapPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
+                char* dst);
+};
+
+}  // namespace dgo

@@ -1,0 +1,272 @@
+#include "library/library.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <string_view>
+
+#include <pybind11/stl.h>
+
+#include "border/gil.hpp"
+#include "library/engine.hpp"
+#include "library/fork_guard.hpp"
+
+namespace py = pybind11;
+
+namespace dgo {
+namespace {
+
+constexpr const char* kRemedy =
+    "; reinstall dnnl-graph-ops (it bundles a CPU library), install its extra 'sycl', or set "
+    "DNNL_GRAPH_OPS_LIBRARY to a libdnnl.so.3 of version 3.2 or later";
+
+[[noreturn]] void unavailable(const std::string& message) {
+    fail(ErrorKind::runtime_unavailable, message + kRemedy);
+}
+
+void* open_library(const std::string& path) {
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char* reason = dlerror();
+        unavailable("cannot load the library '" + path + "': " + (reason ? reason : "unknown reason"));
+    }
+    return handle;
+}
+
+std::string absolute(const std::string& path) {
+    if (path.find('\0') != std::string::npos)
+        fail(ErrorKind::invalid_argument, "Library: the path holds a NUL character");
+    char resolved[PATH_MAX];
+    if (!realpath(path.c_str(), resolved) || access(resolved, R_OK) != 0)
+        unavailable("the library '" + path + "' does not exist or cannot be read");
+    return resolved;
+}
+
+template <typename F>
+bool look_up(void* handle, const char* symbol, F& out) {
+    out = reinterpret_cast<F>(dlsym(handle, symbol));
+    return out != nullptr;
+}
+
+struct RuntimeRow {
+    unsigned bit;
+    const char* name;
+};
+constexpr RuntimeRow kRuntimes[] = {{0, "none"}, {1, "sequential"}, {2, "omp"}, {4, "tbb"}, {8, "threadpool"},
+    {256, "ocl"}, {512, "sycl"}, {1024, "ze"}};
+
+struct IsaRow {
+    int code;
+    const char* name;
+};
+constexpr IsaRow kIsas[] = {{0x1, "sse41"}, {0x3, "avx"}, {0x7, "avx2"}, {0xf, "avx2_vnni"},
+    {0x1f, "avx2_vnni_2"}, {0x27, "avx512_core"}, {0x67, "avx512_core_vnni"}, {0xe7, "avx512_core_bf16"},
+    {0x1ef, "avx512_core_fp16"}, {0xfef, "avx512_core_amx"}, {0x1fef, "avx512_core_amx_fp16"},
+    {0x201ff, "avx10_2"}, {0x22fff, "avx10_2_amx_2"}};
+
+std::string isa_name(int code) {
+    for (const auto& row : kIsas)
+        if (row.code == code) return row.name;
+    char text[32];
+    std::snprintf(text, sizeof text, "isa 0x%x", unsigned(code));
+    return text;
+}
+
+// What the user wants to be logged; null for nothing.
+const char* asked_verbosity() {
+    for (const char* const name : {"ONEDNN_VERBOSE", "DNNL_VERBOSE"})
+        if (const char* const value = std::getenv(name); value && *value) return value;
+    return nullptr;
+}
+
+// The highest level whose lines a list of words like "dispatch,profile_exec" asks for.
+int verbosity_level(std::string_view words) {
+    bool executions = false, creations = false;
+    while (!words.empty()) {
+        const std::string_view word = words.substr(0, words.find(','));
+        words.remove_prefix(std::min(words.size(), word.size() + 1));
+        const auto is = [&](auto... names) { return ((word == names) || ...); };
+        executions |= is("1", "2", "-1", "all", "profile", "profile_exec");
+        creations |= is("2", "-1", "all", "profile", "profile_create");
+    }
+    return executions + (executions && creations);
+}
+
+}  // namespace
+
+std::string runtime_name(unsigned runtime) {
+    for (const auto& row : kRuntimes)
+        if (row.bit == runtime) return row.name;
+    return "runtime " + std::to_string(runtime);
+}
+
+Library::Library(const std::string& path, const std::vector<std::string>& preload) {
+    path_ = absolute(path);
+    for (const auto& dependency : preload) open_library(absolute(dependency));
+    handle_ = open_library(path_);
+    if (!look_up(handle_, "dnnl_version", api_.version))
+        unavailable("'" + path_ + "' is not a libdnnl: it has no function dnnl_version");
+    const dnnl_version_t& v = *api_.version();
+    version_ = {v.major, v.minor, v.patch};
+    const auto text = std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
+    if (v.major != kMinMajor || v.minor < kMinMinor)
+        unavailable("'" + path_ + "' is oneDNN " + text + ", needed is 3.2 or a later 3.x");
+    hash_ = v.hash ? v.hash : "";
+    cpu_runtime_ = v.cpu_runtime;
+    gpu_runtime_ = v.gpu_runtime;
+
+#define DGO_LOAD(name)                                                                                \
+    if (!look_up(handle_, "dnnl_" #name, api_.name))                                                  \
+        unavailable("'" + path_ + "' (oneDNN " + text + ") lacks the function dnnl_" #name             \
+            ": it was built without the Graph API");
+    DGO_REQUIRED_FUNCTIONS(DGO_LOAD)
+#undef DGO_LOAD
+#define DGO_LOAD(name, ...) look_up(handle_, "dnnl_" #name, api_.name);
+    DGO_BUILD_FUNCTIONS(DGO_LOAD)
+    DGO_NEWER_FUNCTIONS(DGO_LOAD)
+#undef DGO_LOAD
+
+    // Messages of the library go to stdout by default, and its cache of compiled partitions grows without a bound.
+    // In a forked child too: a library that is new has no locks that anybody could hold.
+    if (const char* const asked = asked_verbosity())
+        verbose_ = verbosity_level(asked);
+    else
+        guarded("dnnl_set_verbose", [&] { return api_.set_verbose(0); });
+    guarded("dnnl_graph_set_compiled_partition_cache_capacity",
+        [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
+}
+
+void Library::set_verbose(int level) const {
+    DGO_CALL(api_, set_verbose, level);
+    verbose_ = level;
+}
+
+std::vector<std::pair<std::string, bool>> Library::functions() const {
+    return {
+#define DGO_ENTRY(name, ...) {"dnnl_" #name, api_.name != nullptr},
+        DGO_REQUIRED_FUNCTIONS(DGO_ENTRY) DGO_BUILD_FUNCTIONS(DGO_ENTRY) DGO_NEWER_FUNCTIONS(DGO_ENTRY)
+#undef DGO_ENTRY
+    };
+}
+
+void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
+    return guarded("dnnl_engine_get_count", [&] { return api_.engine_get_count(kind); });
+}
+
+void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {
+    constexpr std::size_t kTooMuch = std::size_t{16} << 20;
+    const auto get = api_.graph_get_constant_tensor_cache_capacity;
+    const auto set = api_.graph_set_constant_tensor_cache_capacity;
+    if (!bytes || !get || !set || fork_guard::is_broken()) return;
+    if (dropped_constants_.fetch_add(bytes, std::memory_order_relaxed) + bytes < kTooMuch) return;
+    dropped_constants_.store(0, std::memory_order_relaxed);
+    std::size_t capacity = 0;
+    // setting a capacity empties the cache, also where it does not change
+    if (get(kind, &capacity) == dnnl_success && capacity) set(kind, capacity);
+}
+
+void Library::missing(const char* symbol, const char* since) const {
+    fail(ErrorKind::unsupported,
+        std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is "
+            + std::to_string(version_.major) + "." + std::to_string(version_.minor) + "."
+            + std::to_string(version_.patch));
+}
+
+void bind_library(py::module_& m) {
+    py::class_<Library, std::shared_ptr<Library>>(m, "Library")
+        .def(py::init([](const std::string& path, const std::vector<std::string>& preload) {
+            const ReleaseGil release;
+            return std::make_shared<Library>(path, preload);
+        }),
+            py::arg("path"), py::arg("preload") = std::vector<std::string>{})
+        .def_property_readonly("path", &Library::path)
+        .def_property_readonly("version",
+            [](const Library& lib) {
+                const auto& v = lib.version();
+                return py::make_tuple(v.major, v.minor, v.patch);
+            })
+        .def_property_readonly("hash", &Library::hash)
+        .def_property_readonly("cpu_runtime", [](const Library& lib) { return runtime_name(lib.cpu_runtime()); })
+        .def_property_readonly("gpu_runtime", [](const Library& lib) { return runtime_name(lib.gpu_runtime()); })
+        .def("functions",
+            [](const Library& lib) {
+                py::dict out;
+                for (const auto& [name, present] : lib.functions()) out[py::str(name)] = present;
+                return out;
+            })
+        .def("has", [](const Library& lib, const std::string& symbol) { return lib.has(symbol.c_str()); },
+            py::arg("symbol"))
+        .def("engine_count",
+            [](const Library& lib, int kind) {
+                const auto native = engine_kind_from(kind);
+                const py::object keep = kept(lib);
+                const ReleaseGil release;
+                return lib.engine_count(native);
+            },
+            py::arg("kind"))
+        .def_property_readonly("verbose", &Library::verbose)
+        .def("set_verbose", &Library::set_verbose, py::arg("level"))
+        .def("effective_cpu_isa",
+            [](const Library& lib) {
+                return isa_name(int(guarded("dnnl_get_effective_cpu_isa", lib.api().get_effective_cpu_isa)));
+            })
+        .def("get_compiled_partition_cache_capacity",
+            [](const Library& lib) {
+                int capacity = 0;
+                DGO_CALL(lib.api(), graph_get_compiled_partition_cache_capacity, &capacity);
+                return capacity;
+            })
+        .def("set_compiled_partition_cache_capacity",
+            [](const Library& lib, int capacity) {
+                DGO_CALL(lib.api(), graph_set_compiled_partition_cache_capacity, capacity);
+            },
+            py::arg("capacity"))
+        .def("get_constant_tensor_cache",
+            [](const Library& lib) {
+                int flag = 0;
+                DGO_CALL(lib.api(), graph_get_constant_tensor_cache, &flag);
+                return flag != 0;
+            })
+        .def("set_constant_tensor_cache",
+            [](const Library& lib, bool flag) {
+                DGO_CALL(lib.api(), graph_set_constant_tensor_cache, int(flag));
+            },
+            py::arg("flag"))
+        .def("get_constant_tensor_cache_capacity",
+            [](const Library& lib, int kind) {
+                const auto native = engine_kind_from(kind);
+                lib.need(lib.api().graph_get_constant_tensor_cache_capacity,
+                    "dnnl_graph_get_constant_tensor_cache_capacity", "3.4");
+                std::size_t capacity = 0;
+                DGO_CALL(lib.api(), graph_get_constant_tensor_cache_capacity, native, &capacity);
+                return capacity;
+            },
+            py::arg("kind"))
+        .def("set_constant_tensor_cache_capacity",
+            [](const Library& lib, int kind, std::size_t megabytes) {
+                const auto native = engine_kind_from(kind);
+                lib.need(lib.api().graph_set_constant_tensor_cache_capacity,
+                    "dnnl_graph_set_constant_tensor_cache_capacity", "3.4");
+                DGO_CALL(lib.api(), graph_set_constant_tensor_cache_capacity, native, megabytes);
+            },
+            py::arg("kind"), py::arg("megabytes"))
+        .def("set_dump_mode",
+            [](const Library& lib, int mode) {
+                lib.need(lib.api().graph_set_dump_mode, "dnnl_graph_set_dump_mode", "3.11");
+                DGO_CALL(lib.api(), graph_set_dump_mode, mode);
+            },
+            py::arg("mode"))
+        .def("__repr__", [](const Library& lib) {
+            const auto& v = lib.version();
+            return "Library('" + lib.path() + "', " + std::to_string(v.major) + "." + std::to_string(v.minor) + "."
+                + std::to_string(v.patch) + ", cpu " + runtime_name(lib.cpu_runtime()) + ", gpu "
+                + runtime_name(lib.gpu_runtime()) + ")";
+        });
+}
+
+}  // namespace dgo

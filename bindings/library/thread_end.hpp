@@ -1,0 +1,46 @@
+// Threads that end while compiled partitions are destroyed. The library has a table in each thread of what its executions
+// need; taking an entry down, it looks it up and erases it in two steps, and a destruction in between makes it erase what
+// is not there (3.2 to 3.13): memory is corrupted.
+//
+// Of the objects of a thread, what was made last is destroyed first: so one made after the table waits for destructions,
+// and one made before it lets them go on.
+#pragma once
+
+#include <shared_mutex>
+
+#include "library/fork_guard.hpp"
+
+namespace dgo::thread_end {
+
+// Shared by threads that end; held alone by who destroys.
+inline std::shared_mutex& ending() {
+    static auto* const mutex = new std::shared_mutex;  // never destroyed: threads may end later than main
+    return *mutex;
+}
+
+// For the time of an execution; the first one of a thread makes the table.
+class Execution {
+public:
+    Execution() {
+        struct Last {
+            ~Last() {
+                if (!fork_guard::is_broken()) ending().unlock_shared();
+            }
+        };
+        thread_local Last last;
+        (void)last;
+    }
+    ~Execution() {
+        struct First {
+            ~First() {
+                if (!fork_guard::is_broken()) ending().lock_shared();
+            }
+        };
+        thread_local First first;
+        (void)first;
+    }
+    Execution(const Execution&) = delete;
+    Execution& operator=(const Execution&) = delete;
+};
+
+}  // namespace dgo::thread_end

@@ -1,0 +1,76 @@
+"""Nodes that run together, and their attributes as the library takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..graph import Node, Value
+from ..shapes import native_attrs
+from ..strides import dense_strides
+from .env import Env
+from .family import DIRECTIONS, literal_op
+from .program import Buffer, Place, View
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that run together, in topological order; not supported: none of the library's kernels runs them."""
+
+    nodes: tuple[Node, ...]
+    supported: bool = True
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return tuple(value for node in self.nodes for value in node.outputs)
+
+
+def ordered(groups: Sequence[Group]) -> list[Group]:
+    """Groups in an order in which every value is made before it is used; as given where that is free."""
+    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
+    placed: list[Group] = []
+    state: dict[int, int] = {}
+    for start in range(len(groups)):
+        stack = [start]
+        while stack:
+            i = stack[-1]
+            if state.get(i) == 2:
+                stack.pop()
+                continue
+            state[i] = 1
+            needed = {
+                producer[value]
+                for node in groups[i].nodes
+                for value in node.inputs
+                if value in producer and producer[value] != i and state.get(producer[value]) != 2
+            }
+            if needed:
+                if any(state.get(n) == 1 for n in needed):
+                    raise RuntimeError("the library's partitions depend on each other in a circle")
+                stack.extend(sorted(needed, reverse=True))
+                continue
+            state[i] = 2
+            placed.append(groups[i])
+            stack.pop()
+    return placed
+
+
+def native_attributes(node: Node, env: Env) -> dict[str, Any]:
+    """A node's attributes as this version of the library takes them."""
+    if node.kind in DIRECTIONS:
+        return dict(literal_attributes(node) or {})
+    ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
+    return native_attrs(node.kind, node.attrs, ins, outs, env.version)
+
+
+def literal_attributes(node: Node) -> Mapping[str, Any] | None:
+    """Attributes of a family op between other ops of a group; None where the library does not take it as it is."""
+
+    def stand_in(value: Value) -> View:
+        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
+        return View(Buffer(Place.SCRATCH, value.dtype, 0), shape, dense_strides(shape))
+
+    inputs = [stand_in(value) for value in node.inputs]
+    op = literal_op(node.kind, node.attrs, inputs, stand_in(node.outputs[0]))
+    return None if op is None or tuple(op.inputs) != tuple(inputs) else op.attrs
