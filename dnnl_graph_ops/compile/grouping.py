@@ -13,6 +13,7 @@ from ..graph import Node, Value
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS
 from ..lowering.groups import Group, native_attributes, ordered
+from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
 from .native import FPMATH, fresh_id, native_op
 
@@ -62,11 +63,11 @@ class _Structure:
     ends: tuple[int, ...]
 
 
-def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str, runs: Any) -> list[Group]:
-    """Partition the nodes as the library does. `runs(node)` tells whether the library has a kernel for it."""
-    supported = [runs(node) for node in nodes]
-    if len(nodes) == 1:
-        return [Group((nodes[0],), supported[0])]
+def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
+    """Partition the nodes as the library does."""
+    supported = [runs_natively(node, env) for node in nodes]
+    if len(nodes) < 2:
+        return [Group((node,), native) for node, native in zip(nodes, supported, strict=True)]
     structure = _structure(nodes, outputs, env, supported)
     return ordered(
         [

@@ -21,9 +21,9 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
 from . import arrays
-from .grouping import POLICIES, reachable
+from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
-from .specialise import Layout, Specialised, group_nodes, known_values, specialise
+from .specialise import Layout, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -325,7 +325,7 @@ class Net(NetBase):
         latest = self.latest()
         if latest is None or self.options.tune == "off":
             env = self.env()
-            groups = group_nodes(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
+            groups = group(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
             return tuple(_describe_group(item) for item in groups)
         from .explain import partitions_of
 

@@ -9,8 +9,7 @@ from math import prod
 from ..graph import Node, Value
 from ..lowering.build import Built, build
 from ..lowering.env import Env
-from ..lowering.groups import Group
-from ..lowering.host import runs_natively
+from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View
 from ..shapes import Meta, infer
 from ..strides import dense_strides
@@ -72,11 +71,6 @@ def _metas(node: Node, inputs: Sequence[Value]) -> list[Meta]:
     )
 
 
-def group_nodes(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
-    """The library's partitioning of these nodes."""
-    return group(nodes, outputs, env, policy, lambda node: runs_natively(node, env)) if nodes else []
-
-
 def specialise(
     nodes: Sequence[Node],
     inputs: Sequence[tuple[Value, Layout]],
@@ -107,8 +101,8 @@ def specialise(
         else:
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
-    groups = group_nodes(nodes, [value for value, _ in outputs], env, policy)
-    built = build(groups, views, env)
+    groups = group(nodes, [value for value, _ in outputs], env, policy)
+    built = build(groups, views, env, _chooser(env))
     for value, target in copies:
         built.program.copy(views[value], target, "copy to output")
     plan = assemble(
@@ -126,3 +120,12 @@ def specialise(
 
 def _external(place: Place, value: Value, shape: tuple[int, ...], index: int) -> Buffer:
     return Buffer(place, value.dtype, prod(shape), index=index)
+
+
+def _chooser(env: Env) -> Chooser | None:
+    """What ranks the formulations by measurement, if that was asked for."""
+    if env.tune != "measure":
+        return None
+    from .tune import choose
+
+    return choose

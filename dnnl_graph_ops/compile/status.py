@@ -7,12 +7,19 @@ from typing import NamedTuple
 
 from .. import schema
 from ..lowering.family import DIRECTIONS
-from ..lowering.host import EQUAL, OWN
-from ..lowering.host_ops import HOST, ONLY_EMPTY
+from ..lowering.routes import How, Target, route
 
 Version = tuple[int, ...]
 # the bundled library, and the newest one that was tried
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
+
+_NAMES = {
+    How.NATIVELY: "library",
+    How.AS_ANOTHER: "equal op",
+    How.BY_OWN_CODE: "own kernel",
+    How.ON_HOST: "NumPy",
+    How.NOWHERE: "not supported",
+}
 
 
 class Row(NamedTuple):
@@ -26,21 +33,13 @@ class Row(NamedTuple):
 
 def how(kind: str, version: Version) -> tuple[str, str]:
     """What runs an op of ordinary data and default attributes, and the library's reason if it is not the library."""
-    op = schema.OPS[kind]
     if kind in DIRECTIONS:
         return "library or own kernels", ""
-    reason = schema.availability(kind, [], version)
     if kind == "End":
         return "nothing to do", ""
-    if reason is None:
-        return "library", ""
-    if kind in OWN:
-        return "own kernel", reason
-    if kind in EQUAL and kind not in ("Pow",):
-        return "equal op", reason
-    if kind in HOST and kind not in ONLY_EMPTY:
-        return "NumPy", reason
-    return "not supported", reason if op.cpu_since is not None else f"nothing computes {kind}"
+    way = route(kind, Target(version))
+    nothing = way.how is How.NOWHERE and schema.OPS[kind].cpu_since is None
+    return _NAMES[way.how], f"nothing computes {kind}" if nothing else way.reason
 
 
 def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:

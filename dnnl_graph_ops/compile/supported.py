@@ -8,15 +8,14 @@ from typing import Any
 
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError
-from ..lowering.family import DIRECTIONS
-from ..lowering.host import EQUAL, OWN
-from ..lowering.host_ops import HOST, ONLY_EMPTY
+from ..lowering.equal import EQUAL
+from ..lowering.routes import How, Target, route
 from ..runtime import cpu
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
 
 _ALIASES = {"conv_transpose_backprop_filters": "ConvTransposeBackwardWeights"}
-_PACKED = ("s4", "u4")
+_DOES = {How.BY_OWN_CODE: "an own kernel", How.ON_HOST: "NumPy"}
 
 
 @dataclass(frozen=True)
@@ -69,24 +68,19 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
         inputs, outputs = _dtypes(kind, name)
     except InvalidArgumentError as error:
         return answer("", str(error))
-    native = all(cpu.computes_natively(item, target) for item in (*inputs, *outputs))
-    converted = [[_computed(item, target) for item in items] for items in (inputs, outputs)]
-    if kind == "TypeCast" and converted[0] == converted[1]:
-        return answer("on the host", f"{_text(name if name != 'f32' else outputs[0], target)}; an own kernel does it")
-    why = _why_not(kind, converted[0], converted[1], target)
-    if why is None and native:
-        return answer("natively", "the library has kernels for it")
-    if why is None:
-        return answer("in f32", f"{_text(name, target)}; converted at the edges")
-    if target.kind != "cpu":
-        return answer("", why)
-    if kind in OWN:
-        return answer("on the host", f"{why}; an own kernel does it")
-    if kind in EQUAL:
-        return answer("on the host", f"{why}; an equal op or NumPy does it")
-    if kind in HOST and kind not in ONLY_EMPTY:
-        return answer("on the host", f"{why}; NumPy does it")
-    return answer("", why)
+    lacking = [item for item in (*inputs, *outputs) if not cpu.computes_natively(item, target)]
+    isa = cpu.isa(target)
+    way = route(
+        kind, Target(runtime.version_info, isa, lambda item: "f32" if item in lacking else item), inputs, outputs
+    )
+    if way.how is How.NOWHERE:
+        return answer("", way.reason)
+    if way.how is not How.NATIVELY:
+        does = "an equal op or NumPy" if kind in EQUAL else _DOES[way.how]
+        return answer("on the host", f"{way.reason}; {does} does it")
+    if lacking:
+        return answer("in f32", f"the library has no {name} kernels for {isa}; converted at the edges")
+    return answer("natively", "the library has kernels for it")
 
 
 def _kind(op: Any) -> str:
@@ -107,14 +101,6 @@ def _engine(engine: Any) -> Engine:
     if not isinstance(engine, Engine):
         raise TypeError(f"supported: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
     return engine
-
-
-def _text(dtype: str, engine: Engine) -> str:
-    return f"the library has no {dtype} kernels for {cpu.isa(engine)}"
-
-
-def _computed(dtype: str, engine: Engine) -> str:
-    return dtype if cpu.computes_natively(dtype, engine) else "f32"
 
 
 def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
@@ -142,13 +128,3 @@ def _dtypes(kind: str, dtype: str) -> tuple[list[str], list[str]]:
         return found
 
     return fill(required), fill(results)
-
-
-def _why_not(kind: str, inputs: Sequence[str], outputs: Sequence[str], engine: Engine) -> str | None:
-    if kind in DIRECTIONS:
-        return None
-    packed = [item for item in (*inputs, *outputs) if item in _PACKED]
-    if packed:
-        return f"{kind} of {packed[0]}: the library packs 4-bit integers in pairs, NumPy does not"
-    version = engine.runtime.version_info
-    return schema.availability(kind, inputs, version, outputs=outputs, engine=engine.kind)

@@ -4,6 +4,8 @@ Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" 
 number and "@version" for one that came later; slots of one group have one dtype.
 "row_major" names the operands that kernels misread, refuse or write past the end of unless they lie densely in the
 order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
+"partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes; NumPy on
+the "host", of inputs without elements.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ class OpSchema:
     cpu_since: Version | None  # first version with a CPU kernel for the op alone; None: no version has one
     row_major: str  # all, vectors, batches or empty: operands that must lie densely in the order of their axes
     row_major_since: Version
+    partly: tuple[str, ...]  # equal, host: what can stand in for a missing kernel of some uses only
 
     @property
     def page(self) -> str:
@@ -156,6 +159,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         cpu_since=version(kernel) if kernel else None,
         row_major=row_major,
         row_major_since=version(row_major_since) if row_major_since else FIRST,
+        partly=tuple(row.get("partly", "").split()),
     )
 
 

@@ -1,0 +1,126 @@
+"""Groups of the library's ops as they are, where needed on copies: row-major ones, or in a dtype that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import schema
+from ..graph import Node, Value
+from .env import Env
+from .groups import Group, native_attributes
+from .host_ops import step
+from .lower import Decision
+from .program import Edge, HostStep, NativeOp, Operand, Program, View
+from .routes import on_host
+
+
+def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
+    """Where a value lives; an intermediate one gets a dense buffer."""
+    if value not in views:
+        views[value] = program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
+    return views[value]
+
+
+def native_ops(
+    program: Program,
+    nodes: Sequence[Node],
+    leaving: set[Value],
+    views: dict[Value, View],
+    edges: dict[Value, Operand],
+    env: Env,
+) -> list[NativeOp]:
+    """Nodes as the library takes them; of their results those that are `leaving` get buffers, the others edges."""
+    ops = []
+
+    def operand(value: Value) -> Operand:
+        return edges[value] if value in edges else view_of(program, value, views)
+
+    for node in nodes:
+        inputs = tuple(operand(value) for value in node.inputs)
+        for value in node.outputs:
+            if value not in leaving and value not in edges:
+                edges[value] = Edge(value.shape, value.dtype)  # type: ignore[arg-type]
+        outputs = tuple(operand(value) for value in node.outputs)
+        ops.append(NativeOp(node.kind, native_attributes(node, env), inputs, outputs, node.name))
+    return ops
+
+
+def leaving_of(item: Group, shared: set[Value]) -> set[Value]:
+    """Values of a group that need a buffer: those that someone outside reads, and those that nobody does."""
+    read = {value for node in item.nodes for value in node.inputs}
+    return {value for value in item.outputs if value in shared or value not in read}
+
+
+# which operands a kernel takes only row-major, by the word of the op table
+_ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
+    "": lambda value: False,
+    "all": lambda value: True,
+    "vectors": lambda value: len(value.shape) == 1,
+    "batches": lambda value: len(value.shape) > 2,
+}
+
+
+def _taken_row_major(item: Group, env: Env) -> set[Value]:
+    """Values that a kernel of the group takes only densely in the order of their axes."""
+    found: set[Value] = set()
+    for node in item.nodes:
+        spec = schema.OPS[node.kind]
+        if env.version >= spec.row_major_since:
+            found.update(value for value in (*node.inputs, *node.outputs) if _ROW_MAJOR[spec.row_major](value))
+    return found
+
+
+def build_native(program: Program, item: Group, shared: set[Value], views: dict[Value, View], env: Env) -> Decision:
+    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels for them."""
+    leaving = leaving_of(item, shared)
+    values = dict.fromkeys(value for node in item.nodes for value in (*node.inputs, *node.outputs))
+    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype) != value.dtype)
+    dense = _taken_row_major(item, env)
+    staged |= dict.fromkeys(v for v in values if v in dense and v in views and not views[v].row_major)
+    if staged:
+        return _build_staged(program, item, leaving, views, env, list(staged))
+    ops = native_ops(program, item.nodes, leaving, views, {}, env)
+    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
+    return Decision("native", item.nodes[-1].outputs[0].dtype)
+
+
+def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
+    node = item.nodes[0]
+    if len(item.nodes) > 1 or not on_host(node.kind):
+        return None
+    inputs, outputs = ([o for o in some if isinstance(o, View)] for some in (ops[0].inputs, ops[0].outputs))
+    return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")
+
+
+def _build_staged(
+    program: Program,
+    item: Group,
+    leaving: set[Value],
+    views: dict[Value, View],
+    env: Env,
+    staged: Sequence[Value],
+) -> Decision:
+    """The group on row-major copies of some values, in the dtype to compute in."""
+    made = set(item.outputs)
+    inner = {value: views[value] for node in item.nodes for value in node.inputs if value in views}
+    back: list[tuple[View, View]] = []
+    edges: dict[Value, Operand] = {}
+    for value in staged:
+        compute = env.compute_dtype(value.dtype)
+        if value in made and value not in leaving:
+            edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
+            continue
+        outer = view_of(program, value, views)
+        inner[value] = program.scratch(outer.shape, compute)
+        if value in made:
+            back.append((inner[value], outer))
+        else:
+            program.copy(outer, inner[value], f"{value.dtype} to {compute}")
+    for value in made:
+        if value not in inner and value in leaving:
+            inner[value] = view_of(program, value, views)
+    ops = native_ops(program, item.nodes, leaving, inner, edges, env)
+    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
+    for source, target in back:
+        program.copy(source, target, f"{source.dtype} to {target.dtype}")
+    return Decision("native", env.compute_dtype(staged[0].dtype))

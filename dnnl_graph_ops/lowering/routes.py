@@ -1,0 +1,140 @@
+"""How an op runs here: natively, as another op, by own code, in NumPy on the host, or not at all; and why so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from .. import schema, shapes
+from ..graph import Node
+from ..shapes import Meta
+from .env import Env
+from .equal import EQUAL
+from .family import DIRECTIONS
+from .host_ops import HOST
+from .own import OWN
+
+Version = tuple[int, ...]
+
+
+class How(Enum):
+    """Ways to run an op; the first that is open is taken."""
+
+    NATIVELY = "natively"
+    AS_ANOTHER = "as another op"
+    BY_OWN_CODE = "by own code"
+    ON_HOST = "on the host"
+    NOWHERE = "nowhere"
+
+
+class Route(NamedTuple):
+    """The way that is taken, why the library's own is closed, and the other op where that is the way of a node."""
+
+    how: How
+    reason: str = ""
+    twin: Node | None = None
+
+
+class Target(NamedTuple):
+    """What runs an op: the library's version, its instruction set, and the dtype that it computes another one in."""
+
+    version: Version
+    isa: str = ""
+    compute_dtype: Callable[[str], str] = str
+
+    @classmethod
+    def of(cls, env: Env) -> Target:
+        return cls(env.version, env.isa, env.compute_dtype)
+
+
+# the library packs them in pairs, NumPy does not
+_PACKED = frozenset({"s4", "u4"})
+# what falls away where the library computes in another dtype, but not in memory
+_CONVERSIONS = frozenset({"Reorder", "TypeCast"})
+
+
+def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Route:
+    """How ops of a kind run as far as dtypes tell (none: of ordinary data); attributes and shapes may close a way."""
+    reason = None if kind in DIRECTIONS else _not_in_memory(kind, target, inputs, outputs)
+    if reason is None and kind not in DIRECTIONS:
+        ins, outs = (list(map(target.compute_dtype, some)) for some in (inputs, outputs))
+        reason = schema.availability(kind, ins, target.version, outputs=outs)
+    if reason is None:
+        return Route(How.NATIVELY)
+    always = "equal" not in schema.OPS[kind].partly
+    return Route(_way_around(kind, kind in EQUAL and always, empty=False), reason)
+
+
+def route_of(node: Node, env: Env) -> Route:
+    """How a node runs, whose shapes are known."""
+    reason = why_not(node, env)
+    if reason is None:
+        return Route(How.NATIVELY)
+    twin = EQUAL[node.kind](node) if node.kind in EQUAL else None
+    if twin is not None and not runs_natively(twin, env):
+        twin = None
+    empty = any(0 in value.shape for value in node.inputs)
+    return Route(_way_around(node.kind, twin is not None, empty), reason, twin)
+
+
+def _way_around(kind: str, equal: bool, empty: bool) -> How:
+    """The way of an op that has no kernel; `equal`: it is another op that has one, `empty`: inputs lack elements."""
+    if equal:
+        return How.AS_ANOTHER
+    if kind in OWN:
+        return How.BY_OWN_CODE
+    return How.ON_HOST if on_host(kind, empty) else How.NOWHERE
+
+
+def on_host(kind: str, empty: bool = False) -> bool:
+    """Whether NumPy computes an op."""
+    return kind in HOST and (empty or "host" not in schema.OPS[kind].partly)
+
+
+def runs_natively(node: Node, env: Env) -> bool:
+    """Whether the loaded library has a kernel for this node; its shapes may be unknown."""
+    return why_not(node, env) is None
+
+
+def why_not(node: Node, env: Env) -> str | None:
+    """Why the loaded library cannot run this node as it is, or None."""
+    kind, attrs = node.kind, node.attrs
+    if kind in DIRECTIONS:
+        return None
+    if kind == "Wildcard":
+        return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
+    given = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]
+    reason = _not_in_memory(kind, Target.of(env), *given)
+    if reason is not None:
+        return reason
+    if len(set(attrs.get("zps") or ())) > 1:
+        # 3.2 takes them and uses the first for all channels, later versions refuse
+        return f"oneDNN has a kernel for {kind} with one zero point only"
+    ins, outs = (
+        [Meta(value.shape, env.compute_dtype(value.dtype)) for value in some] for some in (node.inputs, node.outputs)
+    )
+    found = [meta.shape for meta in (*ins, *outs)]
+    if any(None in shape for shape in found):
+        types = [meta.dtype for meta in ins]
+        return schema.availability(kind, types, env.version, attrs, outputs=[meta.dtype for meta in outs])
+    reason = shapes.unsupported(kind, ins, outs, attrs, env.version)
+    if reason is None and any(0 in shape for shape in found):
+        reason = f"oneDNN has no kernel for {kind} of tensors without elements"
+    if reason is None and () in found:
+        reason = f"oneDNN has no kernel for {kind} of tensors without axes"
+    return reason
+
+
+def _not_in_memory(kind: str, target: Target, inputs: Sequence[str], outputs: Sequence[str]) -> str | None:
+    """What speaks against the library whatever it computes: how dtypes lie in memory, or change there only."""
+    dtypes = (*inputs, *outputs)
+    packed = [dtype for dtype in dtypes if dtype in _PACKED]
+    if packed:
+        return f"{kind} of {packed[0]}: the library packs 4-bit integers in pairs, NumPy does not"
+    if kind in _CONVERSIONS and dtypes:
+        computed = list(map(target.compute_dtype, dtypes))
+        lacking = next((dtype for dtype, found in zip(dtypes, computed, strict=True) if dtype != found), None)
+        if lacking is not None and computed[0] == computed[-1]:
+            return f"the library has no {lacking} kernels for {target.isa}"
+    return None

@@ -1,0 +1,78 @@
+"""Which groups run as the library's partitioning has them, and which are taken apart first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Node
+from .env import Env
+from .family import DIRECTIONS
+from .groups import Group, literal_attributes, ordered
+from .routes import runs_natively
+from .tail import POST_OPS
+
+
+def split(groups: Sequence[Group], env: Env) -> list[Group]:
+    """The groups, those that cannot be lowered as they are in parts."""
+    return [one for item in groups for one in _split(item, env)]
+
+
+def _split(item: Group, env: Env) -> list[Group]:
+    """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
+    if len(item.nodes) == 1:
+        return [item]
+    single = [Group((node,), runs_natively(node, env)) for node in item.nodes]
+    if not item.supported:
+        return single
+    if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
+        return single
+    if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
+        return _in_float(item)
+    head, *rest = item.nodes
+    if head.kind not in DIRECTIONS and any(_odd_broadcast(node) for node in rest):
+        return single
+    if head.kind not in DIRECTIONS:
+        family = [node for node in rest if node.kind in DIRECTIONS]
+        return [item] if all(literal_attributes(node) is not None for node in family) else single
+    shape = head.outputs[0].shape
+    if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
+        return [item]
+    return single
+
+
+def _odd_broadcast(node: Node) -> bool:
+    """Whether an operand is spread otherwise than as a scalar or along channels: 3.2 misreads it behind MatMul."""
+    shape = node.outputs[0].shape
+    if node.kind not in POST_OPS or len(node.inputs) < 2 or node.kind == "BiasAdd":
+        return False
+    for value in node.inputs:
+        padded = (1,) * (len(shape) - len(value.shape)) + value.shape
+        spread = [axis for axis, size in enumerate(padded) if size != 1]
+        if padded != shape and spread not in ([], [1], [len(shape) - 1]):
+            return True
+    return False
+
+
+_QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
+_MULTIPLYING = frozenset({*DIRECTIONS, "Convolution", "MatMul"})
+
+
+def _multiplies_int8(item: Group) -> bool:
+    kinds = {node.kind for node in item.nodes}
+    return bool(kinds & _QUANTIZING and kinds & _MULTIPLYING)
+
+
+def _centred_weights(item: Group) -> bool:
+    """Whether quantized weights have no zero point: the library takes none."""
+    members = set(item.nodes)
+    makers = [node.inputs[1].node for node in item.nodes if node.kind in _MULTIPLYING]
+    return not any(any(maker.attrs.get("zps") or ()) for maker in makers if maker is not None and maker in members)
+
+
+def _in_float(item: Group) -> list[Group]:
+    """Quantizing ops on their own, and what lies between them as one group."""
+    alone = [Group((node,)) for node in item.nodes if node.kind in _QUANTIZING]
+    between = [node for node in item.nodes if node.kind not in _QUANTIZING]
+    if between[0].kind in DIRECTIONS and all(node.kind in POST_OPS for node in between[1:]):
+        return ordered([*alone, Group(tuple(between))])
+    return ordered([*alone, *(Group((node,)) for node in between)])
