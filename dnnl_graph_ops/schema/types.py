@@ -96,11 +96,11 @@ def availability(
     attrs: Mapping[str, Any] | None = None,
     *,
     outputs: Sequence[str] = (),
-    engine: str = "cpu",
 ) -> str | None:
     """Why a version of the library cannot run an op, or None if by its tables it can.
 
-    `dtypes` and `outputs` are the dtypes of the inputs and outputs that the op really has.
+    `dtypes` and `outputs` are the dtypes of the inputs and outputs that the op really has. What the CPU has no kernel
+    for is not tried on a GPU either.
     """
     op = op_schema(kind, kind)
     loaded = f"oneDNN {_text(version)} is loaded"
@@ -117,9 +117,9 @@ def availability(
     reason = _past_dtypes(op, dtypes, outputs, version)
     if reason:
         return f"{reason}; {loaded}"
-    if engine == "cpu" and op.cpu_since is None:
+    if op.cpu_since is None:
         return f"no version of oneDNN has a CPU kernel for {kind}"
-    if engine == "cpu" and op.cpu_since is not None and version < op.cpu_since:
+    if version < op.cpu_since:
         return f"oneDNN has a CPU kernel for {kind} from {_text(op.cpu_since)} on; {loaded}"
     return None
 

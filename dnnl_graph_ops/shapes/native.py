@@ -101,8 +101,6 @@ def unsupported(
     outputs: Sequence[Meta],
     attrs: Mapping[str, Any],
     version: Version,
-    *,
-    engine: str = "cpu",
 ) -> str | None:
     """Why this version has no kernel for this op, or None if by all that is known it has one."""
     reason = schema.availability(
@@ -111,7 +109,6 @@ def unsupported(
         version,
         attrs,
         outputs=[meta.dtype for meta in outputs],
-        engine=engine,
     )
     if reason is None and kind in _LIMITS:
         reason = _LIMITS[kind](Use(kind, inputs, outputs, attrs, version))

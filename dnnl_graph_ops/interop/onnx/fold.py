@@ -13,14 +13,11 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
+from .budget import Budget
 from .model import check_size, type_name
 from .node import Array, OnnxNode, Operand
 from .table import RULES
 
-# What one model may compute as it is read, in bytes: a few hundred bytes of file must not fill the memory. A model
-# that holds more itself may compute more: a weight can be cast, turned and packed.
-_BUDGET = 1 << 28
-_TIMES_OWN = 4
 # items of a shape, of axes
 _FEW = 64
 
@@ -29,34 +26,6 @@ NUMPY: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
-
-
-class Budget:
-    """How many bytes may still be computed for one model: results, those that constants keep, and what is read."""
-
-    def __init__(self, own: int) -> None:
-        self.total = self.left = _BUDGET + _TIMES_OWN * own
-        self._refusal = ""
-
-    def take(self, count: int) -> bool:
-        """Whether `count` bytes more fit; they are counted then."""
-        fits = count <= self.left
-        self.left -= count if fits else 0
-        return fits
-
-    def spend(self, count: int, where: str) -> None:
-        """Count what cannot be done without.
-
-        Raises:
-            UnsupportedError: that is more than is left; always about the first such node, as the others follow.
-        """
-        if not self.take(count):
-            self._refusal = self._refusal or (
-                f"{where}: needs {count} bytes of results that are known as the model is read; of the {self.total} "
-                f"for a whole model ({_BUDGET}, and {_TIMES_OWN} times what it stores itself) {self.left} are left; "
-                f"store large constants as initializers"
-            )
-            raise UnsupportedError(self._refusal)
 
 
 def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[Array, ...] | None:

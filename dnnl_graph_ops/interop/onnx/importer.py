@@ -10,7 +10,8 @@ import numpy as np
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
-from .fold import FOLDED, Budget, fold
+from .budget import Budget
+from .fold import FOLDED, fold
 from .model import Model, read
 from .node import OnnxNode, Operand
 from .step import Step
@@ -68,7 +69,8 @@ def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Bud
                 problems = check(node)
                 if problems:
                     return problems
-                made = RULES[node.op_type].build(Step(graph, node, known, budget))
+                rule = RULES[node.op_type]
+                made = rule.build(Step(graph, node, rule.defaults, known, budget))
                 found = made if isinstance(made, tuple) else (made,)
     except UnsupportedError as error:
         return [str(error)]

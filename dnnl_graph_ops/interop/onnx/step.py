@@ -13,10 +13,9 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...ops.build import apply
 from ...ops.conv_transpose import resolve
-from .fold import Budget
+from .budget import Budget
 from .model import REMEDY, check_size
 from .node import Array, OnnxNode, Operand
-from .table import RULES
 
 Result = Operand | tuple[Operand, ...]
 
@@ -24,9 +23,12 @@ Result = Operand | tuple[Operand, ...]
 class Step:
     """One node of the model and the graph that it goes into."""
 
-    def __init__(self, graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Budget) -> None:
+    def __init__(
+        self, graph: Graph, node: OnnxNode, defaults: Mapping[str, Any], known: dict[str, Operand], budget: Budget
+    ) -> None:
         self.graph = graph
         self.node = node
+        self.defaults = defaults
         self.known = known
         self.budget = budget
 
@@ -40,7 +42,7 @@ class Step:
 
     def attr(self, name: str) -> Any:
         value = self.node.attrs.get(name)
-        return RULES[self.node.op_type].attrs[name].default if value is None else value
+        return self.defaults[name] if value is None else value
 
     def spend(self, array: Array, times: int = 1) -> None:
         """Count an array that is read or kept as a whole: many nodes may share it."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import InvalidArgumentError
 from .node import OnnxNode
-
-if TYPE_CHECKING:
-    from .step import Result, Step
+from .step import Result, Step
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,10 @@ class Rule:
     inputs: tuple[int, int]
     attrs: dict[str, Attr] = field(default_factory=dict)
     outputs: int = 1
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {name: attr.default for name, attr in self.attrs.items()}
 
 
 RULES: dict[str, Rule] = {}
