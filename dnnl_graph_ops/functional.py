@@ -9,21 +9,19 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import ops
 from ._core import PlanCache
 from .compile import arrays
-from .compile.net import default_algorithm
-from .compile.specialise import specialise
+from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
-from .graph import Graph, Node, Value
-from .lowering.env import Env
-from .ops.build import apply
-from .ops.conv_transpose import check_dtypes
+from .lowering.env import Env, default_algorithm
+from .ops.conv_transpose import check_dtypes, read_shape, resolve
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
 from .schema.arguments import unexpected
+from .shapes import Meta
 from .shapes import conv_transpose as rules
+from .strides import dense_strides
 
 Array = np.ndarray[Any, Any]
 Ints = int | Sequence[int]
@@ -36,11 +34,11 @@ pool.on_change(cache.clear)
 
 
 class _Function(NamedTuple):
-    """How the slow path builds a one-shot function: its arrays, its attributes, and the op."""
+    """How the slow path reads a one-shot function: its arrays, its attributes, and the op that they make."""
 
     slots: tuple[str, ...]
     attrs: tuple[str, ...]
-    build: Callable[..., Value]
+    op: Callable[[str, Mapping[str, Meta], dict[str, Any]], _Op]
 
 
 def conv_transpose(
@@ -304,30 +302,50 @@ _ATTRS = (
 )  # fmt: skip
 
 
-def _bias_gradient(diff_dst: Value, data_format: str) -> Value:
-    where = "conv_transpose_backward_bias"
-    fmt = rules.choice(data_format, "data_format", rules.DATA_FORMATS, where)
-    check_dtypes(("diff_dst",), (diff_dst.dtype,), where)
-    rank = len(diff_dst.shape)
-    if not 3 <= rank <= 5:
-        raise ShapeError(f"{where}: 'diff_dst' must have rank 3 to 5, got shape {diff_dst.shape}")
-    channel = rank - 1 if fmt == "NXC" else 1
-    axes = tuple(axis for axis in range(rank) if axis != channel)
-    return apply("ReduceSum", (diff_dst,), {"axes": axes, "keep_dims": False})[0]
+class _Op(NamedTuple):
+    """What a call asks for: an op kind with its checked attributes, and the result."""
 
+    kind: str
+    attrs: Mapping[str, Any]
+    result: Meta
+
+
+def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
+    """An op of the ConvTranspose family."""
+    shapes = {_SHAPES[key]: read_shape(values.pop(key), key, name) for key in _SHAPES.keys() & values.keys()}
+    if "filter_format" in values:
+        values["weights_format"] = rules.choice(values.pop("filter_format"), "filter_format", ("XIO", "OIX"), name)
+    checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shapes, name)
+    return _Op(kind, checked, result)
+
+
+def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
+    fmt = rules.choice(values["data_format"], "data_format", rules.DATA_FORMATS, name)
+    ((slot, meta),) = inputs.items()
+    check_dtypes((slot,), (meta.dtype,), name)
+    rank = len(meta.shape)
+    if not 3 <= rank <= 5:
+        raise ShapeError(f"{name}: '{slot}' must have rank 3 to 5, got shape {meta.shape}")
+    channel = rank - 1 if fmt == "NXC" else 1
+    attrs = {"axes": tuple(axis for axis in range(rank) if axis != channel), "keep_dims": False}
+    return _Op("ReduceSum", attrs, Meta((meta.shape[channel],), meta.dtype))
+
+
+# arguments that are the shape of the result, and the attribute of the node that they are
+_SHAPES = {"src_shape": "src_shape", "weights_shape": "weights_shape", "filter_shape": "weights_shape"}
 
 _FUNCTIONS = {
-    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, ops.conv_transpose),
+    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, partial(_family, "ConvTranspose")),
     "conv_transpose_backward_data": _Function(
-        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), ops.conv_transpose_backward_data
+        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), partial(_family, "ConvTransposeBackwardData")
     ),
     "conv_transpose_backward_weights": _Function(
-        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), ops.conv_transpose_backward_weights
+        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), partial(_family, "ConvTransposeBackwardWeights")
     ),
     "conv_transpose_backprop_filters": _Function(
         ("input_forward", "output_delta"),
         (*_ATTRS[:-1], "filter_format", "filter_shape"),
-        ops.conv_transpose_backprop_filters,
+        partial(_family, "ConvTransposeBackpropFilters"),
     ),
     "conv_transpose_backward_bias": _Function(("diff_dst",), ("data_format",), _bias_gradient),
 }
@@ -364,40 +382,27 @@ def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, e
 
 def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Engine | None) -> Array:
     function = _FUNCTIONS[name]
-    graph = Graph(engine, name=name)
     present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
+    metas = {slot: Meta(array.shape, canonical(array.dtype, f"{name}: '{slot}'")) for slot, array in present}
+    kind, checked, result = function.op(name, metas, dict(zip(function.attrs, attrs, strict=True)))
+    shape, dtype = tuple(map(int, result.shape)), result.dtype  # type: ignore[arg-type]
     inputs = [
-        (graph.input(slot, array.shape, canonical(array.dtype, f"{name}: '{slot}'")), array) for slot, array in present
+        Argument(slot, metas[slot].dtype, array.shape, arrays.element_strides(array, f"{name}: '{slot}'"))
+        for slot, array in present
     ]
-    result = function.build(*(value for value, _ in inputs), **dict(zip(function.attrs, attrs, strict=True)))
-    node = _only(result)
-    shape = tuple(map(int, result.shape))  # type: ignore[arg-type]
-    layouts = [(a.shape, arrays.element_strides(a, f"{name}: '{slot}'")) for slot, a in present]
     target = None
     if out is not None:
         target = arrays.as_array(out, f"{name}: 'out'")
-        arrays.check_out(target, shape, result.dtype, f"{name}: 'out'")
+        arrays.check_out(target, shape, dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
+    strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")
     generation = cache.generation()
     env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
-    made = specialise(
-        [node],
-        [(value, layout) for (value, _), layout in zip(inputs, layouts, strict=True)],
-        (),
-        [(result, None if target is None else (shape, arrays.element_strides(target, f"{name}: 'out'")))],
-        env,
-        name=name,
-    )
-    cache.insert(name, ins, attrs, out, engine, made.plan.executor, generation)
-    destination = np.empty(shape, numpy_dtype(result.dtype)) if target is None else target
-    made.plan.executor.run([array for _, array in present], [destination])
+    plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
+    cache.insert(name, ins, attrs, out, engine, plan.executor, generation)
+    destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
+    plan.executor.run([array for _, array in present], [destination])
     return destination if out is None else out
-
-
-def _only(value: Value) -> Node:
-    if value.node is None:
-        raise RuntimeError(f"{value!r} has no op")
-    return value.node
 
 
 _forward = partial(_slow, "conv_transpose")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import NetBase
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Value
-from ..lowering.env import Env
+from ..lowering.env import ALGORITHMS, Env, default_algorithm
 from ..lowering.groups import Group
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 TUNES = ("off", "heuristic", "measure")
-ALGORITHMS = ("auto", "direct")
-ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 # Plans a net keeps, one per combination of shapes and strides
 CAPACITY = 64
 # Inputs or outputs of a net that is called without Python in between; kMaxArguments of the binding
@@ -422,14 +419,6 @@ def compile_graph(
         _choice(algorithm, "algorithm", ALGORITHMS),
     )
     return Net(graph, chosen, graph.engine or default_engine(), options)
-
-
-def default_algorithm() -> str:
-    """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
-    value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
-    if value.lower() not in ALGORITHMS:
-        raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
-    return value.lower()
 
 
 def _choice(value: Any, name: str, allowed: Any) -> str:

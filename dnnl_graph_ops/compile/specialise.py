@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ..graph import Node, Value
 from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
-from ..lowering.program import Buffer, Place, View
+from ..lowering.program import Buffer, Place, View, argument
 from ..shapes import Meta, infer
 from ..strides import dense_strides
 from .grouping import group
@@ -84,7 +83,7 @@ def specialise(
     """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
     views: dict[Value, View] = {}
     for index, (value, (shape, strides)) in enumerate(inputs):
-        views[value] = View(_external(Place.INPUT, value, shape, index), shape, strides)
+        views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     for value in constants:
         array = value.constant
         if array is not None:
@@ -94,7 +93,7 @@ def specialise(
     for index, (value, layout) in enumerate(outputs):
         shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
         strides = dense_strides(shape) if layout is None else layout[1]
-        target = View(_external(Place.OUTPUT, value, shape, index), shape, strides)
+        target = argument(Place.OUTPUT, value.dtype, shape, strides, index)
         targets.append(target)
         if value in views:
             copies.append((value, target))
@@ -116,10 +115,6 @@ def specialise(
         name=name,
     )
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
-
-
-def _external(place: Place, value: Value, shape: tuple[int, ...], index: int) -> Buffer:
-    return Buffer(place, value.dtype, prod(shape), index=index)
 
 
 def _chooser(env: Env) -> Chooser | None:

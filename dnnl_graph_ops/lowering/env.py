@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import InvalidArgumentError
 from ..runtime import cpu
 from ..runtime.engines import Engine
+
+ALGORITHMS = ("auto", "direct")
+ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
+
+
+def default_algorithm() -> str:
+    """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
+    value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
+    if value.lower() not in ALGORITHMS:
+        raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
+    return value.lower()
 
 
 @dataclass(frozen=True)

@@ -117,3 +117,8 @@ def mergeable_groups(weights: View) -> bool:
 def is_channels_last(view: View) -> bool:
     """Whether the channels of an activation are contiguous."""
     return view.strides[1] == 1 or view.shape[1] <= 1
+
+
+def channels_apart(problem: Problem) -> bool:
+    """Whether an activation's channels are not contiguous."""
+    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))

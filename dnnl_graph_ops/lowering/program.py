@@ -122,6 +122,11 @@ class View:
         )
 
 
+def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], index: int = 0) -> View:
+    """An array that a call is given, as a whole; `index` counts those of one place."""
+    return View(Buffer(place, dtype, prod(shape), index), shape, strides)
+
+
 def order_of(view: View) -> tuple[int, ...]:
     """The axes from the slowest to the fastest in memory."""
     return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))

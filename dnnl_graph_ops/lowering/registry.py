@@ -9,7 +9,7 @@ from . import cost
 from .env import Env
 from .forms import convolution, deconvolution, depthwise, filtering, phases, products
 from .forms.phases import Folding
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
 
 
@@ -98,7 +98,7 @@ def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formula
         "convolution, channels last",
         direction,
         cost.CONVOLUTION,
-        lambda p, e: e.engine.memory is None and convolution.channels_first(p),
+        lambda p, e: e.engine.memory is None and channels_apart(p),
         cost.aside,
         lambda program, p, e: build(program, p),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..problem import Problem, is_channels_last
+from ..problem import Problem
 from ..program import NativeOp, Program
 from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
 from .filtering import channels_last, result_view
@@ -24,11 +24,6 @@ def backward_weights(program: Program, problem: Problem) -> None:
     op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
     program.native([op], "ConvolutionBackwardWeights")
     finish_weights(program, result, problem)
-
-
-def channels_first(problem: Problem) -> bool:
-    """Whether an activation's channels lie apart."""
-    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))
 
 
 def backward_data_aside(program: Program, problem: Problem) -> None:

@@ -13,9 +13,8 @@ from ..._core import kernels
 from ...strides import dense_strides
 from .. import tail as post
 from ..env import Env
-from ..problem import Problem
+from ..problem import Problem, channels_apart
 from ..program import NativeOp, Program, View, order_of
-from .convolution import channels_first
 from .deconvolution import crop, fill_untouched, repeated_bias
 from .depthwise import MOST_PHASES
 
@@ -355,7 +354,7 @@ def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int],
 
 def of_images(problem: Problem, env: Env) -> bool:
     """Channels first, where src is a matrix of channels against positions for each image."""
-    return summed(problem, env) and channels_first(problem) and _pixels(problem.src) is not None
+    return summed(problem, env) and channels_apart(problem) and _pixels(problem.src) is not None
 
 
 def _pixels(view: View) -> View | None:

@@ -1,0 +1,57 @@
+"""One op on arrays whose layouts are known, to a plan: the ConvTranspose family's straight, others through a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..graph import Graph
+from ..lowering.env import Env
+from ..lowering.family import DIRECTIONS, make_problem
+from ..lowering.lower import lower
+from ..lowering.program import Place, Program, argument
+from ..ops.build import apply
+from .plan import Plan, assemble
+from .specialise import specialise
+
+
+class Argument(NamedTuple):
+    """An array that the op reads or writes; strides in elements."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def plan_op(
+    kind: str, attrs: Mapping[str, Any], inputs: Sequence[Argument], output: Argument, env: Env, name: str
+) -> Plan:
+    """The plan of an op with one result; `attrs` as a node has them, `name`: how messages call the op."""
+    if kind in DIRECTIONS:
+        return _plan_family(kind, attrs, inputs, output, env, name)
+    graph = Graph(env.engine, name=name)
+    values = [graph.input(item.name, item.shape, item.dtype) for item in inputs]
+    (result,) = apply(kind, values, attrs, where=name)
+    given = [(value, (item.shape, item.strides)) for value, item in zip(values, inputs, strict=True)]
+    return specialise(graph.nodes, given, (), [(result, (output.shape, output.strides))], env, name=name).plan
+
+
+def _plan_family(
+    kind: str, attrs: Mapping[str, Any], inputs: Sequence[Argument], output: Argument, env: Env, name: str
+) -> Plan:
+    program = Program()
+    views = [argument(Place.INPUT, *item[1:], index) for index, item in enumerate(inputs)]
+    result = argument(Place.OUTPUT, *output[1:])
+    problem = make_problem(kind, attrs, views, result, where=name)
+    lower(program, problem, env)
+    return assemble(
+        program,
+        views,
+        [result],
+        env.engine,
+        fpmath_mode=env.fpmath_mode,
+        macs=problem.macs,
+        threads=env.threads,
+        name=name,
+    )

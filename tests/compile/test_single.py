@@ -1,0 +1,113 @@
+"""One-shot calls: the plan that a net of the same op has, on a path that meets no graph."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+from family.problems import draw
+from reference import conv_transpose as ct
+from reference.rounding import DTYPES
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import functional
+from dnnl_graph_ops.compile import single
+from dnnl_graph_ops.lowering.program import HostStep, KernelStep
+
+ROOT = os.path.dirname(dgo.__file__)
+# what a call of the family has no need of, while nets do
+AROUND = (
+    *("graph", "compile/grouping", "compile/net", "compile/specialise"),
+    *("lowering/build", "lowering/split", "lowering/routes", "lowering/groups"),
+)
+
+
+def problem(seed, number):
+    """A random problem: builders with their arrays, and keywords."""
+    p = draw(seed, number)
+    src, weights, bias, diff = (np.ones(shape, DTYPES[p.dtype]) for shape in (p.src, p.weights, (p.dst[1],), p.dst))
+    src, diff = (ct.from_channels_first(array, p.data_format) for array in (src, diff))
+    weights = ct.from_iox(weights, p.weights_format)
+    keywords = {**p.attributes, "data_format": p.data_format, "weights_format": p.weights_format}
+    return {
+        "conv_transpose": ([src, weights, bias] if p.bias else [src, weights], keywords),
+        "conv_transpose_backward_data": ([diff, weights], {**keywords, "src_shape": src.shape}),
+        "conv_transpose_backward_weights": ([src, diff], {**keywords, "weights_shape": weights.shape}),
+    }
+
+
+def steps(plan):
+    """The steps of a plan without the buffers' identities."""
+    found = []
+    for part in plan.parts:
+        own = isinstance(part, KernelStep | HostStep)
+        views = [*part.reads, *part.writes] if own else [*part.inputs, *part.outputs]
+        layouts = [(v.buffer.place, v.dtype, v.shape, v.strides, v.offset) for v in views]
+        found.append((part.label, () if own else part.kinds, layouts))
+    return found
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_the_plan_of_a_net(number, seed, monkeypatch):
+    plans = []
+
+    def kept(*args):
+        plans.append(single.plan_op(*args))
+        return plans[-1]
+
+    monkeypatch.setattr(functional, "plan_op", kept)
+    dgo.clear_caches()
+    for name, (arrays, keywords) in problem(seed, number).items():
+        print(f"{name} {keywords} of {[array.shape for array in arrays]}")
+        result = getattr(dgo, name)(*arrays, **keywords)
+        graph = dgo.Graph()
+        values = [
+            graph.input(f"x{i}", a.shape, a.dtype, [stride // a.itemsize for stride in a.strides])
+            for i, a in enumerate(arrays)
+        ]
+        net = graph.compile(getattr(dgo.ops, name)(*values, **keywords))
+        expected = net.latest().plan
+        assert steps(plans[-1]) == steps(expected)
+        assert plans[-1].scratch_bytes == expected.scratch_bytes
+        assert plans[-1].executor.threads == expected.executor.threads
+        np.testing.assert_array_equal(result, net(*arrays))
+    assert len(plans) == 3
+
+
+def passed(call):
+    """The package's files that a call passes through."""
+    files = set()
+
+    def profile(frame, event, argument):
+        name = frame.f_code.co_filename
+        if name.startswith(ROOT):
+            files.add(os.path.relpath(name, ROOT).removesuffix(".py"))
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files
+
+
+def test_a_miss_goes_straight_and_a_hit_stays_in_one_file():
+    def call(size):
+        x, w = np.ones((1, size, size, 8), np.float32), np.ones((4, 4, 8, 8), np.float32)
+        return lambda: dgo.conv_transpose(x, w, strides=2, pads_begin=1, pads_end=1)
+
+    dgo.clear_caches()
+    call(4)()
+    missed = passed(call(6))
+    assert "compile/single" in missed
+    assert [name for name in missed if name.startswith(AROUND)] == []
+    assert len(missed) <= 35, sorted(missed)
+    assert passed(call(6)) == {"functional"}
+
+
+def test_what_is_not_of_the_family_goes_through_a_graph():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    out = np.zeros((4, 2), np.float32)[:, 0]
+    missed = passed(lambda: dgo.conv_transpose_backward_bias(x, out=out))
+    assert "compile/specialise" in missed
+    np.testing.assert_array_equal(out, x.sum((0, 1)))
