@@ -8,9 +8,9 @@ from typing import Any
 
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError
+from ..lowering.env import Env
 from ..lowering.equal import EQUAL
 from ..lowering.routes import How, Target, route
-from ..runtime import cpu
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
 
@@ -68,18 +68,15 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
         inputs, outputs = _dtypes(kind, name)
     except InvalidArgumentError as error:
         return answer("", str(error))
-    lacking = [item for item in (*inputs, *outputs) if not cpu.computes_natively(item, target)]
-    isa = cpu.isa(target)
-    way = route(
-        kind, Target(runtime.version_info, isa, lambda item: "f32" if item in lacking else item), inputs, outputs
-    )
+    here = Target.of(Env(target, threads=1))
+    way = route(kind, here, inputs, outputs)
     if way.how is How.NOWHERE:
         return answer("", way.reason)
     if way.how is not How.NATIVELY:
         does = "an equal op or NumPy" if kind in EQUAL else _DOES[way.how]
         return answer("on the host", f"{way.reason}; {does} does it")
-    if lacking:
-        return answer("in f32", f"the library has no {name} kernels for {isa}; converted at the edges")
+    if any(here.compute_dtype(item) != item for item in (*inputs, *outputs)):
+        return answer("in f32", f"the library has no {name} kernels for {here.isa}; converted at the edges")
     return answer("natively", "the library has kernels for it")
 
 

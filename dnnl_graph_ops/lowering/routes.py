@@ -56,14 +56,16 @@ _CONVERSIONS = frozenset({"Reorder", "TypeCast"})
 
 def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Route:
     """How ops of a kind run as far as dtypes tell (none: of ordinary data); attributes and shapes may close a way."""
-    reason = None if kind in DIRECTIONS else _not_in_memory(kind, target, inputs, outputs)
-    if reason is None and kind not in DIRECTIONS:
+    if kind in DIRECTIONS:
+        return Route(How.NATIVELY)
+    reason = _not_in_memory(kind, target, inputs, outputs)
+    if reason is None:
         ins, outs = (list(map(target.compute_dtype, some)) for some in (inputs, outputs))
         reason = schema.availability(kind, ins, target.version, outputs=outs)
     if reason is None:
         return Route(How.NATIVELY)
-    always = "equal" not in schema.OPS[kind].partly
-    return Route(_way_around(kind, kind in EQUAL and always, empty=False), reason)
+    equal = kind in EQUAL and "equal" not in schema.OPS[kind].partly
+    return Route(_way_around(kind, equal, empty=False), reason)
 
 
 def route_of(node: Node, env: Env) -> Route:
