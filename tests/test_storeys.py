@@ -89,7 +89,9 @@ ARROWS = list(arrows_of(ROOT))
 
 
 def storey(module: str) -> int:
-    return next(number for number, rooms in enumerate(STOREYS) if module.split(".")[0] in rooms)
+    found = [number for number, rooms in enumerate(STOREYS) if module.split(".")[0] in rooms]
+    assert found, f"{module} has no place in STOREYS"
+    return found[0]
 
 
 def edges(arrows: list[Arrow]) -> dict[str, set[str]]:
