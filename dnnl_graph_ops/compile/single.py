@@ -27,7 +27,10 @@ class Argument(NamedTuple):
 def plan_op(
     kind: str, attrs: Mapping[str, Any], inputs: Sequence[Argument], output: Argument, env: Env, name: str
 ) -> Plan:
-    """The plan of an op with one result; `attrs` as a node has them, `name`: how messages call the op."""
+    """The plan of an op with one result; `attrs` as a node has them, `name`: how messages call the op.
+
+    What computes an op of the family is chosen by estimates, whatever `env` says of tuning.
+    """
     if kind in DIRECTIONS:
         return _plan_family(kind, attrs, inputs, output, env, name)
     graph = Graph(env.engine, name=name)
