@@ -1,7 +1,6 @@
 """The oneDNN Graph API on NumPy arrays: build ops, compile partitions, execute, train."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 try:
     from . import _core as _core
@@ -23,6 +22,7 @@ except ImportError as _error:
 
 from . import ops
 from .caches import cache_info, clear_caches
+from .compile import Net
 from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .functional import (
@@ -34,23 +34,34 @@ from .functional import (
     conv_transpose_output_shape,
 )
 from .graph import Graph, Value
-from .interop import from_dlpack, to_dlpack
+from .interop import from_dlpack, from_onnx, to_dlpack
 from .runtime import DeviceArray, Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
 from .runtime.verbose import verbose
+from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
+
+if TYPE_CHECKING:
+    from . import bench, nn, quantize
+    from .compile.explain import Explanation
+
+    __version__: str
 
 __all__ = [
     "DeviceArray",
     "Engine",
     "Error",
+    "Explanation",
     "Graph",
     "InvalidArgumentError",
+    "Net",
     "Runtime",
     "RuntimeUnavailableError",
     "ShapeError",
     "Support",
     "UnsupportedError",
     "Value",
+    "__version__",
+    "bench",
     "cache_info",
     "clear_caches",
     "conv_transpose",
@@ -68,6 +79,7 @@ __all__ = [
     "info",
     "nn",
     "ops",
+    "quantize",
     "runtimes",
     "set_num_threads",
     "supported",
@@ -75,19 +87,25 @@ __all__ = [
     "verbose",
 ]
 
-# Storeys above the core that most programs do not need: loaded at first use.
-_LATER = frozenset({"bench", "nn", "quantize"})
+# not for type checkers: they would take any name for one of the package
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """What most programs do not need, loaded at first use."""
+        if name in ("bench", "nn", "quantize"):
+            from importlib import import_module
+
+            return import_module(f".{name}", __name__)
+        if name == "Explanation":
+            from .compile.explain import Explanation
+
+            return Explanation
+        if name == "__version__":
+            from .runtime.info import version
+
+            return version()
+        raise _no_attribute(__name__, name, __all__)
 
 
-def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
-    """An ONNX model (a path, bytes, or a ModelProto) as a graph; needs the extra `onnx`.
-
-    See `dnnl_graph_ops.interop.onnx.from_onnx` for what is mapped and what is raised.
-    """
-    return import_module(".interop.onnx", __name__).from_onnx(model_or_path, engine)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

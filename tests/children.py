@@ -12,15 +12,17 @@ TESTS = Path(__file__).resolve().parent
 SECONDS = 240
 
 
-def child(*arguments: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python with the tests' folder on its path, in that folder.
+def child(
+    *arguments: str, seconds: float = SECONDS, cwd: Path = TESTS, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Python with the tests' folder on its path (unless PYTHONPATH is given), in that folder.
 
     Its OpenMP threads wait asleep: beside other work, threads that spin make milliseconds of each microsecond.
     """
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=TESTS,
+        cwd=cwd,
         env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,

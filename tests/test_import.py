@@ -1,13 +1,13 @@
 """What importing the package loads, and its command line."""
 
 import json
-import os
+import re
 import shutil
-import subprocess
-import sys
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
@@ -16,12 +16,8 @@ PACKAGE = Path(dgo.__file__).parent
 OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "openvino", "pytest")
 
 
-def python(*arguments):
-    return subprocess.run([sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=120)
-
-
 def test_import_is_light():
-    done = python("-c", "import sys, dnnl_graph_ops; print(*sys.modules)")
+    done = child("-c", "import sys, dnnl_graph_ops; print(*sys.modules)")
     assert done.returncode == 0, done.stderr
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "dnnl_graph_ops" in loaded
@@ -29,7 +25,7 @@ def test_import_is_light():
 
 
 def test_import_opens_no_library():
-    done = python("-c", "import dnnl_graph_ops; print(open('/proc/self/maps').read())")
+    done = child("-c", "import dnnl_graph_ops; print(open('/proc/self/maps').read())")
     assert done.returncode == 0, done.stderr
     assert "_core" in done.stdout
     assert "libdnnl" not in done.stdout
@@ -38,24 +34,73 @@ def test_import_opens_no_library():
 def test_public_names():
     assert all(hasattr(dgo, name) for name in dgo.__all__)
     assert len(set(dgo.__all__)) == len(dgo.__all__)
+    assert set(dgo.__all__) <= set(dir(dgo))
+    assert not {name for name in dir(dgo) if not name.startswith("__")} - set(dgo.__all__)
+
+
+@pytest.mark.parametrize("name", ["nn", "quantize", "bench"])
+def test_what_is_loaded_on_demand(name):
+    show = f"import sys, dnnl_graph_ops as dgo; print('dnnl_graph_ops.{name}' in sys.modules, dgo.{name}.__name__)"
+    assert child("-c", show).stdout.split() == ["False", f"dnnl_graph_ops.{name}"]
+
+
+def test_a_net_and_its_explanation_have_public_types():
+    graph = dgo.Graph()
+    net = graph.compile(dgo.ops.relu(graph.input("x", (2, 3))))
+    assert type(net) is dgo.Net
+    assert type(net.explain()) is dgo.Explanation
+
+
+def test_version(monkeypatch, tmp_path):
+    assert dgo.__version__ == metadata.version("dnnl-graph-ops") == dgo.info()["package"]
+
+    def absent(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    info = import_module("dnnl_graph_ops.runtime.info")
+    monkeypatch.setattr(info, "__file__", str(tmp_path / "dnnl_graph_ops" / "runtime" / "info.py"))
+    version = info.version.__wrapped__
+    assert version() == "unknown"
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
+    assert version() == "1.2.3"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "meant"),
+    [
+        (dgo, "conv_transposee", "conv_transpose"),
+        (dgo, "graph_", "Graph"),
+        (dgo.ops, "Softmax", "softmax"),
+        (dgo.ops, "maxpool", "max_pool"),
+    ],
+)
+def test_a_wrong_name_is_told_the_right_one(module, name, meant):
+    words = f"module '{module.__name__}' has no attribute '{name}'; did you mean '{meant}'?"
+    with pytest.raises(AttributeError, match=re.escape(words)):
+        getattr(module, name)
+    assert not hasattr(module, "qqqqqqqq")
+    # once, not by the interpreter as well
+    shown = child("-c", f"import {module.__name__} as module; module.{name}").stderr
+    assert shown.lower().count("did you mean") == 1, shown
 
 
 @pytest.mark.parametrize("arguments", [[], ["info"]])
 def test_command_line_prints_info(arguments):
-    done = python("-m", "dnnl_graph_ops", *arguments)
+    done = child("-m", "dnnl_graph_ops", *arguments)
     assert done.returncode == 0, done.stderr
     for words in ("numpy:", "threads:", "runtimes:", "name:", "isa:"):
         assert words in done.stdout
 
 
 def test_command_line_prints_json():
-    done = python("-m", "dnnl_graph_ops", "info", "--json")
+    done = child("-m", "dnnl_graph_ops", "info", "--json")
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)) == set(dgo.info())
 
 
 def test_command_line_knows_its_commands():
-    done = python("-m", "dnnl_graph_ops", "explode")
+    done = child("-m", "dnnl_graph_ops", "explode")
     assert done.returncode == 2
     assert "explode" in done.stderr
 
@@ -73,28 +118,14 @@ def source_folder(tmp_path):
 
 def test_source_folder_hands_over_to_the_installed_package(source_folder):
     show = "import dnnl_graph_ops as dgo; print(dgo.__path__, dgo.ops.__file__)"
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", show],
-        cwd=source_folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = child("-c", show, cwd=source_folder, PYTHONPATH=str(PACKAGE.parent))
     assert done.stdout.split() == [f"['{PACKAGE}']", str(PACKAGE / "ops" / "__init__.py")], done.stderr
 
 
 def test_source_folder_alone_says_what_to_do(source_folder):
     # without site-packages, where an installed package would be found
     command = f"import sys; sys.path.insert(0, {str(source_folder)!r}); import dnnl_graph_ops"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", command],
-        cwd=source_folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = child("-I", "-S", "-c", command, cwd=source_folder)
     assert done.returncode != 0
     assert str(source_folder) in done.stderr
     assert "pip install ." in done.stderr

@@ -27,6 +27,8 @@ from .specialise import Layout, Specialised, known_values, specialise
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from .explain import Benchmark, Explanation, StepTime
+
 TUNES = ("off", "heuristic", "measure")
 # Plans a net keeps, one per combination of shapes and strides
 CAPACITY = 64
@@ -328,19 +330,19 @@ class Net(NetBase):
 
         return partitions_of(latest)
 
-    def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Any:
+    def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
         """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution."""
         from .explain import benchmark
 
         return benchmark(self, self._by_name(args, kwargs), repeat)
 
-    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> Any:
+    def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
         """Median time of each step of the plan on these arrays."""
         from .explain import profile
 
         return profile(self, self._by_name(args, kwargs), repeat)
 
-    def explain(self) -> Any:
+    def explain(self) -> Explanation:
         """What runs and why; str() is a table, `.to_dict()` the data.
 
         The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.

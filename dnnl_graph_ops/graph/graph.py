@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import Meta, check_sizes
 from ..shapes.conv_transpose import integer
 from . import hooks, reclaim
+
+if TYPE_CHECKING:
+    from ..compile.net import Net
+    from ..runtime.engines import Engine
 
 Dims = tuple[int | None, ...]
 
@@ -107,7 +111,7 @@ class Graph:
         InvalidArgumentError: an unknown fpmath_mode.
     """
 
-    def __init__(self, engine: Any = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
         if engine is not None:
             hooks.call("check_engine", engine)
         if not isinstance(fpmath_mode, str):
@@ -253,12 +257,12 @@ class Graph:
 
     def compile(
         self,
-        outputs: Any = None,
+        outputs: Value | Sequence[Value] | Mapping[str, Value] | None = None,
         *,
         policy: str = "fusion",
         tune: str = "heuristic",
         algorithm: str | None = None,
-    ) -> Any:
+    ) -> Net:
         """Compile into a callable net.
 
         Args:
@@ -278,7 +282,7 @@ class Graph:
         return hooks.call("compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm)
 
     @classmethod
-    def from_json(cls, source: Any, engine: Any = None) -> Graph:
+    def from_json(cls, source: Any, engine: Engine | None = None) -> Graph:
         """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id.
 
         Results have the strides that the file states; strides of tensors between ops are kept for `to_json` only.

@@ -1,5 +1,23 @@
 """The way to other libraries: DLPack and ONNX."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .dlpack import from_dlpack, to_dlpack
 
-__all__ = ["from_dlpack", "to_dlpack"]
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from ..runtime.engines import Engine
+
+__all__ = ["from_dlpack", "from_onnx", "to_dlpack"]
+
+
+def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
+    """An ONNX model (a path, bytes, or a ModelProto) as a graph; needs the extra `onnx`.
+
+    See `dnnl_graph_ops.interop.onnx.from_onnx` for what is mapped and what is raised.
+    """
+    from .onnx import from_onnx as read
+
+    return read(model_or_path, engine)

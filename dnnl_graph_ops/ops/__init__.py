@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..graph import hooks
+from ..schema.arguments import no_attribute
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backprop_filters,
@@ -26,7 +27,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return builder_of(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise no_attribute(__name__, name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -19,14 +19,20 @@ from .threads import get_num_threads
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
 
+@cache
 def version() -> str:
     """The version of this package."""
+    import re
     from importlib import metadata
+    from pathlib import Path
 
     try:
         return metadata.version("dnnl-graph-ops")
     except metadata.PackageNotFoundError:
-        return "unknown"
+        # built in its source folder and never installed
+        project = Path(__file__).parents[2] / "pyproject.toml"
+        stated = re.search(r'^version = "(.+)"', project.read_text("utf-8"), re.M) if project.exists() else None
+        return stated[1] if stated else "unknown"
 
 
 def info() -> dict[str, Any]:

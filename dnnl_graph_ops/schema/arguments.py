@@ -80,6 +80,13 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have."""
+    hint = "" if name.startswith("_") else suggest(name, known)
+    # without an object the interpreter has nothing to make a suggestion of its own from
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name, obj=None)
+
+
 def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     """The error for a keyword that a function does not have."""
     meant = [repr(item) for item in _ARGUMENTS.get(name, ()) if item in known]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
+from ...runtime.engines import Engine
 from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
 from .budget import Budget
 from .fold import FOLDED, fold
@@ -20,7 +21,7 @@ from .table import RULES, check
 _SHOWN = 50
 
 
-def from_onnx(model_or_path: Any, engine: Any = None) -> Graph:
+def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     """An ONNX model of float or QDQ form as a graph: `from_onnx("m.onnx").compile()(x)`.
 
     Args:
