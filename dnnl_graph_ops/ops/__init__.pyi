@@ -1,7 +1,7 @@
 """Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -527,15 +527,26 @@ def sigmoid_backward(
     use_dst: bool = True,
     name: str | None = None,
 ) -> Value: ...
+@overload
 def softmax(
     src: Value | Array,
     *,
     axis: int = 1,
     mode: str = "none",
     dtype: Any = None,
-    outputs: int | None = None,
+    outputs: Literal[1] | None = None,
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
+def softmax(
+    src: Value | Array,
+    *,
+    axis: int = 1,
+    mode: str = "none",
+    dtype: Any = None,
+    outputs: Literal[2],
+    name: str | None = None,
+) -> tuple[Value, Value]: ...
 def softmax_backward(
     diff_dst: Value | Array,
     dst: Value | Array,
@@ -685,12 +696,23 @@ def rms_norm(
     epsilon: float = 1e-05,
     name: str | None = None,
 ) -> Value: ...
+@overload
 def dropout(
     src: Value | Array,
     seed: Value | Array,
     offset: Value | Array,
     probability: Value | Array,
     *,
-    outputs: int | None = None,
+    outputs: Literal[1] | None = None,
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
+def dropout(
+    src: Value | Array,
+    seed: Value | Array,
+    offset: Value | Array,
+    probability: Value | Array,
+    *,
+    outputs: Literal[2],
+    name: str | None = None,
+) -> tuple[Value, Value]: ...

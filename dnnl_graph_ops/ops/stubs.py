@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inspect import Parameter
+from collections.abc import Iterator
+from inspect import Parameter, Signature
 
 from .. import schema
 from .generic import NAMES, signature
@@ -10,7 +11,7 @@ from .generic import NAMES, signature
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -35,21 +36,39 @@ def _parameter(parameter: Parameter) -> str:
     return f"{text} = {default}"
 
 
+def _function(name: str, made: Signature) -> Iterator[str]:
+    yield f"def {name}("
+    starred = False
+    for parameter in made.parameters.values():
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            starred = True
+        elif parameter.kind is Parameter.KEYWORD_ONLY and not starred:
+            yield "    *,"
+            starred = True
+        yield f"    {_parameter(parameter)},"
+    yield f") -> {made.return_annotation}: ..."
+
+
+def _by_request(made: Signature) -> Iterator[Signature]:
+    """Without its second output, and with it."""
+    for wanted, default, returns in (
+        ("Literal[1] | None", None, "Value"),
+        ("Literal[2]", Parameter.empty, "tuple[Value, Value]"),
+    ):
+        how = made.parameters["outputs"].replace(annotation=wanted, default=default)
+        yield made.replace(parameters=[*({**made.parameters, "outputs": how}).values()], return_annotation=returns)
+
+
 def text() -> str:
     """The stub of every builder."""
     lines = [_HEADER]
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
-        lines.append(f"def {name}(")
-        starred = False
-        for parameter in made.parameters.values():
-            if parameter.kind is Parameter.VAR_POSITIONAL:
-                starred = True
-            elif parameter.kind is Parameter.KEYWORD_ONLY and not starred:
-                lines.append("    *,")
-                starred = True
-            lines.append(f"    {_parameter(parameter)},")
-        lines.append(f") -> {made.return_annotation}: ...")
+        if schema.OPS[schema.BUILDERS[name]].output_counts != (1, 2):
+            lines += _function(name, made)
+            continue
+        for one in _by_request(made):
+            lines += ["@overload", *_function(name, one)]
     return "\n".join(lines) + "\n"
 
 

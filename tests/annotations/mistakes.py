@@ -1,0 +1,36 @@
+"""What a checker must refuse: an error is due on each line that ignores one, and a line without one is reported."""
+
+import numpy as np
+
+import dnnl_graph_ops as dgo
+
+src, weights = np.ones((1, 4, 4, 3), np.float32), np.ones((2, 2, 5, 3), np.float32)
+
+dgo.conv_transposee(src, weights)  # type: ignore  # pyright: ignore
+dgo.import_module("os")  # type: ignore  # pyright: ignore
+print(dgo.ops.conv_transposee)  # type: ignore  # pyright: ignore
+print(dgo.nn.ConvTranspose4d)  # type: ignore  # pyright: ignore
+dgo.conv_transpose(src, weights, stride=2)  # type: ignore  # pyright: ignore
+dgo.conv_transpose(src, weights, strides="2")  # type: ignore  # pyright: ignore
+dgo.conv_transpose(src)  # type: ignore  # pyright: ignore
+dgo.conv_transpose(src, weights, None, 2)  # type: ignore  # pyright: ignore
+dgo.conv_transpose_backward_data(src, weights, engine="cpu")  # type: ignore  # pyright: ignore
+
+dgo.Graph("cpu")  # type: ignore  # pyright: ignore
+graph = dgo.Graph()
+x = graph.input("x", (8,))
+graph.input("y", 8)  # type: ignore  # pyright: ignore
+dgo.ops.relu(x, alpha=1.0)  # type: ignore  # pyright: ignore
+dgo.ops.relu([1.0])  # type: ignore  # pyright: ignore
+dgo.ops.concat(x, x)  # type: ignore  # pyright: ignore
+y, stats = dgo.ops.softmax(x)  # type: ignore  # pyright: ignore
+print(x.shapes)  # type: ignore  # pyright: ignore
+print(-x)  # type: ignore  # pyright: ignore
+print(x @ x)  # type: ignore  # pyright: ignore
+
+net: dgo.Graph = graph.compile(x)  # type: ignore  # pyright: ignore
+graph.compile("x")  # type: ignore  # pyright: ignore
+graph.compile(x).explian()  # type: ignore  # pyright: ignore
+print(graph.compile(x).benchmark(src).mean)  # type: ignore  # pyright: ignore
+print(graph.compile(x).explain().partition)  # type: ignore  # pyright: ignore
+print(graph.compile(x).profile(src).total)  # type: ignore  # pyright: ignore

@@ -1,0 +1,10 @@
+"""The script that type checkers read in .ci/run does what it says."""
+
+from pathlib import Path
+
+from children import child
+
+
+def test_it_runs() -> None:
+    done = child(str(Path(__file__).with_name("user_script.py")))
+    assert done.stdout == "done\n", done.stderr

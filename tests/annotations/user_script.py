@@ -1,0 +1,107 @@
+"""What a user writes, with the types that a checker must see; .ci/run has mypy and basedpyright read it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.compile import PartitionInfo
+from dnnl_graph_ops.compile.explain import Benchmark, PartitionReport, StepTime
+
+Array = np.ndarray[Any, Any]
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
+else:
+
+    def assert_type(value, _):
+        return value
+
+
+def one_shot() -> None:
+    src, weights = np.ones((1, 4, 4, 3), np.float32), np.ones((2, 2, 5, 3), np.float32)
+    dst = dgo.conv_transpose(src, weights, strides=2, engine=dgo.engine("cpu"))
+    assert_type(dst, Array)
+    shape = dgo.conv_transpose_output_shape((1, None, 4, 3), weights.shape, strides=(2, 2))
+    assert_type(shape, tuple[int | None, ...])
+    grad = dgo.conv_transpose_backward_weights(src, dst, weights.shape, strides=2)
+    assert_type(dgo.conv_transpose_backward_data(dst, weights, strides=2), Array)
+    half = dgo.conv_transpose_backward_bias(dst.astype(ml_dtypes.bfloat16))
+    assert_type(dgo.from_dlpack(dgo.to_dlpack(half)), Array)
+    dgo.convert_weights(grad, "XOI", "pytorch")
+
+
+def graphs() -> None:
+    with dgo.Graph(name="example") as graph:
+        x = graph.input("x", (None, 8, 8, 3))
+        kernel = graph.constant(np.ones((2, 2, 4, 3), np.float32))
+        y = dgo.ops.relu(dgo.ops.conv_transpose(x, kernel, strides=2, name="up") + 1.0) * 2
+        z = dgo.ops.softmax(2 / y, axis=-1)
+    assert_type(x, dgo.Value)
+    assert_type(y, dgo.Value)
+    assert_type(z, dgo.Value)
+    assert_type(y.shape, tuple[int | None, ...])
+    probabilities, logarithms = dgo.ops.softmax(y, outputs=2)
+    assert_type((probabilities, logarithms), tuple[dgo.Value, dgo.Value])
+    net = graph.compile({"y": y, "z": z}, tune="heuristic")
+    assert_type(net, dgo.Net)
+    array = np.ones((1, 8, 8, 3), np.float32)
+    first, _ = net(array)
+    net.run({"x": array}, out={"y": first})["y"].sum()
+    assert_type(net.partitions, tuple[PartitionInfo, ...])
+    assert_type(net.input_names + net.output_names, tuple[str, ...])
+    explanation = net.explain()
+    assert_type(explanation, dgo.Explanation)
+    assert_type(explanation.partitions, tuple[PartitionReport, ...])
+    assert_type(explanation.to_dict(), dict[str, Any])
+    assert_type(net.benchmark(array, repeat=2), Benchmark)
+    assert_type(net.benchmark(array, repeat=2).median, float)
+    assert_type(net.profile(array, repeat=2), list[StepTime])
+    assert_type(net.submit(array), Future[Any])
+    assert_type(net.to_svg(), str)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "graph.json"
+        file.write_text(graph.to_json())
+        assert_type(dgo.Graph.from_json(file), dgo.Graph)
+
+
+def modules() -> None:
+    layer = dgo.nn.ConvTranspose2d(3, 4, 2, stride=2, bias=True, data_format="NXC")
+    assert_type(layer, dgo.nn.ConvTranspose2d)
+    layer.load_state_dict(layer.state_dict())
+    layer.backward(layer(np.ones((1, 4, 4, 3), np.float32)))
+    assert_type(dgo.bench.real_layers(), tuple[dgo.bench.Problem, ...])
+    assert_type(dgo.quantize.Calibration, type[dgo.quantize.Calibration])
+
+
+def surroundings() -> None:
+    assert_type(dgo.__version__, str)
+    assert_type(dgo.runtimes(), tuple[dgo.Runtime, ...])
+    assert_type(dgo.engines(), tuple[dgo.Engine, ...])
+    dgo.set_num_threads(dgo.get_num_threads())
+    assert_type(dgo.info(), dict[str, Any])
+    dgo.cache_info()
+    dgo.clear_caches()
+    with dgo.verbose() as log:
+        one_shot()
+    log.executed()
+    try:
+        dgo.engine("cpu", index=3)
+    except dgo.InvalidArgumentError as error:
+        assert_type(error, dgo.InvalidArgumentError)
+    except (dgo.RuntimeUnavailableError, dgo.UnsupportedError):
+        pass
+
+
+if __name__ == "__main__":
+    one_shot()
+    graphs()
+    modules()
+    surroundings()
+    print("done")
