@@ -1,27 +1,27 @@
-"""What a set of C headers declares, read as text."""
+"""What the C headers of two releases declare: declared.json, made by `python tests/bindings/headers.py FOLDER`.
 
-import importlib.metadata
+The folder holds the wheels of WHEELS, from `pip download --no-deps`. Tests read the file alone.
+"""
+
+import json
 import re
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
+# The oldest release that is supported, and the newest one known.
+WHEELS = {"3.2": "onednn_devel_cpu_gomp-2023.2.0-*.whl", "3.13": "onednn_devel-2026.1.0-*.whl"}
+DECLARED = Path(__file__).with_name("declared.json")
 _FILES = ("dnnl_common_types.h", "dnnl_common.h", "dnnl_graph_types.h", "dnnl_graph.h", "dnnl_graph_sycl.h")
 
 
-def unpack(distribution: str, version: str, folder: Path) -> dict[str, str]:
-    """Text of a distribution's headers by file name: of the installed one, else of its wheel."""
-    try:
-        installed = importlib.metadata.distribution(distribution)
-        if installed.version == version:
-            paths = {f.name: f.locate() for f in installed.files or () if f.parent.name == "dnnl"}
-            return {name: Path(paths[name]).read_text() for name in _FILES}
-    except importlib.metadata.PackageNotFoundError:
-        pass
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
-    subprocess.run([*command, f"{distribution}=={version}"], check=True)
-    (wheel,) = folder.glob("*.whl")
+def declared(release: str) -> dict[str, Any]:
+    """ "enumerators" with their values, and the names of the Graph API's own "functions"."""
+    return json.loads(DECLARED.read_text(encoding="utf-8"))[release]
+
+
+def _unpack(wheel: Path) -> dict[str, str]:
     with zipfile.ZipFile(wheel) as archive:
         names = {Path(n).name: n for n in archive.namelist() if "/oneapi/dnnl/" in n}
         return {name: archive.read(names[name]).decode() for name in _FILES}
@@ -33,7 +33,7 @@ def _plain(text: str) -> str:
     return re.sub(r"#if[^\n]*EXPERIMENTAL.*?#endif", "", text, flags=re.S)
 
 
-def enumerators(texts: dict[str, str]) -> dict[str, int]:
+def _enumerators(texts: dict[str, str]) -> dict[str, int]:
     """Every enumerator of every typedef'd enum with its value."""
     out: dict[str, int] = {}
     for text in texts.values():
@@ -46,7 +46,19 @@ def enumerators(texts: dict[str, str]) -> dict[str, int]:
     return out
 
 
-def functions(texts: dict[str, str]) -> set[str]:
-    """Names of the functions that the Graph API's own headers declare."""
+def _functions(texts: dict[str, str]) -> list[str]:
     graph = (texts["dnnl_graph.h"], texts["dnnl_graph_sycl.h"])
-    return {n for text in graph for n in re.findall(r"DNNL_API\s+(dnnl_\w+)\s*\(", _plain(text))}
+    return sorted({n for text in graph for n in re.findall(r"DNNL_API\s+(dnnl_\w+)\s*\(", _plain(text))})
+
+
+def main(folder: Path) -> None:
+    found = {}
+    for release, pattern in WHEELS.items():
+        (wheel,) = folder.glob(pattern)
+        texts = _unpack(wheel)
+        found[release] = {"enumerators": _enumerators(texts), "functions": _functions(texts)}
+    DECLARED.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

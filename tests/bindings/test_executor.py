@@ -1,11 +1,12 @@
 """The executor: what it computes, refuses and keeps alive, and that runs do not disturb each other."""
 
 import gc
-import statistics
+import os
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -495,7 +496,8 @@ def test_runs_overlap_in_time():
     meet = threading.Barrier(4, timeout=20)
     plan = callback_plan(lambda *views: meet.wait(), [declare((1,))], [declare((1,))], release_gil=True)
     in_threads(4, lambda index: plan.run([np.ones(1, np.float32)], [np.ones(1, np.float32)]))
-    assert 1 <= plan.idle_contexts <= 4
+    # kept: one, and one for each core
+    assert plan.idle_contexts == min(4, len(os.sched_getaffinity(0)) + 1)
 
 
 def test_thread_count_is_restored():
@@ -519,14 +521,16 @@ def test_benchmark_and_profile(rng):
     weights = integers(rng, (4, 4, 16, 16))
     plan = deconv_plan(1, 4, 16, 16, weights)
     x, y = integers(rng, (1, 4, 4, 16)), np.empty((1, 8, 8, 16), np.float32)
+    began = time.perf_counter()
     times = plan.benchmark([x], [y], 20)
+    took = time.perf_counter() - began
     np.testing.assert_array_equal(y, deconv_truth(x, weights))
     assert len(times) == 20
-    assert all(time > 0 for time in times)
+    assert min(times) > 0
+    assert sum(times) <= took
     ((label, seconds),) = plan.profile([x], [y], 20)
     assert label == "deconv"
-    assert 0 < seconds < 1
-    assert statistics.median(times) < 1
+    assert 0 < seconds <= time.perf_counter() - began
 
 
 def test_benchmark_of_a_failing_plan():

@@ -87,4 +87,4 @@ def test_as_dense(kind, seed, run_all, request):
                 wide = [array.astype(np.float64) for array in (found[name], want)]
                 np.testing.assert_allclose(*wide, rtol=limit, atol=limit, err_msg=name)
             compared += 1
-    assert compared or kind not in ("Add", "SoftMax", "MatMul")
+    assert compared or chosen is not None

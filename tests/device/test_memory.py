@@ -110,8 +110,8 @@ def test_constants_are_copies(device):
 def test_what_the_tools_say(device):
     net = upsample(device, np.ones((4, 4, 8, 16), np.float32))
     data = np.ones((1, 8, 8, 16), np.float32)
-    assert net.benchmark(data, repeat=5).median > 0
-    assert net.benchmark(dgo.DeviceArray.from_numpy(data, device), repeat=5).minimum > 0
+    assert len(net.benchmark(data, repeat=5).times) == 5
+    assert len(net.benchmark(dgo.DeviceArray.from_numpy(data, device), repeat=5).times) == 5
     assert len(net.profile(data, repeat=3)) == len(net.explain().steps)
     assert all("own" not in step.implementation for step in net.explain().steps)
     assert "memory='device'" in repr(device)

@@ -29,7 +29,7 @@ def test_results_have_the_strides_of_the_file(strides):
         result = call(X)
         np.testing.assert_array_equal(result, RESULT)
         assert elements(result) == strides
-    assert net.benchmark(X, repeat=2).median > 0
+    assert len(net.benchmark(X, repeat=2).times) == 2
     assert str(net.explain())
 
 

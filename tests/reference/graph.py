@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+import dnnl_graph_ops as dgo
+
 from .ops import Slot, evaluate
 
 
@@ -60,4 +62,14 @@ def evaluate_graph(graph: Mapping[str, Any], inputs: Mapping[int, np.ndarray]) -
             if result.shape != slot.shape:
                 raise ValueError(f"{op['name']}: {result.shape} where the graph says {slot.shape}")
             values[tensor["id"]] = result
+    return values
+
+
+def evaluate_built(graph: dgo.Graph, inputs: Mapping[dgo.Value, np.ndarray]) -> dict[dgo.Value, np.ndarray]:
+    """Every value of a graph built here, likewise."""
+    values = dict(inputs) | {value: value.constant for value in graph.constants}
+    for node in graph.nodes:
+        slots = [Slot(value.dtype, value.shape) for value in node.outputs]
+        results = evaluate(node.kind, [values[value] for value in node.inputs], node.attrs, slots)
+        values.update(zip(node.outputs, results, strict=True))
     return values
