@@ -12,18 +12,23 @@ TESTS = Path(__file__).resolve().parent
 SECONDS = 240
 
 
-def child(
-    *arguments: str, seconds: float = SECONDS, cwd: Path = TESTS, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Python with the tests' folder on its path (unless PYTHONPATH is given), in that folder.
+def surroundings(**more: str) -> dict[str, str]:
+    """The environment of a process of its own: the tests' folder on its path.
 
     Its OpenMP threads wait asleep: beside other work, threads that spin make milliseconds of each microsecond.
     """
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": path, **more}
+
+
+def child(
+    *arguments: str, seconds: float = SECONDS, cwd: Path = TESTS, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Python with the tests' folder on its path, in that folder unless told otherwise."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": path, **environment},
+        env=surroundings(**environment),
         capture_output=True,
         text=True,
         errors="replace",

@@ -2,21 +2,17 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 
 def in_threads(count: int, function: Callable[[int], object]) -> None:
-    """Calls function(0), function(1), ... in a thread each; what one of them raises fails the test."""
-    errors: list[BaseException] = []
+    """function(0), function(1), ... in a thread each, started at once; what one of them raises is raised here."""
+    barrier = threading.Barrier(count)
 
-    def body(index: int) -> None:
-        try:
-            function(index)
-        except BaseException as error:
-            errors.append(error)
+    def one(index: int) -> None:
+        barrier.wait(60)
+        function(index)
 
-    threads = [threading.Thread(target=body, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(one, index) for index in range(count)]:
+            done.result()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import starts
 from corpora.cases import FOLDER, VARIABLE
 
 DEFAULT_SEED = 20260101
@@ -29,6 +30,13 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "short: a test of tests/hard that has a short form for runs without --hard")
+    config.addinivalue_line("markers", "cases(some, all, each): `start` is the first case of each process")
+
+
+def pytest_generate_tests(metafunc):
+    cases = metafunc.definition.get_closest_marker("cases")
+    if cases:
+        metafunc.parametrize("start", starts(metafunc.config, *cases.args))
 
 
 def pytest_collection_modifyitems(config, items):

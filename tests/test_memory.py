@@ -1,9 +1,5 @@
 """Plans that are dropped give their memory back, and running ones keep what they will need again."""
 
-import os
-import subprocess
-import sys
-
 from children import child
 
 ROUNDS, WARM, LIMIT_MB = 300, 20, 30
@@ -31,15 +27,8 @@ print(resident() - before)
 """
 
 
-def test_rounds_of_build_compile_run_drop(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+def test_rounds_of_build_compile_run_drop():
+    done = child("-c", CHILD, seconds=500, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < LIMIT_MB
 
@@ -68,11 +57,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 5)
 """
 
 
-def test_the_librarys_own_scratch_is_kept_between_calls(tmp_path):
+def test_the_librarys_own_scratch_is_kept_between_calls():
     """It reorders 10 MB to its own layout: as new pages that is thousands of faults, which take longer than the op."""
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=500
-    )
+    done = child("-c", FAULTS, seconds=500)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 500
 

@@ -1,11 +1,8 @@
 """conv_transpose_output_shape: equal to what runs, and free of the library."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 
@@ -77,12 +74,5 @@ def test_mistakes(src, weights, attributes, error, words):
 
 
 def test_needs_no_library(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LIBRARY],
-        cwd=tmp_path,
-        env={**os.environ, "DNNL_GRAPH_OPS_LIBRARY": str(tmp_path / "absent.so")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = child("-c", WITHOUT_LIBRARY, DNNL_GRAPH_OPS_LIBRARY=str(tmp_path / "absent.so"))
     assert done.stdout.strip() == "(1, 8, 8, 5)", done.stderr

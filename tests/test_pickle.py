@@ -1,12 +1,11 @@
 """Nets, engines and errors travel to other processes."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.compile import pickled
@@ -21,7 +20,7 @@ ERRORS = (
     dgo.UnsupportedError,
     dgo.RuntimeUnavailableError,
 )
-LOAD = "import pickle, sys; net, x, y = pickle.load(sys.stdin.buffer); assert (net(x) == y).all(); print(net)"
+LOAD = "import pickle, sys; net, x, y = pickle.load(open(sys.argv[1], 'rb')); assert (net(x) == y).all(); print(net)"
 
 
 def block(batch=2):
@@ -59,15 +58,11 @@ def test_net_in_another_process(tmp_path):
     value = graph.input("x", (1, 3, 3, 2))
     net = graph.compile(dgo.ops.conv_transpose(value, graph.constant(np.ones((2, 2, 4, 2), np.float32))))
     x = np.arange(18, dtype=np.float32).reshape(1, 3, 3, 2)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD],
-        cwd=tmp_path,
-        input=pickle.dumps((net, x, net(x))),
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert "Net(" in done.stdout.decode()
+    file = tmp_path / "net"
+    file.write_bytes(pickle.dumps((net, x, net(x))))
+    done = child("-c", LOAD, str(file))
+    assert done.returncode == 0, done.stderr
+    assert "Net(" in done.stdout
 
 
 def test_another_layout_is_refused_before_anything_is_read():

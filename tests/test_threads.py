@@ -1,10 +1,8 @@
 """Concurrent calls from Python threads, and the number of threads of one call."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
+from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional
@@ -28,19 +26,6 @@ ONE_SHOT = {
 }
 
 
-def together(work):
-    """`work(number)` in all threads, started at once; its errors are raised here."""
-    barrier = threading.Barrier(THREADS)
-
-    def one(number):
-        barrier.wait(60)
-        work(number)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        for done in [pool.submit(one, number) for number in range(THREADS)]:
-            done.result(300)
-
-
 @pytest.mark.parametrize("function", ONE_SHOT.values(), ids=ONE_SHOT)
 @pytest.mark.parametrize("warm", [True, False], ids=["planned", "unplanned"])
 def test_one_shot(function, warm, seed):
@@ -53,7 +38,7 @@ def test_one_shot(function, warm, seed):
         for _ in range(CALLS):
             assert np.array_equal(function(cases[number]), expected[number])
 
-    together(work)
+    in_threads(THREADS, work)
 
 
 def test_one_net(seed):
@@ -71,7 +56,7 @@ def test_one_net(seed):
             result = net(cases[number]["src"], out=out) if call % 2 else net(cases[number]["src"])
             assert np.array_equal(result, expected[number])
 
-    together(work)
+    in_threads(THREADS, work)
 
 
 def test_sizes_that_a_net_has_not_seen(seed):
@@ -88,7 +73,7 @@ def test_sizes_that_a_net_has_not_seen(seed):
             pick = (number + call) % len(sources)
             assert np.array_equal(net(sources[pick]), expected[pick])
 
-    together(work)
+    in_threads(THREADS, work)
 
 
 def test_caches_cleared_while_in_use(seed):
@@ -101,7 +86,7 @@ def test_caches_cleared_while_in_use(seed):
                 dgo.clear_caches()
             assert np.array_equal(ONE_SHOT["forward"](case), expected)
 
-    together(work)
+    in_threads(THREADS, work)
 
 
 def test_number_of_threads(seed):
@@ -183,7 +168,7 @@ def test_nets_made_while_others_are_counted(threads, seed):
                     dgo.cache_info()
                     dgo.clear_caches()
 
-    together(work)
+    in_threads(THREADS, work)
 
 
 @pytest.mark.parametrize(

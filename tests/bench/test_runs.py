@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child
 
 from dnnl_graph_ops.bench import Options, cli, data, lineup, pool, reference, runner
 from dnnl_graph_ops.bench.cases import Wanted
@@ -271,7 +270,8 @@ def test_importing_the_package_imports_none_of_this():
         "import dnnl_graph_ops.bench; "
         "assert not [m for m in ('torch', 'matplotlib', 'dask') if m in sys.modules]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = child("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_one_real_layer_from_end_to_end():

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from reference import conv_transpose as ct
+from reference import data
 
-from dnnl_graph_ops import _core, dtypes
+from dnnl_graph_ops import _core
 
 from .kernel_cases import element_strides
 
 Array = np.ndarray[Any, Any]
+
+# so small that transformed products are exact as well
+integers = partial(data.integers, limit=2)
 
 
 @dataclass(frozen=True)
@@ -71,19 +75,11 @@ class Case:
         return shift.crop(diff_dst)
 
 
-def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32") -> Array:
-    return rng.integers(-2, 3, tuple(shape)).astype(dtypes.numpy_dtype(dtype))
-
-
 def scratch(kernel: Any) -> Array:
     """Room full of NaNs: what a kernel reads it must have written."""
     buffer = np.full(kernel.scratch_bytes + 64, 0xFF, np.uint8)
     start = -buffer.ctypes.data % 64
     return buffer[start : start + kernel.scratch_bytes]
-
-
-def blank(shape: Sequence[int], dtype: str = "f32") -> Array:
-    return np.full(tuple(shape), np.nan, dtypes.numpy_dtype(dtype))
 
 
 def in_out_taps(weights: Array, weights_format: str) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,23 +10,19 @@ import numpy as np
 
 from dnnl_graph_ops import _core, dtypes
 from dnnl_graph_ops.runtime.engines import default_engine
+from dnnl_graph_ops.strides import dense_strides
 
 F32 = dtypes.CODES["f32"]
 ids = itertools.count(1)
 
 
-def dense(shape: Sequence[int]) -> list[int]:
-    """Row-major strides in elements."""
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
 def declare(shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str = "f32") -> tuple[Any, ...]:
     """Arguments of add_input and add_output."""
-    return dtypes.CODES[dtype], list(shape), list(dense(shape) if strides is None else strides)
+    return dtypes.CODES[dtype], list(shape), list(dense_strides(shape) if strides is None else strides)
 
 
 def tensor(shape: Sequence[int], strides: Sequence[int] | None = None) -> _core.LogicalTensor:
-    return _core.LogicalTensor(next(ids), F32, list(shape), list(dense(shape) if strides is None else strides))
+    return _core.LogicalTensor(next(ids), F32, list(shape), list(dense_strides(shape) if strides is None else strides))
 
 
 def compile_op(
@@ -121,8 +116,3 @@ def double_plan(shape: Sequence[int], strides: Sequence[int] | None = None, out:
         dst[...] = src * 2
 
     return callback_plan(double, [declare(shape, strides, dtype)], [declare(shape, out, dtype)], name="double")
-
-
-def integers(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Small integers, so that sums in any order are exact."""
-    return rng.integers(-4, 5, tuple(shape)).astype(np.float32)

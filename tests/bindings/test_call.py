@@ -9,12 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from concurrently import in_threads
+from reference.data import integers
 
 from dnnl_graph_ops import _core
 from dnnl_graph_ops.errors import InvalidArgumentError, UnsupportedError
 
 from .call_cases import UNUSUAL, ones, sum_plan
-from .plans import callback_plan, declare, deconv_plan, deconv_truth, double_plan, integers, relu_plan
+from .plans import callback_plan, declare, deconv_plan, deconv_truth, double_plan, relu_plan
 
 
 class Net(_core.NetBase):

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -11,11 +10,14 @@ import weakref
 
 import numpy as np
 import pytest
+from children import child
 from concurrently import in_threads
+from reference.data import integers
 
 from dnnl_graph_ops import _core, dtypes
 from dnnl_graph_ops.errors import InvalidArgumentError, ShapeError, UnsupportedError
 from dnnl_graph_ops.runtime.engines import default_engine
+from dnnl_graph_ops.strides import dense_strides
 
 from .plans import (
     F32,
@@ -25,9 +27,7 @@ from .plans import (
     deconv_partition,
     deconv_plan,
     deconv_truth,
-    dense,
     double_plan,
-    integers,
     relu_plan,
     tensor,
 )
@@ -72,7 +72,8 @@ def test_kernel_partition_and_callback_through_scratch(rng):
     dst = plan.add_output(*declare(shape))
     gap = plan.add_constant(np.array([10.0], np.float32))
     first, second = plan.add_scratch(0, 96), plan.add_scratch(128, 96)
-    plan.add_kernel(_core.kernels.copy(list(shape), F32, [1, 4], F32, dense(shape)), [(src, 0), (first, 0)], "copy")
+    copy = _core.kernels.copy(list(shape), F32, [1, 4], F32, list(dense_strides(shape)))
+    plan.add_kernel(copy, [(src, 0), (first, 0)], "copy")
     plan.add_partition(relu_partition(shape), [(first, 0)], [(second, 0)], "relu")
 
     def add(values, constant, result):
@@ -583,8 +584,7 @@ FORK = """
 
 
 @pytest.mark.parametrize(("before", "refused"), [("plan.run([], [array])", 4), ("fill.run(array)", 4), ("pass", 0)])
-def test_fork(before, refused, tmp_path):
+def test_fork(before, refused):
     script = textwrap.dedent(FORK).format(before=before)
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = child("-c", script, seconds=60)
     assert done.stdout.strip() == str(refused), done.stderr

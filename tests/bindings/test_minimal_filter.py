@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
+from reference.data import unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, blank, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code
 
 kernels = _core.kernels
@@ -58,7 +59,7 @@ def run_product(case: Case, direction: str, source: Array, weights: Array, resul
     names = {np.dtype(dtypes.numpy_dtype(name)): name for name in ("f32", "bf16", "f16")}
     types = [code(names[a.dtype]) for a in (weights, source, result)]
     problem = case.problem()
-    packed = blank([problem.packed_size(direction)])
+    packed = unwritten([problem.packed_size(direction)])
     strides = in_out_taps(weights, case.weights_format)
     kernels.minimal_filter_prepare(problem, direction, types[0], strides).run(weights, packed)
     operands = [types[1], positions(source), types[2], positions(result)]
@@ -84,8 +85,8 @@ def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> Non
 
 
 def run_all_directions(case: Case, src: Array, weights: Array, bias: Array, diff_dst: Array) -> list[Array]:
-    dst = blank(diff_dst.shape)
-    diff_src, diff_weights = blank(src.shape), blank(weights.shape)
+    dst = unwritten(diff_dst.shape)
+    diff_src, diff_weights = unwritten(src.shape), unwritten(weights.shape)
     run_product(case, "forward", src, weights, dst, bias)
     run_product(case, "backward_data", diff_dst, weights, diff_src, None)
     run_gradient(case, src, diff_dst, diff_weights)
@@ -151,7 +152,7 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     output = tuple(2 * n for n in source)
     case = Case(2, (50, 33), source, output, (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, weights_format)
     src, weights, bias, diff_dst = random_operands(rng, case, integers)
-    got = blank(weights.shape, "bf16")
+    got = unwritten(weights.shape, "bf16")
     kernel = kernels.minimal_filter_backward_weights(
         case.problem(), code("f32"), positions(src), code("f32"), positions(diff_dst), code("bf16"),
         in_out_taps(got, weights_format),
@@ -167,9 +168,9 @@ def test_every_thread_takes_part(seed):
     case = Case(2, (64, 64), (16, 16), (32, 32), (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, "IOX")
     src, weights, _, diff_dst = random_operands(rng, case, integers)
     problem = case.problem()
-    packed = blank([problem.packed_size("forward")])
+    packed = unwritten([problem.packed_size("forward")])
     kernels.minimal_filter_prepare(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
-    dst = blank(diff_dst.shape)
+    dst = unwritten(diff_dst.shape)
     kernel = kernels.minimal_filter_forward(
         problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2
     )
@@ -220,7 +221,7 @@ def test_narrow_types_are_computed_in_f32(seed, dtype, tile):
     case = Case(2, (40, 33), (5, 6), (10, 12), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "XOI")
     src, weights, bias, diff_dst = random_operands(rng, case, lambda r, shape: integers(r, shape, dtype))
     expected = truth(case, *(a.astype(np.float64) for a in (src, weights, bias, diff_dst)))
-    dst, diff_src = blank(diff_dst.shape, dtype), blank(src.shape, dtype)
+    dst, diff_src = unwritten(diff_dst.shape, dtype), unwritten(src.shape, dtype)
     run_product(case, "forward", src, weights, dst, bias)
     run_product(case, "backward_data", diff_dst, weights, diff_src, None)
     for got, exact in zip((dst, diff_src), expected, strict=False):

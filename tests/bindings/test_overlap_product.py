@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
+from reference.data import unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, blank, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code
 
 kernels = _core.kernels
@@ -39,7 +40,7 @@ def run(case: Case, src: Array, weights: Array, bias: Array | None, dst: Array, 
     types = [code(dtypes.canonical(a.dtype)) for a in (weights, src, dst)]
     problem = case.problem()
     apart = problem.taps_apart()
-    packed = blank([apart.packed_size("forward")])
+    packed = unwritten([apart.packed_size("forward")])
     kernels.minimal_filter_prepare(apart, "forward", types[0], in_out_taps(weights, case.weights_format)).run(
         weights, packed
     )
@@ -61,7 +62,7 @@ def test_exact_on_small_integers(seed: int, block: int) -> None:
         print(f"--seed={seed} block {block} number {number}: {case}")
         src, weights, bias, diff_dst = random_operands(rng, case, integers)
         for extra in (None, bias):
-            dst = blank(diff_dst.shape)
+            dst = unwritten(diff_dst.shape)
             run(case, src, weights, extra, dst)
             np.testing.assert_array_equal(dst, truth(case, src, weights) + (0 if extra is None else extra))
 
@@ -84,7 +85,7 @@ SPECIAL = [
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed: int, case: Case, threads: int) -> None:
     src, weights, bias, diff_dst = random_operands(np.random.default_rng(seed), case, integers)
-    dst = blank(diff_dst.shape)
+    dst = unwritten(diff_dst.shape)
     run(case, src, weights, bias, dst, threads)
     np.testing.assert_array_equal(dst, truth(case, src, weights) + bias)
 
@@ -94,7 +95,7 @@ def test_narrow_types_are_computed_in_f32(seed: int, dtype: str) -> None:
     rng = np.random.default_rng(seed)
     operands = random_operands(rng, PLAIN, lambda r, shape: integers(r, shape, dtype))
     src, weights, bias, _ = operands
-    dst = blank((1, *PLAIN.output, 12), dtype)
+    dst = unwritten((1, *PLAIN.output, 12), dtype)
     run(PLAIN, src, weights, bias, dst)
     exact = truth(PLAIN, src.astype(np.float64), weights.astype(np.float64)) + bias.astype(np.float64)
     np.testing.assert_array_equal(dst, exact.astype(np.float32).astype(dst.dtype))

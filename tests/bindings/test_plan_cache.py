@@ -6,12 +6,13 @@ import weakref
 
 import numpy as np
 import pytest
+from reference.data import integers
 
 from dnnl_graph_ops import _core
 from dnnl_graph_ops.errors import Error
 
 from .call_cases import UNUSUAL, X, ones, sum_plan
-from .plans import callback_plan, declare, double_plan, integers, relu_plan
+from .plans import callback_plan, declare, double_plan, relu_plan
 
 
 class OneShot:

@@ -9,6 +9,7 @@ from children import check_faulty_cases, starts
 from concurrently import in_threads
 from differences import TABLE, fact
 from reference.conv_transpose import forward
+from reference.data import integers
 
 from dnnl_graph_ops import _core, errors
 from dnnl_graph_ops._core import (
@@ -34,7 +35,7 @@ def test_conv_transpose(seed):
     assert [lt.id for lt in part.input_ports] == [lt.id for lt in sources]
     assert [lt.id for lt in part.output_ports] == [y.id]
     compiled = part.compile(sources, [y], engine())
-    x, w = (raw.integers(rng, lt) for lt in sources)
+    x, w = (integers(rng, lt.dims) for lt in sources)
     out = np.full(y.dims, np.nan, np.float32)
     compiled.execute(STREAM, [bind(sources[0], x), bind(sources[1], w)], [bind(y, out)])
     STREAM.wait()
@@ -157,8 +158,8 @@ def test_threads_may_share_a_compiled_partition(seed):
     part, sources, y = raw.deconv()
     compiled = part.compile(sources, [y], engine())
     rng = np.random.default_rng(seed)
-    w = raw.integers(rng, sources[1])
-    inputs = [raw.integers(rng, sources[0]) for _ in range(4)]
+    w = integers(rng, sources[1].dims)
+    inputs = [integers(rng, sources[0].dims) for _ in range(4)]
     results = [np.empty(y.dims, np.float32) for _ in inputs]
 
     def run(x, out):

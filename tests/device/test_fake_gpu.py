@@ -2,11 +2,11 @@
 
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from children import child
 
 from .engines import open_engine
 
@@ -44,7 +44,7 @@ def library(tmp_path_factory):
 
 def started(library, code):
     text = PRELUDE.format(library=library) + textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300)
+    return child("-c", text, seconds=300)
 
 
 def on_gpu(library, code):

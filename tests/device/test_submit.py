@@ -4,14 +4,13 @@ import asyncio
 import gc
 import itertools
 import multiprocessing
-import subprocess
-import sys
 import textwrap
 import threading
 import weakref
 
 import numpy as np
 import pytest
+from children import child
 from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
@@ -134,7 +133,7 @@ def test_the_interpreter_ends_after_the_queue():
         last = net.submit(np.ones((64, 4096), np.float32))
     last.add_done_callback(lambda future: print("done", future.result().shape, flush=True))
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    run = child("-c", textwrap.dedent(code))
     assert (run.returncode, run.stdout, run.stderr) == (0, "done (64, 4096)\n", "")
 
 

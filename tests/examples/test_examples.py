@@ -1,12 +1,10 @@
 """Every example runs as a user runs it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # small sizes, and the files that must appear; pictures with their (rows, columns)
@@ -22,15 +20,7 @@ ARGUMENTS = {
 
 def run(name, *arguments, folder):
     # one thread: these sizes gain nothing from more, and lose where the cores are busy
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return child(str(EXAMPLES / name), *arguments, cwd=folder, seconds=300, OMP_NUM_THREADS="1")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[0-9]*.py")))

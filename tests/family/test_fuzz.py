@@ -3,15 +3,12 @@
 One call again: python -m family.fuzz_child SEED NUMBER NUMBER+1, in the folder tests.
 """
 
-from children import check_faulty_cases, starts
+import pytest
+from children import check_faulty_cases
 
-CALLS, CALLS_ALL, PER_PROCESS = 2000, 10000, 500
-
-
-def pytest_generate_tests(metafunc):
-    if "start" in metafunc.fixturenames:
-        metafunc.parametrize("start", starts(metafunc.config, CALLS, CALLS_ALL, PER_PROCESS))
+EACH = 500
 
 
+@pytest.mark.cases(2000, 10_000, EACH)
 def test_malformed_calls(seed, start):
-    check_faulty_cases("family.fuzz_child", seed, start, start + PER_PROCESS)
+    check_faulty_cases("family.fuzz_child", seed, start, start + EACH)

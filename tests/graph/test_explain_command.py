@@ -1,12 +1,11 @@
 """`python -m dnnl_graph_ops explain`, and `dgo.supported` against what a net really does."""
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import schema
@@ -39,13 +38,7 @@ def test_explain_says_before_it_starts_that_the_drawing_cannot_be_written(file, 
 
 
 def test_explain_as_a_process(file):
-    done = subprocess.run(
-        [sys.executable, "-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off"],
-        capture_output=True,
-        text=True,
-        cwd=file.parent,
-        timeout=120,
-    )
+    done = child("-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off")
     assert done.returncode == 0, done.stderr
     assert "tune=off" in done.stdout
 

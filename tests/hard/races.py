@@ -6,12 +6,11 @@ One OpenMP thread: the runtime's own synchronisation is invisible to the detecto
 import gc
 import queue
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
 
@@ -24,15 +23,7 @@ Work = Callable[[int], None]
 
 def together(*work: Work) -> None:
     """Each in a thread of its own, started at once."""
-    barrier = threading.Barrier(len(work))
-
-    def one(number: int) -> None:
-        barrier.wait(60)
-        work[number](number)
-
-    with ThreadPoolExecutor(len(work)) as pool:
-        for future in [pool.submit(one, number) for number in range(len(work))]:
-            future.result()
+    in_threads(len(work), lambda number: work[number](number))
 
 
 def plan_stores(todo: list[Case], draw: Draw) -> None:

@@ -4,14 +4,13 @@ Each test has a short form, about 20 s together; in full they take at most 30 of
 """
 
 import json
-import os
 import random
 import subprocess
 import sys
 import time
 
 import pytest
-from children import TESTS, child
+from children import TESTS, child, surroundings
 
 from .soak import REBUILDS
 
@@ -66,11 +65,10 @@ def test_interrupts(hard, seed, figures, tmp_path):
 
 def start(name, *arguments, cache):
     """A process of hard.soak that is ready."""
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     process = subprocess.Popen(
         [sys.executable, "-m", "hard.soak", name, *map(str, arguments)],
         cwd=TESTS,
-        env={**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"},
+        env=surroundings(XDG_CACHE_HOME=str(cache), OMP_NUM_THREADS="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

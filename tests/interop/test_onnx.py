@@ -1,12 +1,11 @@
 """from_onnx: ONNX's own node cases, exported models, single nodes against ONNX Runtime; what is refused."""
 
 import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
+from children import child
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
@@ -546,5 +545,5 @@ def test_without_the_package():
         "try: dgo.from_onnx('model.onnx')\n"
         "except dgo.RuntimeUnavailableError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = child("-c", code)
     assert 'pip install "dnnl-graph-ops[onnx]"' in done.stdout, done.stderr

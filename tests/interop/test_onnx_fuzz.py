@@ -4,17 +4,13 @@ One model again: python -m interop.onnx_mutations SEED NUMBER NUMBER+1, in the f
 """
 
 import pytest
-from children import check_faulty_cases, starts
+from children import check_faulty_cases
 
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
-MODELS, MODELS_ALL, PER_PROCESS = 1000, 20_000, 500
+EACH = 500
 
 
-def pytest_generate_tests(metafunc):
-    if "start" in metafunc.fixturenames:
-        metafunc.parametrize("start", starts(metafunc.config, MODELS, MODELS_ALL, PER_PROCESS))
-
-
+@pytest.mark.cases(1000, 20_000, EACH)
 def test_broken_models(seed, start):
-    check_faulty_cases("interop.onnx_mutations", seed, start, start + PER_PROCESS)
+    check_faulty_cases("interop.onnx_mutations", seed, start, start + EACH)

@@ -21,7 +21,7 @@ def strided(array: np.ndarray, order: Sequence[int], gap: int = 0) -> np.ndarray
     return view
 
 
-def unwritten(shape: Sequence[int], dtype: str) -> np.ndarray:
+def unwritten(shape: Sequence[int], dtype: str = "f32") -> np.ndarray:
     """An array full of NaN, or of a value that small integers never reach."""
     integer = dtype in ("s8", "u8", "s32", "s64")
     return np.full(shape, 111 if integer else np.nan, dtype=DTYPES[dtype])

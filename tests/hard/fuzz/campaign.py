@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from children import TESTS
+from children import TESTS, surroundings
 
 from .recent import read
 
@@ -59,14 +58,17 @@ def hunt(target: str, seconds: float, folder: Path) -> Outcome:
 
 def _process(target: str, seconds: int, folder: Path) -> tuple[str, int]:
     command = [sys.executable, "-m", "hard.fuzz", target, "--seconds", str(seconds), "--into", str(folder)]
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     log = folder / f"log-{time.time_ns()}"
     with log.open("wb") as file:
         try:
             code = subprocess.run(
-                command, cwd=TESTS, env={**os.environ, "PYTHONPATH": path}, stdout=file, stderr=subprocess.STDOUT,
+                command,
+                cwd=TESTS,
+                env=surroundings(),
+                stdout=file,
+                stderr=subprocess.STDOUT,
                 timeout=seconds + GRACE,
-            ).returncode  # fmt: skip
+            ).returncode
         except subprocess.TimeoutExpired:
             code = -1
     return log.read_text("utf-8", "replace"), code
