@@ -1,5 +1,8 @@
 """The error family: what the package raises on purpose, save TypeError for wrong Python types."""
 
+import sys
+import warnings
+
 __all__ = ["Error", "InvalidArgumentError", "RuntimeUnavailableError", "ShapeError", "UnsupportedError"]
 
 
@@ -21,3 +24,11 @@ class UnsupportedError(Error, NotImplementedError):
 
 class RuntimeUnavailableError(Error, RuntimeError):
     """A libdnnl, an engine or a device is missing, too old or cannot be opened."""
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the line of the user's code that led here."""
+    package, level, frame = __name__.partition(".")[0], 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

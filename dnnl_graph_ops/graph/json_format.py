@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,10 +205,7 @@ def _int(value: Any, what: str, where: str, least: int = 0) -> int:
 def _ports(data: Mapping[str, Any], name: str, where: str) -> tuple[int, ...] | None:
     if name not in data:
         return None
-    ids = tuple(_int(item, name, where) for item in _list(data[name], f"{name!r}", where, MAX_OPS))
-    if len(set(ids)) < len(ids):
-        raise InvalidArgumentError(f"{where}: {name!r} lists a tensor twice")
-    return ids
+    return tuple(_int(item, name, where) for item in _list(data[name], f"{name!r}", where, MAX_OPS))
 
 
 def _op(data: Any, position: int) -> Op:
@@ -300,11 +297,12 @@ def _choice(value: Any, what: str, allowed: tuple[str, ...], where: str) -> str:
     return str(value)
 
 
-def _check_ids(ops: Iterable[Op]) -> None:
-    """Op ids are unique, a tensor has one producer, and all its uses say the same of it."""
+def _check_ids(ops: Sequence[Op]) -> None:
+    """Op ids are unique, a tensor has one producer and one dtype; what no op makes has one shape."""
     seen: dict[int, Op] = {}
     producer: dict[int, Op] = {}
     tensors: dict[int, Tensor] = {}
+    made = {tensor.id for op in ops for tensor in op.outputs}
     for op in ops:
         if op.id in seen:
             raise InvalidArgumentError(f"{op.where}: the op id {op.id} is used twice")
@@ -321,13 +319,14 @@ def _check_ids(ops: Iterable[Op]) -> None:
                 raise InvalidArgumentError(
                     f"{op.where}: tensor {tensor.id} is {tensor.dtype} here and {first.dtype} elsewhere"
                 )
-            if not _same_shape(first.shape, tensor.shape):
+            if tensor.id not in made and not same_shape(first.shape, tensor.shape):
                 raise ShapeError(
                     f"{op.where}: tensor {tensor.id} has shape {tensor.shape} here and {first.shape} elsewhere"
                 )
 
 
-def _same_shape(a: Dims, b: Dims) -> bool:
+def same_shape(a: Dims, b: Dims) -> bool:
+    """Whether two shapes agree where both are known."""
     return len(a) == len(b) and all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import schema
-from ..errors import InvalidArgumentError, ShapeError
+from ..errors import InvalidArgumentError, warn
 from ..graph import Graph, Node, Value
-from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read
+from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read, same_shape
 from ..schema.attributes import op_schema
 from ..shapes import Meta
 from ..strides import dense_strides
@@ -27,38 +29,49 @@ _SHAPES = {
 
 
 def from_json(source: Any, engine: Any = None) -> Graph:
-    """Implements `Graph.from_json`."""
+    """Implements `Graph.from_json`; each statement of the file that is idle or contradicted by its ops is warned of."""
     document = read(source)
+    notes: list[str] = []
     graph = Graph(engine, fpmath_mode=document.fpmath_mode, name="graph")
     ops = ordered(document.ops)
-    values = _inputs(graph, document)
-    nodes = {}
+    values = _inputs(graph, document, notes)
+    groups = _weights_groups(document.ops)
     for op in ops:
-        nodes[op.id] = _append(graph, op, values)
-    graph.outputs = {str(i): values[i] for i in _output_ids(document, values)}
-    graph.source = Source(document, nodes, {value: i for i, value in values.items()})
+        _append(graph, op, values, groups)
+    graph.outputs = {str(i): values[i] for i in _output_ids(document, values, notes)}
+    graph.source = Source(document, tuple(graph.nodes), {value: i for i, value in values.items()})
+    _compare_shapes(document, values, notes)
+    for note in notes:
+        warn(f"graph JSON: {note}")
     return graph
 
 
 class Source:
     """The file that a graph was read from, and what became of its ops and tensors."""
 
-    def __init__(self, document: Document, nodes: Mapping[int, Node], ids: Mapping[Value, int]) -> None:
+    def __init__(self, document: Document, nodes: Sequence[Node], ids: Mapping[Value, int]) -> None:
         self.document = document
-        self.nodes = dict(nodes)
+        self.nodes = tuple(nodes)
         self.ids = dict(ids)
 
 
-def _inputs(graph: Graph, document: Document) -> dict[int, Value]:
+def _ports(name: str, stated: Sequence[int], faults: Mapping[int, str], notes: list[str]) -> list[int]:
+    """The tensors of a port list in their order, without those that are idle or named again, which are noted."""
+    kept = dict.fromkeys(stated)
+    if len(kept) < len(stated):
+        notes.append(f"{name} names tensors more than once; each counts once")
+    notes += [f"{name} names tensor {i}, {faults[i]}; it is passed over" for i in kept if i in faults]
+    return [i for i in kept if i not in faults]
+
+
+def _inputs(graph: Graph, document: Document, notes: list[str]) -> dict[int, Value]:
     """The tensors that no op makes: in the order of input_ports, then of their first use."""
     made = {tensor.id: op for op in document.ops for tensor in op.outputs}
     loose = {t.id: t for op in reversed(document.ops) for t in reversed(op.inputs) if t.id not in made}
-    order = dict.fromkeys(document.input_ports or ())
-    for i in order:
-        if i in made:
-            raise InvalidArgumentError(f"graph JSON: input_ports names tensor {i}, which op {made[i].id} makes")
-        if i not in loose:
-            raise InvalidArgumentError(f"graph JSON: input_ports names tensor {i}, which no op reads")
+    stated = document.input_ports or ()
+    faults = {i: "which no op reads" for i in stated if i not in loose}
+    faults |= {i: f"which op {made[i].id} makes" for i in stated if i in made}
+    order = dict.fromkeys(_ports("input_ports", stated, faults, notes))
     order.update(dict.fromkeys(t.id for op in document.ops for t in op.inputs if t.id in loose))
     return {i: _input(graph, loose[i]) for i in order}
 
@@ -73,24 +86,24 @@ def _strides(tensor: Tensor, shape: Dims) -> tuple[int, ...] | None:
     return tensor.stride if known and shape and UNKNOWN not in tensor.stride else None
 
 
-def _output_ids(document: Document, values: Mapping[int, Value]) -> tuple[int, ...]:
+def _output_ids(document: Document, values: Mapping[int, Value], notes: list[str]) -> list[int]:
     """output_ports, else the tensors that only End reads."""
-    if document.output_ports is not None:
-        for i in document.output_ports:
-            if i not in values:
-                raise InvalidArgumentError(f"graph JSON: output_ports names tensor {i}, which no op has")
-        return document.output_ports
+    stated = document.output_ports
+    if stated is not None:
+        known = _ports("output_ports", stated, {i: "which no op has" for i in stated if i not in values}, notes)
+        if known or not stated:
+            return known
     used = {tensor.id for op in document.ops if op.kind != "End" for tensor in op.inputs}
-    return tuple(t.id for op in document.ops for t in op.outputs if t.id not in used)
+    return [t.id for op in document.ops for t in op.outputs if t.id not in used]
 
 
-def _append(graph: Graph, op: Op, values: dict[int, Value]) -> Node:
+def _append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, int]) -> None:
     """Append one op; its outputs are named by tensor id."""
     op_schema(op.kind, op.where)
     attrs = _attributes(op)
     inputs = [values[tensor.id] for tensor in op.inputs]
     try:
-        outputs = _node(graph, op, inputs, attrs)
+        outputs = _by_group(op, inputs, attrs, groups) or _node(graph, op, inputs, attrs)
     except TypeError as error:
         raise InvalidArgumentError(f"{op.where}: {error}") from None
     if len(outputs) != len(op.outputs):
@@ -100,12 +113,44 @@ def _append(graph: Graph, op: Op, values: dict[int, Value]) -> Node:
             raise InvalidArgumentError(
                 f"{op.where}: tensor {tensor.id} is {tensor.dtype}, but {op.kind} gives {value.dtype}"
             )
-        _check_shape(op, tensor, value.shape)
         value.strides = _strides(tensor, value.shape)
         value.name = str(tensor.id)
         graph.reserve(value.name)
         values[tensor.id] = value
-    return graph.nodes[-1]
+
+
+def _weights_groups(ops: Iterable[Op]) -> dict[int, int]:
+    """The groups of the ops that read a tensor as grouped weights."""
+    found = {}
+    for op in ops:
+        groups = op.attrs.get("groups")
+        if groups is not None and groups.value > 1 and len(op.inputs) > 1:
+            found[op.inputs[1].id] = groups.value
+    return found
+
+
+def _by_group(
+    op: Op, inputs: Sequence[Value], attrs: Mapping[str, Any], groups: Mapping[int, int]
+) -> Sequence[Value] | None:
+    """Grouped weights scaled by a product, where the scales are those of all groups' channels, which no axis has."""
+    count = groups.get(op.outputs[0].id, 1) if op.kind == "Dequantize" and op.outputs else 1
+    if count == 1 or attrs.get("qtype") != "per_channel" or len(inputs) != 1:
+        return None
+    (src,), scales = inputs, attrs.get("scales", ())
+    axis = attrs.get("axis", 1) % max(src.ndim, 1)
+    other = {1: 0, src.ndim - 2: src.ndim - 1}.get(axis, axis)
+    channels, summed = src.shape[axis], src.shape[other]
+    if channels is None or summed is None or other == axis or len(scales) != count * channels or summed % count:
+        return None
+
+    def spread(values: Sequence[float]) -> Any:
+        each = np.repeat(np.reshape(np.asarray(values, np.float32), (count, channels)), summed // count, axis=0)
+        return np.expand_dims(each if other < axis else each.T, [i for i in range(src.ndim) if i not in (axis, other)])
+
+    (value,) = apply("Dequantize", [src], {"qtype": "per_tensor", "scales": [1.0], "zps": [0]}, where=op.where)
+    if any(attrs.get("zps") or ()):
+        (value,) = apply("Subtract", [value, spread(attrs["zps"])], {}, where=op.where)
+    return apply("Multiply", [value, spread(scales)], {}, where=op.where, default_name=_name(op))
 
 
 def _attributes(op: Op) -> dict[str, Any]:
@@ -170,26 +215,22 @@ def _family(
     return graph.add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
 
 
-def _check_shape(op: Op, tensor: Tensor, shape: Dims) -> None:
-    if not tensor.shape and shape:
-        # not stated
-        return
-    agree = len(shape) == len(tensor.shape) and all(
-        a == b or None in (a, b) for a, b in zip(shape, tensor.shape, strict=True)
-    )
-    if not agree:
-        raise ShapeError(
-            f"{op.where}: tensor {tensor.id} has shape {tensor.shape}, but {op.kind} gives {shape} for its "
-            f"inputs and attributes"
-        )
+def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list[str]) -> None:
+    """Note the tensors of which the file states a shape that the ops contradict; to state none is no contradiction."""
+    stated = ((op, tensor) for op in document.ops for tensor in (*op.outputs, *op.inputs))
+    wrong = {t.id: (op, t) for op, t in stated if t.shape and not same_shape(values[t.id].shape, t.shape)}
+    notes += [
+        f"op {op.id} states shape {t.shape} of tensor {t.id}, but the ops give {values[t.id].shape}, which counts"
+        for op, t in wrong.values()
+    ]
 
 
 def to_json(graph: Graph) -> str:
     """Implements `Graph.to_json`: what was read comes back as it was, what was added follows."""
     source: Source | None = graph.source
     if source is None:
-        source = Source(Document({}, None, None, ()), {}, {})
-    known = set(source.nodes.values())
+        source = Source(Document({}, None, None, ()), (), {})
+    known = set(source.nodes)
     added = [node for node in graph.nodes if node not in known]
     if not added and source.document.ops:
         return source.document.text()
@@ -200,7 +241,7 @@ def to_json(graph: Graph) -> str:
             if value not in ids:
                 ids[value] = fresh
                 fresh += 1
-    first = max(source.nodes, default=-1) + 1
+    first = max((op.id for op in source.document.ops), default=-1) + 1
     ops = (*source.document.ops, *(_op(node, first + i, ids) for i, node in enumerate(added)))
     inputs = (*graph.inputs, *graph.constants)
     outputs = graph.outputs.values() or _unread(graph)

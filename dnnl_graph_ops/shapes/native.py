@@ -70,7 +70,7 @@ def _explicit_window(
     side, weights = _WINDOWS[kind]
     layout = attrs["data_format"]
     sizes = spatial_of((inputs if side == "input" else outputs)[0].shape, layout)
-    found = resolve(kind, attrs, sizes, _kernel(weights, attrs, inputs, outputs))
+    found = resolve(kind, attrs, sizes, _kernel(weights, attrs, inputs, outputs), crops=weights is None)
     windows = [window for window in found if window is not None]
     if len(windows) < len(sizes):
         return {}

@@ -16,9 +16,8 @@ def _pooled(where: str, src: Shape, attrs: Mapping[str, Any], *, ceil: bool, nam
     need_rank(where, name, src, 3, 5, f"{layout} with 1 to 3 spatial axes")
     spatial = spatial_of(src, layout)
     kernel = per_axis(where, attrs, "kernel", len(spatial), 1)
-    return data_shape(
-        src[0], channels_of(src, layout), positions(where, attrs, spatial, kernel, name, ceil=ceil), layout
-    )
+    pooled = positions(where, attrs, spatial, kernel, name, ceil=ceil, crops=True)
+    return data_shape(src[0], channels_of(src, layout), pooled, layout)
 
 
 @rule("AvgPool", "MaxPool")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ShapeError
+from ..errors import InvalidArgumentError, ShapeError
 from .common import Dim, check_span, per_axis
 from .registry import Shape
 
@@ -29,9 +29,12 @@ class Window:
         return (self.room + self.stride - 1 if ceil else self.room) // self.stride + 1
 
 
-def resolve(where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape) -> list[Window | None]:
+def resolve(
+    where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape, *, crops: bool = False
+) -> list[Window | None]:
     """One window for each spatial axis; None where a size is unknown.
 
+    `crops`: pads_end may be negative, down to -strides as in the library: that many last elements are left out.
     VALID pads nothing; SAME_* pads so that the positions become ceil(size / stride) where the dilated kernel
     covers the stride, an odd one at the end (UPPER) or at the beginning (LOWER).
     """
@@ -39,7 +42,11 @@ def resolve(where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape) -
     strides = per_axis(where, attrs, "strides", rank, 1)
     dilations = per_axis(where, attrs, "dilations", rank, 1, 1)
     begins = per_axis(where, attrs, "pads_begin", rank, 0)
-    ends = per_axis(where, attrs, "pads_end", rank, 0)
+    ends = per_axis(where, attrs, "pads_end", rank, -max(strides, default=0) if crops else 0)
+    if any(end < -stride for end, stride in zip(ends, strides, strict=True)):
+        raise InvalidArgumentError(
+            f"{where}: pads_end = {ends} must be at least -strides = {tuple(-s for s in strides)}"
+        )
     auto_pad = attrs.get("auto_pad", "None")
     result: list[Window | None] = []
     for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=True)):
@@ -59,14 +66,21 @@ def resolve(where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape) -
 
 
 def positions(
-    where: str, attrs: Mapping[str, Any], sizes: Shape, kernel: Shape, src: str, *, ceil: bool = False
+    where: str,
+    attrs: Mapping[str, Any],
+    sizes: Shape,
+    kernel: Shape,
+    src: str,
+    *,
+    ceil: bool = False,
+    crops: bool = False,
 ) -> Shape:
     """How many positions a window takes on each spatial axis.
 
     floor or ceil of (size + pads - dilated kernel) / stride, plus 1.
     """
     result: list[Dim] = []
-    for axis, window in enumerate(resolve(where, attrs, sizes, kernel)):
+    for axis, window in enumerate(resolve(where, attrs, sizes, kernel, crops=crops)):
         if window is None:
             result.append(None)
             continue

@@ -49,7 +49,8 @@ class Pool:
             room = i + pb + pe - ((k - 1) * d + 1)
             count = (math.ceil(room / s) if up else room // s) + 1
             self.output.append(count)
-            self.after.append(max((count - 1) * s + (k - 1) * d + 1 - i - pb, pe))
+            # negative padding leaves elements out of the count alone
+            self.after.append(max((count - 1) * s + (k - 1) * d + 1 - i - pb, pe, 0))
 
     def pad(self, array: np.ndarray, value: float) -> np.ndarray:
         width = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
@@ -67,9 +68,9 @@ class Pool:
         """Elements that each average divides by."""
         ones = np.ones((1, 1, *spatial))
         if not exclude_pad:
-            width = [(0, 0), (0, 0), *zip(self.before, self.explicit_after, strict=True)]
-            ones = np.pad(ones, width, constant_values=1)
-            extra = [(0, a - e) for a, e in zip(self.after, self.explicit_after, strict=True)]
+            explicit = [max(e, 0) for e in self.explicit_after]
+            ones = np.pad(ones, [(0, 0), (0, 0), *zip(self.before, explicit, strict=True)], constant_values=1)
+            extra = [(0, a - e) for a, e in zip(self.after, explicit, strict=True)]
             padded = np.pad(ones, [(0, 0), (0, 0), *extra])
         else:
             padded = self.pad(ones, 0)

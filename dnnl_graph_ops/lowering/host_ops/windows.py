@@ -38,7 +38,7 @@ class _Axis(NamedTuple):
         """Elements of each window that lie inside, or inside and in explicit padding."""
         window = self.window
         low = np.arange(self.positions) * window.stride - window.begin
-        begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + window.end)
+        begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + max(window.end, 0))
         return np.maximum(np.minimum(low + window.reach, end) - np.maximum(low, begin), 0)
 
     def sums(self, source: Array, axis: int) -> Array:
@@ -60,7 +60,7 @@ class _Axis(NamedTuple):
 def _pool(attrs: Attrs, src: Shape, dst: Shape) -> tuple[list[_Axis], Array]:
     """The windows of each axis, and what each average divides by."""
     spatial = spatial_sizes(attrs, src)
-    windows = resolve("AvgPool", attrs, spatial, attrs["kernel"])
+    windows = resolve("AvgPool", attrs, spatial, attrs["kernel"], crops=True)
     axes = [_Axis(w, count) for w, count in zip(windows, spatial_sizes(attrs, dst), strict=True) if w is not None]
     counts = np.maximum(reduce(np.multiply.outer, [axis.counts(attrs["exclude_pad"]) for axis in axes]), 1)
     return axes, counts[..., None] if attrs["data_format"] == "NXC" else counts
