@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..graph import Node
 from .env import Env
+from .broadcasts import misread
 from .family import DIRECTIONS
 from .groups import Group, literal_attributes, ordered
 from .routes import runs_natively
@@ -29,7 +30,7 @@ def _split(item: Group, env: Env) -> list[Group]:
     if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
         return _in_float(item)
     head, *rest = item.nodes
-    if head.kind not in DIRECTIONS and any(_odd_broadcast(node) for node in rest):
+    if head.kind not in DIRECTIONS and misread(item.nodes):
         return single
     if head.kind not in DIRECTIONS:
         family = [node for node in rest if node.kind in DIRECTIONS]
@@ -38,19 +39,6 @@ def _split(item: Group, env: Env) -> list[Group]:
     if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
         return [item]
     return single
-
-
-def _odd_broadcast(node: Node) -> bool:
-    """Whether an operand is spread otherwise than as a scalar or along channels: 3.2 misreads it behind MatMul."""
-    shape = node.outputs[0].shape
-    if node.kind not in POST_OPS or len(node.inputs) < 2 or node.kind == "BiasAdd":
-        return False
-    for value in node.inputs:
-        padded = (1,) * (len(shape) - len(value.shape)) + value.shape
-        spread = [axis for axis, size in enumerate(padded) if size != 1]
-        if padded != shape and spread not in ([], [1], [len(shape) - 1]):
-            return True
-    return False
 
 
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})

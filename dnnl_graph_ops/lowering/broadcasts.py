@@ -1,0 +1,48 @@
+"""Operands of fused binary ops: which ones the library reads rightly, by the op that they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Node, Value
+from .tail import POST_OPS
+
+# how an operand is spread over the result
+ONE, AXIS_1, LAST, FULL, OTHER = "one element", "along axis 1", "along the last axis", "full", "otherwise"
+
+_ALL = frozenset({ONE, AXIS_1, LAST, FULL})
+# Seen in oneDNN 3.2, with AVX2 and AVX-512: behind a pooling one element of each vector stands for all, behind a resize
+# in NXC a full operand takes the place of the result, behind a batched MatMul axis 1 is mistaken for rows.
+_TAKEN = {
+    "AvgPool": frozenset({ONE}),
+    "MaxPool": frozenset({ONE}),
+    "Interpolate": _ALL - {FULL},
+    "MatMul": _ALL - {AXIS_1},
+}
+# 3.2 compiles no operand with fewer axes behind these
+_FULL_RANK = frozenset({"SoftMax", "LogSoftmax"})
+
+
+def misread(nodes: Sequence[Node]) -> bool:
+    """Whether a partition of these nodes would read an operand of a binary op wrongly, or does not compile for it."""
+    main = ""
+    for node in nodes:
+        if node.kind not in POST_OPS:
+            main = node.kind if node.kind in _TAKEN or node.kind in _FULL_RANK else main
+        elif len(node.inputs) > 1 and node.kind != "BiasAdd":
+            result = node.outputs[0]
+            given = [value for value in node.inputs if value.node not in nodes]
+            if any(_spread(value, result) not in _TAKEN.get(main, _ALL) for value in given):
+                return True
+            if main in _FULL_RANK and any(len(value.shape) < len(result.shape) for value in given):
+                return True
+    return False
+
+
+def _spread(value: Value, result: Value) -> str:
+    rank = len(result.shape)
+    padded = (1,) * (rank - len(value.shape)) + value.shape
+    if padded == result.shape:
+        return FULL
+    axes = tuple(axis for axis, size in enumerate(padded) if size != 1)
+    return {(): ONE, (rank - 1,): LAST, (1,): AXIS_1}.get(axes, OTHER)
