@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..graph import Node
-from .env import Env
 from .broadcasts import misread
+from .env import Env
 from .family import DIRECTIONS
 from .groups import Group, literal_attributes, ordered
 from .routes import runs_natively
