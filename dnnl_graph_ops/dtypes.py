@@ -25,6 +25,9 @@ _TABLE: Final[dict[str, tuple[int, np.dtype[Any], int]]] = {
     "u4": (12, np.dtype(ml_dtypes.uint4), 4),
 }
 
+# the library packs them in pairs, NumPy does not
+PACKED: Final[frozenset[str]] = frozenset(name for name, row in _TABLE.items() if row[2] < 8)
+
 CODES: Final[dict[str, int]] = {name: row[0] for name, row in _TABLE.items()}
 NAMES: Final[dict[int, str]] = {code: name for name, code in CODES.items()}
 

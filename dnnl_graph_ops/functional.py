@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import signature
-from typing import Any, NamedTuple, NoReturn
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,15 +16,16 @@ from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .lowering.env import Env, default_algorithm
 from .ops.conv_transpose import check_dtypes, read_shape, resolve
+from .ops.family import annotated, document, family, with_keywords
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
+from .schema import KEYWORDS
 from .schema.arguments import unexpected
-from .shapes import Meta
-from .shapes import conv_transpose as rules
+from .shapes import Meta, resolved
+from .shapes.attributes import DATA_FORMATS, attributes, choice, integer
 from .strides import dense_strides
 
 Array = np.ndarray[Any, Any]
-Ints = int | Sequence[int]
 
 # Plans kept for one-shot calls
 CAPACITY = 512
@@ -41,191 +42,7 @@ class _Function(NamedTuple):
     op: Callable[[str, Mapping[str, Meta], dict[str, Any]], _Op]
 
 
-def conv_transpose(
-    src: Any,
-    weights: Any,
-    bias: Any = None,
-    *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
-    out: Any = None,
-    engine: Engine | None = None,
-    **others: NoReturn,
-) -> Array:
-    """Transposed convolution of arrays.
-
-    dst = strides * (src - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding per axis.
-
-    Args:
-        src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; float32, bfloat16 or float16; 1 to 3
-            spatial axes; any non-negative strides.
-        weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
-            XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
-        bias: (OC,), optional, of the same dtype.
-        strides, pads_begin, pads_end, dilations, output_padding: an int, or one per spatial axis.
-        auto_pad: none, valid, same_upper or same_lower; explicit pads are ignored unless none.
-        groups: divides IC and OC.
-        out: where to write the result; may be strided, must not overlap the arguments.
-        engine: `dgo.engine(...)`; None: the default CPU engine.
-
-    Returns:
-        dst, (N, spatial..., OC) or (N, OC, spatial...); `out` if given.
-
-    Raises:
-        ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
-        TypeError: wrong Python types.
-
-    Source: oneDNN Graph API, ConvTranspose.
-    """
-    if others:
-        raise _unexpected(conv_transpose, others)
-    attrs = (
-        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format
-    )  # fmt: skip
-    return cache.call("conv_transpose", (src, weights, bias), attrs, out, engine, _forward)
-
-
-def conv_transpose_backward_data(
-    diff_dst: Any,
-    weights: Any,
-    *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
-    src_shape: Sequence[int] | None = None,
-    out: Any = None,
-    engine: Engine | None = None,
-    **others: NoReturn,
-) -> Array:
-    """Gradient of `conv_transpose` with respect to src.
-
-    Args:
-        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
-        weights: as of `conv_transpose`.
-        src_shape: the shape of src; checked against the one that diff_dst and the attributes give.
-        Others: as of `conv_transpose`.
-
-    Returns:
-        diff_src, (N, spatial..., IC) or (N, IC, spatial...).
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
-
-    Source: oneDNN Graph API, ConvTransposeBackwardData.
-    """
-    if others:
-        raise _unexpected(conv_transpose_backward_data, others)
-    attrs = (
-        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
-        src_shape,
-    )  # fmt: skip
-    return cache.call("conv_transpose_backward_data", (diff_dst, weights), attrs, out, engine, _backward_data)
-
-
-def conv_transpose_backward_weights(
-    src: Any,
-    diff_dst: Any,
-    weights_shape: Any = None,
-    *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
-    out: Any = None,
-    engine: Engine | None = None,
-    **others: NoReturn,
-) -> Array:
-    """Gradient of `conv_transpose` with respect to the weights.
-
-    Args:
-        src: (N, spatial..., IC) or (N, IC, spatial...).
-        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
-        weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived.
-        Others: as of `conv_transpose`.
-
-    Returns:
-        diff_weights in the shape that weights_shape asked for, else in the library's grouped shape.
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`; also when the shapes do not determine the
-        kernel size.
-
-    Source: oneDNN Graph API, ConvTransposeBackwardWeights.
-    """
-    if others:
-        raise _unexpected(conv_transpose_backward_weights, others)
-    attrs = (
-        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, weights_format,
-        weights_shape,
-    )  # fmt: skip
-    return cache.call("conv_transpose_backward_weights", (src, diff_dst), attrs, out, engine, _backward_weights)
-
-
-def conv_transpose_backprop_filters(
-    input_forward: Any,
-    output_delta: Any,
-    filter_shape: Any = None,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    filter_format: str = "XIO",
-    out: Any = None,
-    engine: Engine | None = None,
-    **others: NoReturn,
-) -> Array:
-    """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters.
-
-    Args:
-        input_forward: the forward input, (N, spatial..., IC) or (N, IC, spatial...).
-        output_delta: the gradient of the forward output.
-        filter_shape: ints or a 1-D integer array, in `filter_format`; left out, it is derived.
-        filter_format: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
-        Others: as of `conv_transpose`; strides, pads and dilations have no default.
-
-    Returns:
-        filter_delta in `filter_format`.
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
-    """
-    if others:
-        raise _unexpected(conv_transpose_backprop_filters, others)
-    attrs = (
-        strides, pads_begin, pads_end, dilations, auto_pad, output_padding, groups, data_format, filter_format,
-        filter_shape,
-    )  # fmt: skip
-    return cache.call(
-        "conv_transpose_backprop_filters",
-        (input_forward, output_delta),
-        attrs,
-        out,
-        engine,
-        _backprop_filters,
-    )
+_FUNCTIONS: dict[str, _Function] = {}
 
 
 def conv_transpose_backward_bias(
@@ -235,6 +52,8 @@ def conv_transpose_backward_bias(
 
     Args:
         diff_dst: (N, spatial..., OC) for NXC, (N, OC, spatial...) for NCX; rank 3 to 5.
+        data_format: NXC or NCX.
+        out, engine: as of `conv_transpose`.
 
     Returns:
         diff_bias: (OC,).
@@ -247,59 +66,16 @@ def conv_transpose_backward_bias(
     return cache.call("conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias)
 
 
-def conv_transpose_output_shape(
-    src_shape: Sequence[int | None],
-    weights_shape: Sequence[int | None],
-    *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
-) -> tuple[int | None, ...]:
-    """The shape of `conv_transpose`'s result; needs no library. None stands for a size that is not known.
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
-    """
+def _output_shape(src_shape: Any, weights_shape: Any, given: Mapping[str, Any]) -> tuple[int | None, ...]:
     where = "conv_transpose_output_shape"
-    src, weights = (_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape")))
-    values = (
-        strides,
-        pads_begin,
-        pads_end,
-        dilations,
-        auto_pad,
-        output_padding,
-        groups,
-        data_format,
-        weights_format,
-    )
-    attrs = rules.attributes(len(src) - 2, where, dict(zip(_ATTRS, values, strict=True)))
-    geometry, _ = rules.forward(src, weights, attrs, where)
-    return rules.join_data(geometry.batch, geometry.out_channels, geometry.dst, attrs.data_format)
+    shapes = [_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape"))]
+    return resolved("ConvTranspose", shapes, attributes(len(shapes[0]) - 2, where, given), where).known.result
 
 
 def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
     if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{where}: '{name}' must be a sequence of ints, got {type(shape).__name__}")
-    return tuple(None if item is None else rules.integer(item, name, where) for item in shape)
-
-
-def _unexpected(function: Callable[..., Any], others: Mapping[str, Any]) -> TypeError:
-    """For a keyword that the function does not have; asked for by the function itself, as any wrapper costs more."""
-    known = signature(function).parameters.keys() - {"others"}
-    return unexpected(function.__name__, next(iter(others)), known)
-
-
-_ATTRS = (
-    "strides", "pads_begin", "pads_end", "dilations", "auto_pad", "output_padding", "groups", "data_format",
-    "weights_format",
-)  # fmt: skip
+    return tuple(None if item is None else integer(item, name, where) for item in shape)
 
 
 class _Op(NamedTuple):
@@ -313,14 +89,12 @@ class _Op(NamedTuple):
 def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
     """An op of the ConvTranspose family."""
     shapes = {_SHAPES[key]: read_shape(values.pop(key), key, name) for key in _SHAPES.keys() & values.keys()}
-    if "filter_format" in values:
-        values["weights_format"] = rules.choice(values.pop("filter_format"), "filter_format", ("XIO", "OIX"), name)
     checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shapes, name)
     return _Op(kind, checked, result)
 
 
 def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
-    fmt = rules.choice(values["data_format"], "data_format", rules.DATA_FORMATS, name)
+    fmt = choice(values["data_format"], "data_format", DATA_FORMATS, name)
     ((slot, meta),) = inputs.items()
     check_dtypes((slot,), (meta.dtype,), name)
     rank = len(meta.shape)
@@ -334,21 +108,7 @@ def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]
 # arguments that are the shape of the result, and the attribute of the node that they are
 _SHAPES = {"src_shape": "src_shape", "weights_shape": "weights_shape", "filter_shape": "weights_shape"}
 
-_FUNCTIONS = {
-    "conv_transpose": _Function(("src", "weights", "bias"), _ATTRS, partial(_family, "ConvTranspose")),
-    "conv_transpose_backward_data": _Function(
-        ("diff_dst", "weights"), (*_ATTRS, "src_shape"), partial(_family, "ConvTransposeBackwardData")
-    ),
-    "conv_transpose_backward_weights": _Function(
-        ("src", "diff_dst"), (*_ATTRS, "weights_shape"), partial(_family, "ConvTransposeBackwardWeights")
-    ),
-    "conv_transpose_backprop_filters": _Function(
-        ("input_forward", "output_delta"),
-        (*_ATTRS[:-1], "filter_format", "filter_shape"),
-        partial(_family, "ConvTransposeBackpropFilters"),
-    ),
-    "conv_transpose_backward_bias": _Function(("diff_dst",), ("data_format",), _bias_gradient),
-}
+_FUNCTIONS["conv_transpose_backward_bias"] = _Function(("diff_dst",), ("data_format",), _bias_gradient)
 
 
 def _hashable(value: Any) -> Any:
@@ -405,8 +165,167 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
     return destination if out is None else out
 
 
-_forward = partial(_slow, "conv_transpose")
-_backward_data = partial(_slow, "conv_transpose_backward_data")
-_backward_weights = partial(_slow, "conv_transpose_backward_weights")
-_backprop_filters = partial(_slow, "conv_transpose_backprop_filters")
 _backward_bias = partial(_slow, "conv_transpose_backward_bias")
+
+# A call costs 2 us, so that no wrapper may stand between it and the cache.
+_TEMPLATE = """\
+def {name}({parameters}, **others):
+    if others:
+        raise unexpected({name!r}, next(iter(others)), known)
+    return cache.call({name!r}, ({slots},), ({attrs},), out, engine, slow)
+"""
+
+
+_KEYWORD = Parameter.KEYWORD_ONLY
+_LAST = (
+    Parameter("out", _KEYWORD, default=None, annotation="Any"),
+    Parameter("engine", _KEYWORD, default=None, annotation="Engine | None"),
+)
+
+
+def _one_shot(
+    kind: str, words: str = "conv_transpose", extra: str | None = None
+) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`.
+
+    `extra` is an argument that is no array, but an attribute.
+    """
+
+    def decorate(described: Callable[..., Array]) -> Callable[..., Array]:
+        name, shape = described.__name__, with_keywords(described, words)
+        slots = tuple(p.name for p in shape.parameters.values() if p.kind is not _KEYWORD and p.name != extra)
+        attrs = (*KEYWORDS[words], *((extra,) if extra else ()))
+        _FUNCTIONS[name] = _Function(slots, attrs, partial(_family, kind))
+        shape = shape.replace(parameters=[*shape.parameters.values(), *_LAST])
+        plain = [p.replace(annotation=Parameter.empty) for p in shape.parameters.values()]
+        source = _TEMPLATE.format(
+            name=name,
+            parameters=str(Signature(plain))[1:-1],
+            slots=", ".join(slots),
+            attrs=", ".join(attrs),
+        )
+
+        names = {"NoReturn": NoReturn, "unexpected": unexpected, "known": shape.parameters.keys()}
+        scope = {**globals(), **names, "slow": partial(_slow, name)}
+        # tracebacks point at the description
+        above = "\n" * (described.__code__.co_firstlineno - 1)
+        exec(compile(above + source, __file__, "exec"), scope)
+        made: Callable[..., Array] = scope[name]
+        made.__doc__ = document(described.__doc__, words)
+        made.__annotations__ = {**annotated(shape), "others": "NoReturn"}
+        return made
+
+    return decorate
+
+
+if TYPE_CHECKING:
+    from ._functional import conv_transpose as conv_transpose
+    from ._functional import conv_transpose_backprop_filters as conv_transpose_backprop_filters
+    from ._functional import conv_transpose_backward_data as conv_transpose_backward_data
+    from ._functional import conv_transpose_backward_weights as conv_transpose_backward_weights
+    from ._functional import conv_transpose_output_shape as conv_transpose_output_shape
+else:
+
+    @_one_shot("ConvTranspose")
+    def conv_transpose(src: Any, weights: Any, bias: Any = None, **attributes: Any) -> Array:
+        """Transposed convolution of arrays.
+
+        dst = strides * (src - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding per axis.
+
+        Args:
+            src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; float32, bfloat16 or float16; 1 to 3
+                spatial axes; any non-negative strides.
+            weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
+                XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
+            bias: (OC,), optional, of the same dtype.
+            **attributes: the family's.
+            out: where to write the result; may be strided, must not overlap the arguments.
+            engine: `dgo.engine(...)`; None: the default CPU engine.
+
+        Returns:
+            dst, (N, spatial..., OC) or (N, OC, spatial...); `out` if given.
+
+        Raises:
+            ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
+            TypeError: wrong Python types.
+
+        Source: oneDNN Graph API, ConvTranspose.
+        """
+
+    @_one_shot("ConvTransposeBackwardData", extra="src_shape")
+    def conv_transpose_backward_data(
+        diff_dst: Any, weights: Any, *, src_shape: Sequence[int] | None = None, **attributes: Any
+    ) -> Array:
+        """Gradient of `conv_transpose` with respect to src.
+
+        Args:
+            diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+            weights: as of `conv_transpose`.
+            **attributes: the family's.
+            src_shape: the shape of src; checked against the one that diff_dst and the attributes give.
+            out, engine: as of `conv_transpose`.
+
+        Returns:
+            diff_src, (N, spatial..., IC) or (N, IC, spatial...).
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+
+        Source: oneDNN Graph API, ConvTransposeBackwardData.
+        """
+
+    @_one_shot("ConvTransposeBackwardWeights", extra="weights_shape")
+    def conv_transpose_backward_weights(src: Any, diff_dst: Any, weights_shape: Any = None, **attributes: Any) -> Array:
+        """Gradient of `conv_transpose` with respect to the weights.
+
+        Args:
+            src: (N, spatial..., IC) or (N, IC, spatial...).
+            diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+            weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived.
+            **attributes: the family's.
+            out, engine: as of `conv_transpose`.
+
+        Returns:
+            diff_weights in the shape that weights_shape asked for, else in the library's grouped shape.
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`; also when the shapes do not determine the
+            kernel size.
+
+        Source: oneDNN Graph API, ConvTransposeBackwardWeights.
+        """
+
+    @_one_shot("ConvTransposeBackpropFilters", "conv_transpose_backprop_filters", extra="filter_shape")
+    def conv_transpose_backprop_filters(
+        input_forward: Any, output_delta: Any, filter_shape: Any = None, **attributes: Any
+    ) -> Array:
+        """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters.
+
+        Args:
+            input_forward: the forward input, (N, spatial..., IC) or (N, IC, spatial...).
+            output_delta: the gradient of the forward output.
+            filter_shape: ints or a 1-D integer array, in `filter_format`; left out, it is derived.
+            **attributes: the family's.
+            out, engine: as of `conv_transpose`.
+
+        Returns:
+            filter_delta in `filter_format`: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
+        """
+
+    @family()
+    def conv_transpose_output_shape(
+        src_shape: Sequence[int | None], weights_shape: Sequence[int | None], **attributes: Any
+    ) -> tuple[int | None, ...]:
+        """The shape of `conv_transpose`'s result; needs no library. None stands for a size that is not known.
+
+        Args:
+            src_shape, weights_shape: sizes.
+            **attributes: the family's.
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
+        """
+        return _output_shape(src_shape, weights_shape, attributes)

@@ -18,7 +18,7 @@ from .graph import Graph
 from .runtime import DeviceArray, Engine, engine, info
 from .runtime.engines import KINDS
 from .runtime.verbose import verbose
-from .shapes import conv_transpose as rules
+from .shapes.attributes import attributes
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[Engine], str]
@@ -122,7 +122,7 @@ def _output(layer: Layer) -> tuple[int, ...]:
 def _taps(layer: Layer) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...], tuple[int, ...]]]:
     """Per tap: the places of src, those of dst that they reach through it, and its index in the kernel."""
     spatial, kernel = layer.src[1:-1], layer.weights[:-2]
-    given = rules.attributes(len(spatial), "selftest", layer.attrs)
+    given = attributes(len(spatial), "selftest", layer.attrs)
     output = _output(layer)[1:-1]
     for tap in np.ndindex(*kernel):
         sources, targets = [], []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidArgumentError, ShapeError
-from .shapes.conv_transpose import WEIGHTS_FORMATS, choice, integer
+from .shapes.attributes import WEIGHTS_FORMATS, choice, integer
 
 Array = np.ndarray[Any, Any]
 

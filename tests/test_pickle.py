@@ -12,6 +12,7 @@ from dnnl_graph_ops.compile import pickled
 from dnnl_graph_ops.compile.net import Options
 from dnnl_graph_ops.graph import Node, Value
 from dnnl_graph_ops.runtime.info import version
+from dnnl_graph_ops.shapes import Attributes
 
 ERRORS = (
     dgo.Error,
@@ -103,12 +104,14 @@ def test_a_net_of_another_version_is_rebuilt_or_said_to_be_too_different(loss):
 def test_the_layout_is_counted():
     """Whoever changes what a pickled net is made of gives it a new number, and this test the new names."""
     graph = dgo.Graph()
-    lying = [vars(graph), Value.__slots__, Node.__slots__, Options.__dataclass_fields__]
+    lying = [vars(graph), Value.__slots__, Node.__slots__, Attributes.__slots__, Options.__dataclass_fields__]
     assert (pickled.LAYOUT, *(" ".join(sorted(names)) for names in lying)) == (
-        1,
+        2,
         "_counts _names _next_id constants engine fpmath_mode inputs name nodes outputs source",
         "__weakref__ constant dtype graph id name node shape strides",
         "attrs id inputs kind name outputs",
+        "auto_pad data_format dilations dst_shape groups output_padding pads_begin pads_end resolved src_shape strides "
+        "weights_format weights_shape",
         "algorithm policy tune",
     )
 

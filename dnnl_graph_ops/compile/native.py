@@ -13,13 +13,10 @@ from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
 from ..errors import UnsupportedError
 from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
-from ..lowering.tail import POST_OPS
 from ..runtime.engines import KINDS, Engine
 from ..strides import dense_strides
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
-
-BINARY = frozenset(["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "BiasAdd"])
 
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
 _ids = itertools.count(1)
@@ -111,9 +108,9 @@ def miscounts_channels(step: NativeStep) -> bool:
     """
     shape = step.ops[0].outputs[0].shape
     flat = len(shape) > 2 and shape[0] > 1 and sum(size > 1 for size in shape) <= 2
-    binary = [op for op in step.ops if op.kind in BINARY]
+    binary = [op for op in step.ops if schema.OPS[op.kind].binary]
     broadcast = [op for op in binary if any(operand.shape != op.outputs[0].shape for operand in op.inputs)]
-    alone = all(op.kind in POST_OPS for op in step.ops)
+    alone = all(op.kind in schema.POST_OPS for op in step.ops)
     return (flat and len(binary) > 1) or (alone and len(broadcast) > 1)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..graph import Node, Value
 from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
-from ..shapes import Meta, infer
+from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .grouping import group
 from .plan import Plan, assemble
@@ -46,8 +47,8 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
         copy(value, tuple(shape))
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
-        twin = Node(node.id, node.kind, node.name, inputs, node.attrs)
-        metas = _metas(node, inputs)
+        attrs, metas = _checked(node, inputs)
+        twin = Node(node.id, node.kind, node.name, inputs, attrs)
         outputs = []
         for value, meta in zip(node.outputs, metas, strict=True):
             made = copy(value, meta.shape)
@@ -57,10 +58,10 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     return found
 
 
-def _metas(node: Node, inputs: Sequence[Value]) -> list[Meta]:
+def _checked(node: Node, inputs: Sequence[Value]) -> tuple[Mapping[str, Any], list[Meta]]:
     if node.kind == "Wildcard":
-        return [value.meta for value in node.outputs]
-    return infer(
+        return node.attrs, [value.meta for value in node.outputs]
+    return checked(
         node.kind,
         [value.meta for value in inputs],
         node.attrs,

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
-from ..shapes import Meta, check_sizes
-from ..shapes.conv_transpose import integer
+from ..shapes import Attributes, Meta, check_sizes
+from ..shapes.attributes import integer
 from . import hooks, reclaim
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Node:
         self.kind = kind
         self.name = name
         self.inputs = inputs
-        self.attrs = dict(attrs)
+        self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
         self.outputs: tuple[Value, ...] = ()
 
     def __repr__(self) -> str:

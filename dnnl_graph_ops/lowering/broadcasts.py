@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import schema
 from ..graph import Node, Value
-from .tail import POST_OPS
 
 # how an operand is spread over the result
 ONE, AXIS_1, LAST, FULL, OTHER = "one element", "along axis 1", "along the last axis", "full", "otherwise"
@@ -27,7 +27,7 @@ def misread(nodes: Sequence[Node]) -> bool:
     """Whether a partition of these nodes would read an operand of a binary op wrongly, or does not compile for it."""
     main = ""
     for node in nodes:
-        if node.kind not in POST_OPS:
+        if node.kind not in schema.POST_OPS:
             main = node.kind if node.kind in _TAKEN or node.kind in _FULL_RANK else main
         elif len(node.inputs) > 1 and node.kind != "BiasAdd":
             result = node.outputs[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..shapes import conv_transpose as rules
-from .forms.deconvolution import fold_end, trimmed
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Labels, Problem, Sizes, data_view, weights_view
+from ..shapes import Attributes, resolved
+from .forms.deconvolution import folded, trimmed_rows
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 from .tail import Tail
 
@@ -28,29 +28,21 @@ def make_problem(
     where: str = "",
 ) -> Problem:
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
-    checked = rules.family_attributes(attrs, inputs[0].ndim - 2, where or kind)
-    fmt = checked.data_format
-    labels = Labels(fmt, checked.weights_format)
-    direction = DIRECTIONS[kind]
-    if direction == FORWARD:
-        geometry, shape = rules.forward(inputs[0].shape, inputs[1].shape, checked, where)
-        src, weights, dst = inputs[0], weights_view(inputs[1], checked, shape), output
-        bias = inputs[2] if len(inputs) > 2 else None
-        return Problem(
-            direction, Sizes.of(geometry), data_view(src, fmt), weights, data_view(dst, fmt), bias, tail, labels
-        )
-    if direction == BACKWARD_DATA:
-        geometry, shape = rules.backward_data(
-            inputs[0].shape, inputs[1].shape, checked, where, src_shape=attrs.get("src_shape")
-        )
-        weights = weights_view(inputs[1], checked, shape)
-        return Problem(
-            direction, Sizes.of(geometry), data_view(output, fmt), weights, data_view(inputs[0], fmt), labels=labels
-        )
-    geometry, shape = rules.backward_weights(inputs[0].shape, inputs[1].shape, output.shape, checked, where)
-    weights = weights_view(output, checked, shape)
+    record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
+    direction, (first, second, *rest), fmt = DIRECTIONS[kind], inputs, record.data_format
+    src, weights, dst = {
+        FORWARD: (first, second, output),
+        BACKWARD_DATA: (output, second, first),
+        BACKWARD_WEIGHTS: (first, output, second),
+    }[direction]
     return Problem(
-        direction, Sizes.of(geometry), data_view(inputs[0], fmt), weights, data_view(inputs[1], fmt), labels=labels
+        direction,
+        Sizes.of(record.geometry),
+        data_view(src, fmt),
+        weights_view(weights, record),
+        data_view(dst, fmt),
+        rest[0] if rest and direction == FORWARD else None,
+        tail,
     )
 
 
@@ -59,46 +51,50 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
 
     OIX and XIO are transposed views of IOX and XOI.
     """
-    problem = make_problem(kind, attrs, inputs, output)
-    g, direction = problem.geometry, problem.direction
-    fmt = problem.labels.weights_format
-    weights = output if direction == BACKWARD_WEIGHTS else inputs[1]
-    checked = rules.family_attributes(attrs, inputs[0].ndim - 2, kind)
-    shape = rules.read_weights(weights.shape, checked, kind, in_channels=g.in_channels, out_channels=g.out_channels)
-    if shape.documented or any(view.size == 0 for view in (*inputs, output)):
+    record = resolved(kind, [view.shape for view in inputs], attrs, kind)
+    literal = literal_attrs(kind, record)
+    if literal is None:
+        return None
+    if DIRECTIONS[kind] == BACKWARD_WEIGHTS:
+        weights = _in_library_order(output, record.weights_format)
+        literal["weights_shape"] = weights.shape
+        return NativeOp("ConvTransposeBackwardWeights", literal, tuple(inputs[:2]), (weights,))
+    operands = (inputs[0], _in_library_order(inputs[1], record.weights_format), *inputs[2:])
+    return NativeOp(kind, literal, operands, (output,))
+
+
+def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
+    """What `literal_op` says of the op besides its operands."""
+    g, known, direction = record.geometry, record.known, DIRECTIONS[kind]
+    if known.weights.documented or any(0 in shape for shape in (*known.operands, known.result)):
         return None
     if direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
         return None
-    weights, fmt = _library_format(weights, fmt)
-    common: dict[str, Any] = {
+    ends, *padding, rows = folded(g) if direction == FORWARD else trimmed_rows(g)
+    if any(rows):
+        return None
+    found = {
         "strides": g.strides,
         "pads_begin": g.pads_begin,
+        "pads_end": ends,
         "dilations": g.dilations,
         "groups": g.groups,
-        "data_format": problem.labels.data_format,
-        "weights_format": fmt,
+        "data_format": record.data_format,
+        "weights_format": _LIBRARY_FORMAT.get(record.weights_format, record.weights_format),
     }
-    if direction == FORWARD:
-        ends, padding, surplus = fold_end(problem)
-        if any(surplus):
-            return None
-        attributes = {**common, "pads_end": ends, "output_padding": padding}
-        return NativeOp("ConvTranspose", attributes, (inputs[0], weights, *inputs[2:]), (output,))
-    ends, diff_dst = trimmed(problem)
-    if diff_dst.shape != problem.dst.shape:
-        return None
-    attributes = {**common, "pads_end": ends}
-    if direction == BACKWARD_DATA:
-        return NativeOp("ConvTransposeBackwardData", attributes, (inputs[0], weights), (output,))
-    attributes["weights_shape"] = weights.shape
-    return NativeOp("ConvTransposeBackwardWeights", attributes, tuple(inputs[:2]), (weights,))
+    if direction == BACKWARD_WEIGHTS:
+        found["weights_shape"] = known.result
+    return {**found, "output_padding": padding[0]} if padding else found
 
 
-def _library_format(weights: View, fmt: str) -> tuple[View, str]:
+_LIBRARY_FORMAT = {"OIX": "IOX", "XIO": "XOI"}
+
+
+def _in_library_order(weights: View, weights_format: str) -> View:
     """A view in one of the two formats that the library knows."""
-    if fmt == "OIX":
-        return weights.permute((1, 0, *range(2, weights.ndim))), "IOX"
-    if fmt == "XIO":
-        last = weights.ndim - 1
-        return weights.permute((*range(last - 1), last, last - 1)), "XOI"
-    return weights, fmt
+    if weights_format not in _LIBRARY_FORMAT:
+        return weights
+    axes = list(range(weights.ndim))
+    channels = slice(0, 2) if weights_format == "OIX" else slice(-2, None)
+    axes[channels] = axes[channels][::-1]
+    return weights.permute(axes)

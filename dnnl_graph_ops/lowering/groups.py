@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Node, Value
-from ..shapes import native_attrs
-from ..strides import dense_strides
+from ..shapes import native_attrs, resolved
 from .env import Env
-from .family import DIRECTIONS, literal_op
-from .program import Buffer, Place, View
+from .family import DIRECTIONS, literal_attrs
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,13 @@ def ordered(groups: Sequence[Group]) -> list[Group]:
 def native_attributes(node: Node, env: Env) -> dict[str, Any]:
     """A node's attributes as this version of the library takes them."""
     if node.kind in DIRECTIONS:
-        return dict(literal_attributes(node) or {})
+        return literal_attributes(node) or {}
     ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
     return native_attrs(node.kind, node.attrs, ins, outs, env.version)
 
 
-def literal_attributes(node: Node) -> Mapping[str, Any] | None:
+def literal_attributes(node: Node) -> dict[str, Any] | None:
     """Attributes of a family op between other ops of a group; None where the library does not take it as it is."""
-
-    def stand_in(value: Value) -> View:
-        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
-        return View(Buffer(Place.SCRATCH, value.dtype, 0), shape, dense_strides(shape))
-
-    inputs = [stand_in(value) for value in node.inputs]
-    op = literal_op(node.kind, node.attrs, inputs, stand_in(node.outputs[0]))
-    return None if op is None or tuple(op.inputs) != tuple(inputs) else op.attrs
+    record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
+    found = literal_attrs(node.kind, record)
+    return found if found is not None and found["weights_format"] == record.weights_format else None

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..shapes.conv_transpose import Attributes, Geometry, WeightsShape
+from ..shapes.attributes import Attributes, Geometry
 from .program import View
 from .tail import Tail
 
 FORWARD = "forward"
 BACKWARD_DATA = "backward_data"
 BACKWARD_WEIGHTS = "backward_weights"
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The formats that the user's op carries; only the literal form reads them."""
-
-    data_format: str = "NCX"
-    weights_format: str = "IOX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,6 @@ class Problem:
     bias: View | None = None
     # post-ops on dst
     tail: Tail = ()
-    labels: Labels = Labels()
 
     @property
     def dtype(self) -> str:
@@ -87,14 +78,7 @@ def data_view(view: View, data_format: str) -> View:
     return view.permute((0, last, *range(1, last)))
 
 
-def label_data(view: View, data_format: str) -> View:
-    """The reverse of `data_view`."""
-    if data_format == "NCX":
-        return view
-    return view.permute((0, *range(2, view.ndim), 1))
-
-
-def weights_view(view: View, attrs: Attributes, shape: WeightsShape) -> View:
+def weights_view(view: View, attrs: Attributes) -> View:
     """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format."""
     fmt, rank = attrs.weights_format, view.ndim - 2
     letters = fmt.replace("X", "")
@@ -103,7 +87,7 @@ def weights_view(view: View, attrs: Attributes, shape: WeightsShape) -> View:
     kernel = tuple(range(2, view.ndim)) if fmt.endswith("X") else tuple(range(rank))
     ordered = view.permute((i, o, *kernel))
     groups = attrs.groups
-    if shape.documented:
+    if attrs.known.weights.documented:
         split = ordered.split(1, (groups, ordered.shape[1] // groups))
         return split.permute((1, 0, 2, *range(3, split.ndim)))
     return ordered.split(0, (groups, ordered.shape[0] // groups))

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from .. import schema, shapes
+from ..dtypes import PACKED
 from ..graph import Node
 from ..shapes import Meta
 from .env import Env
@@ -48,8 +49,6 @@ class Target(NamedTuple):
         return cls(env.version, env.isa, env.compute_dtype)
 
 
-# the library packs them in pairs, NumPy does not
-_PACKED = frozenset({"s4", "u4"})
 # what falls away where the library computes in another dtype, but not in memory
 _CONVERSIONS = frozenset({"Reorder", "TypeCast"})
 
@@ -131,7 +130,7 @@ def why_not(node: Node, env: Env) -> str | None:
 def _not_in_memory(kind: str, target: Target, inputs: Sequence[str], outputs: Sequence[str]) -> str | None:
     """What speaks against the library whatever it computes: how dtypes lie in memory, or change there only."""
     dtypes = (*inputs, *outputs)
-    packed = [dtype for dtype in dtypes if dtype in _PACKED]
+    packed = [dtype for dtype in dtypes if dtype in PACKED]
     if packed:
         return f"{kind} of {packed[0]}: the library packs 4-bit integers in pairs, NumPy does not"
     if kind in _CONVERSIONS and dtypes:

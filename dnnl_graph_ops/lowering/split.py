@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import schema
 from .broadcasts import misread
 from .env import Env
 from .family import DIRECTIONS
 from .groups import Group, literal_attributes, ordered
 from .routes import runs_natively
-from .tail import POST_OPS
 
 
 def split(groups: Sequence[Group], env: Env) -> list[Group]:
@@ -35,7 +35,7 @@ def _split(item: Group, env: Env) -> list[Group]:
         family = [node for node in rest if node.kind in DIRECTIONS]
         return [item] if all(literal_attributes(node) is not None for node in family) else single
     shape = head.outputs[0].shape
-    if all(n.kind in POST_OPS and n.outputs[0].shape == shape for n in rest):
+    if all(n.kind in schema.POST_OPS and n.outputs[0].shape == shape for n in rest):
         return [item]
     return single
 
@@ -60,6 +60,6 @@ def _in_float(item: Group) -> list[Group]:
     """Quantizing ops on their own, and what lies between them as one group."""
     alone = [Group((node,)) for node in item.nodes if node.kind in _QUANTIZING]
     between = [node for node in item.nodes if node.kind not in _QUANTIZING]
-    if between[0].kind in DIRECTIONS and all(node.kind in POST_OPS for node in between[1:]):
+    if between[0].kind in DIRECTIONS and all(node.kind in schema.POST_OPS for node in between[1:]):
         return ordered([*alone, Group(tuple(between))])
     return ordered([*alone, *(Group((node,)) for node in between)])

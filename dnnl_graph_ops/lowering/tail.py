@@ -8,36 +8,6 @@ from typing import Any
 
 from .program import Edge, NativeOp, Operand, Program, View
 
-# What the library fuses behind a ConvTranspose; where one of these heads a group there is no problem to lower.
-POST_OPS = frozenset(
-    {
-        "BiasAdd",
-        "Abs",
-        "Clamp",
-        "Elu",
-        "Exp",
-        "GELU",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyReLU",
-        "Log",
-        "Mish",
-        "Sigmoid",
-        "SoftPlus",
-        "ReLU",
-        "Round",
-        "Sqrt",
-        "Square",
-        "Tanh",
-        "Add",
-        "Multiply",
-        "Maximum",
-        "Minimum",
-        "Divide",
-        "Subtract",
-    }
-)
-
 
 @dataclass(frozen=True)
 class TailOp:

@@ -15,7 +15,8 @@ from ..errors import InvalidArgumentError, ShapeError
 from ..ops.conv_transpose import DTYPES
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine
-from ..shapes.conv_transpose import DATA_FORMATS, choice, integer, per_axis, split_data
+from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
+from ..shapes.common import channels_of
 from ..weights import convert_weights
 from . import state
 
@@ -262,7 +263,7 @@ class ConvTranspose:
             raise ShapeError(
                 f"{where}: {name!r} has rank {array.ndim} {array.shape}, {self.data_format} needs rank {rank}"
             )
-        found = split_data(array.shape, self.data_format)[1]
+        found = channels_of(array.shape, self.data_format)
         if found != channels:
             raise ShapeError(
                 f"{where}: {name!r} of shape {array.shape} has {found} channels ({self.data_format}), "

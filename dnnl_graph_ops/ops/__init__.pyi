@@ -6,14 +6,75 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..graph import Value
-from .conv_transpose import conv_transpose as conv_transpose
-from .conv_transpose import conv_transpose_backprop_filters as conv_transpose_backprop_filters
-from .conv_transpose import conv_transpose_backward_data as conv_transpose_backward_data
-from .conv_transpose import conv_transpose_backward_weights as conv_transpose_backward_weights
 from .wildcard import wildcard as wildcard
 
 Array = np.ndarray[Any, Any]
 
+def conv_transpose(
+    src: Value | Any,
+    weights: Value | Any,
+    bias: Value | Any = None,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    name: str | None = None,
+) -> Value: ...
+def conv_transpose_backprop_filters(
+    input_forward: Value | Any,
+    output_delta: Value | Any,
+    filter_shape_input: Value | Any = None,
+    *,
+    strides: int | Sequence[int],
+    pads_begin: int | Sequence[int],
+    pads_end: int | Sequence[int],
+    dilations: int | Sequence[int],
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    filter_format: str = "XIO",
+    filter_shape: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Value: ...
+def conv_transpose_backward_data(
+    diff_dst: Value | Any,
+    weights: Value | Any,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    src_shape: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Value: ...
+def conv_transpose_backward_weights(
+    src: Value | Any,
+    diff_dst: Value | Any,
+    weights_shape: Sequence[int] | Any = None,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    name: str | None = None,
+) -> Value: ...
 def abs(
     src: Value | Array,
     *,

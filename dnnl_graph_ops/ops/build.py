@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
-from ..shapes import infer
+from ..shapes import checked
 
 
 def label(builder: str, name: Any) -> str:
@@ -79,30 +79,20 @@ def apply(
     wanted = None if dtype is None else dtypes.canonical(dtype)
     values, given = _known_now(kind, values, attrs, where)
     ndim = len(values[0].shape) if values else 0
-    checked = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
-    metas = infer(kind, [value.meta for value in values], checked, where, dtype=wanted, outputs=outputs)
+    given = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
+    kept, metas = checked(kind, [value.meta for value in values], given, where, dtype=wanted, outputs=outputs)
     slots = [slot.name for slot in spec.outputs[: len(metas)]]
-    return graph.add_node(kind, where, values, checked, metas, slots, name, default_name)
-
-
-# kind: (position of an input that holds sizes or axes, the attribute that says the same)
-_SIZES = {
-    "AvgPoolBackward": (1, "src_shape"),
-    "ConvolutionBackwardData": (2, "dst_shape"),
-    "ConvolutionBackwardWeights": (2, "weights_shape"),
-    "Interpolate": (1, "sizes"),
-    "InterpolateBackward": (2, "sizes"),
-    **{f"Reduce{name}": (1, "axes") for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")},
-}
+    return graph.add_node(kind, where, values, kept, metas, slots, name, default_name)
 
 
 def _known_now(
     kind: str, values: Sequence[Value], attrs: Mapping[str, Any], where: str
 ) -> tuple[list[Value], dict[str, Any]]:
     """Inputs and attributes with sizes or axes given as a constant moved to the attribute."""
-    position, attribute = _SIZES.get(kind, (len(values), ""))
-    if position >= len(values):
+    stated = schema.OPS[kind].stated
+    if stated is None or stated.position >= len(values):
         return list(values), dict(attrs)
+    position, attribute = stated.position, stated.attribute
     value = values[position]
     if value.constant is None:
         raise UnsupportedError(

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..graph import Value
-from ..schema.arguments import names_keywords
-from ..shapes import Meta, infer
-from ..shapes import conv_transpose as rules
+from ..schema import KEYWORDS, OPS
+from ..shapes import Attributes, Meta, resolved
+from ..shapes.attributes import attributes, integers
 from .build import as_value, graph_of, label
+from .family import family
 
-Ints = int | Sequence[int]
-
-DTYPES = ("f32", "bf16", "f16")
-_OUTPUTS = {
-    "ConvTranspose": "dst",
-    "ConvTransposeBackwardData": "diff_src",
-    "ConvTransposeBackwardWeights": "diff_weights",
-    "ConvTransposeBackpropFilters": "filter_delta",
-}
-# its specification names the output
-_OWN_NAME = {"ConvTransposeBackpropFilters": "filter_delta"}
+DTYPES = OPS["ConvTranspose"].inputs[0].dtypes
 
 
 def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> None:
@@ -39,11 +30,6 @@ def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> Non
             )
 
 
-def family_attrs(shape: Sequence[int | None], where: str, values: Mapping[str, Any]) -> rules.Attributes:
-    """Attributes checked against the rank of the data."""
-    return rules.attributes(len(shape) - 2, where, values)
-
-
 def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
     """A shape given as a sequence, an integer array, or a constant of the graph."""
     if value is None:
@@ -57,7 +43,7 @@ def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
         value = value.constant
     if getattr(getattr(value, "dtype", None), "kind", "i") not in "iu":
         raise TypeError(f"{where}: '{name}' must be an array of integers, got dtype {value.dtype}")
-    return rules.integers(value, name, where)
+    return integers(value, name, where)
 
 
 def check_scales(weights: Value, weights_format: str, where: str) -> None:
@@ -79,22 +65,9 @@ def check_scales(weights: Value, weights_format: str, where: str) -> None:
         )
 
 
-@names_keywords
+@family()
 def conv_transpose(
-    src: Value | Any,
-    weights: Value | Any,
-    bias: Value | Any = None,
-    *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
-    name: str | None = None,
+    src: Value | Any, weights: Value | Any, bias: Value | Any = None, *, name: str | None = None, **attributes: Any
 ) -> Value:
     """ConvTranspose: the gradient of a convolution with respect to its input, as a layer.
 
@@ -105,9 +78,7 @@ def conv_transpose(
         weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
             XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
         bias: (OC,), optional, of the same dtype.
-        strides, pads_begin, pads_end, dilations, output_padding: an int, or one per spatial axis.
-        auto_pad: none, valid, same_upper or same_lower; explicit pads are ignored unless none.
-        groups: divides IC and OC.
+        **attributes: the family's.
 
     Returns:
         dst: (N, spatial..., OC) or (N, OC, spatial...).
@@ -118,49 +89,26 @@ def conv_transpose(
 
     Source: oneDNN Graph API, ConvTranspose.
     """
-    return _append(
-        "ConvTranspose",
-        "conv_transpose",
-        [("src", src), ("weights", weights), ("bias", bias)],
-        _attrs(
-            strides,
-            pads_begin,
-            pads_end,
-            dilations,
-            auto_pad,
-            output_padding,
-            groups,
-            data_format,
-            weights_format,
-        ),
-        name,
-    )
+    operands = {"src": src, "weights": weights, "bias": bias}
+    return _append("ConvTranspose", operands, attributes, "conv_transpose", name)
 
 
-@names_keywords
+@family()
 def conv_transpose_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
     *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
     src_shape: Sequence[int] | None = None,
     name: str | None = None,
+    **attributes: Any,
 ) -> Value:
     """ConvTransposeBackwardData: the gradient with respect to src.
 
     Args:
         diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
         weights: as of `conv_transpose`.
+        **attributes: the family's.
         src_shape: the shape of src, checked against the one that diff_dst and the attributes give.
-        Others: as of `conv_transpose`.
 
     Returns:
         diff_src: (N, spatial..., IC) or (N, IC, spatial...).
@@ -170,44 +118,19 @@ def conv_transpose_backward_data(
 
     Source: oneDNN Graph API, ConvTransposeBackwardData.
     """
-    where = label("conv_transpose_backward_data", name)
-    extra = {"src_shape": read_shape(src_shape, "src_shape", where)}
-    return _append(
-        "ConvTransposeBackwardData",
-        "conv_transpose_backward_data",
-        [("diff_dst", diff_dst), ("weights", weights)],
-        _attrs(
-            strides,
-            pads_begin,
-            pads_end,
-            dilations,
-            auto_pad,
-            output_padding,
-            groups,
-            data_format,
-            weights_format,
-        ),
-        name,
-        extra,
-    )
+    operands = {"diff_dst": diff_dst, "weights": weights}
+    extra = {"src_shape": read_shape(src_shape, "src_shape", label("conv_transpose_backward_data", name))}
+    return _append("ConvTransposeBackwardData", operands, attributes, "conv_transpose_backward_data", name, extra)
 
 
-@names_keywords
+@family()
 def conv_transpose_backward_weights(
     src: Value | Any,
     diff_dst: Value | Any,
     weights_shape: Sequence[int] | Any = None,
     *,
-    strides: Ints = 1,
-    pads_begin: Ints = 0,
-    pads_end: Ints = 0,
-    dilations: Ints = 1,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
     name: str | None = None,
+    **attributes: Any,
 ) -> Value:
     """ConvTransposeBackwardWeights: the gradient with respect to the weights.
 
@@ -216,7 +139,7 @@ def conv_transpose_backward_weights(
         diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
         weights_shape: ints, a 1-D integer array or a constant of the graph, in `weights_format`; left out, it is
             derived from src and diff_dst.
-        Others: as of `conv_transpose`.
+        **attributes: the family's.
 
     Returns:
         diff_weights in the shape that weights_shape asked for, else in the library's grouped shape.
@@ -227,45 +150,22 @@ def conv_transpose_backward_weights(
 
     Source: oneDNN Graph API, ConvTransposeBackwardWeights.
     """
-    where = label("conv_transpose_backward_weights", name)
-    extra = {"weights_shape": read_shape(weights_shape, "weights_shape", where)}
-    return _append(
-        "ConvTransposeBackwardWeights",
-        "conv_transpose_backward_weights",
-        [("src", src), ("diff_dst", diff_dst)],
-        _attrs(
-            strides,
-            pads_begin,
-            pads_end,
-            dilations,
-            auto_pad,
-            output_padding,
-            groups,
-            data_format,
-            weights_format,
-        ),
-        name,
-        extra,
-    )
+    operands = {"src": src, "diff_dst": diff_dst}
+    extra = {
+        "weights_shape": read_shape(weights_shape, "weights_shape", label("conv_transpose_backward_weights", name))
+    }
+    return _append("ConvTransposeBackwardWeights", operands, attributes, "conv_transpose_backward_weights", name, extra)
 
 
-@names_keywords
+@family("conv_transpose_backprop_filters")
 def conv_transpose_backprop_filters(
     input_forward: Value | Any,
     output_delta: Value | Any,
     filter_shape_input: Value | Any = None,
     *,
     filter_shape: Sequence[int] | None = None,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: str = "none",
-    output_padding: Ints = 0,
-    groups: int = 1,
-    data_format: str = "NXC",
-    filter_format: str = "XIO",
     name: str | None = None,
+    **attributes: Any,
 ) -> Value:
     """ConvTransposeBackpropFilters: backward weights under the names of its older specification.
 
@@ -273,12 +173,11 @@ def conv_transpose_backprop_filters(
         input_forward: the forward input, (N, spatial..., IC) or (N, IC, spatial...).
         output_delta: the gradient of the forward output.
         filter_shape_input: the shape of filters as an integer array or a constant; wins over `filter_shape`.
+        **attributes: the family's.
         filter_shape: the same as an attribute. Without either it is derived.
-        filter_format: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
-        Others: as of `conv_transpose`; strides, pads and dilations have no default.
 
     Returns:
-        filter_delta in `filter_format`.
+        filter_delta in `filter_format`: XIO (k..., IC, OC/groups) or OIX (OC/groups, IC, k...).
 
     Raises:
         ShapeError, InvalidArgumentError, TypeError: as `conv_transpose_backward_weights`.
@@ -286,50 +185,20 @@ def conv_transpose_backprop_filters(
     where = label("conv_transpose_backprop_filters", name)
     shape = read_shape(filter_shape_input, "filter_shape", where)
     attribute = read_shape(filter_shape, "filter_shape", where)
+    operands = {"input_forward": input_forward, "output_delta": output_delta}
     extra = {"weights_shape": attribute if shape is None else shape}
-    filter_format = rules.choice(filter_format, "filter_format", ("XIO", "OIX"), where)
-    return _append(
-        "ConvTransposeBackpropFilters",
-        "conv_transpose_backprop_filters",
-        [("input_forward", input_forward), ("output_delta", output_delta)],
-        _attrs(
-            strides,
-            pads_begin,
-            pads_end,
-            dilations,
-            auto_pad,
-            output_padding,
-            groups,
-            data_format,
-            filter_format,
-        ),
-        name,
-        extra,
+    return _append("ConvTransposeBackpropFilters", operands, attributes, "conv_transpose_backprop_filters", name, extra)
+
+
+FAMILY = {
+    builder.__name__: builder
+    for builder in (
+        conv_transpose,
+        conv_transpose_backprop_filters,
+        conv_transpose_backward_data,
+        conv_transpose_backward_weights,
     )
-
-
-def _attrs(
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: str,
-    output_padding: Ints,
-    groups: int,
-    data_format: str,
-    weights_format: str,
-) -> dict[str, Any]:
-    return {
-        "strides": strides,
-        "pads_begin": pads_begin,
-        "pads_end": pads_end,
-        "dilations": dilations,
-        "auto_pad": auto_pad,
-        "output_padding": output_padding,
-        "groups": groups,
-        "data_format": data_format,
-        "weights_format": weights_format,
-    }
+}
 
 
 def resolve(
@@ -339,30 +208,34 @@ def resolve(
     attrs: Mapping[str, Any],
     extra: Mapping[str, Any],
     where: str,
-) -> tuple[dict[str, Any], Meta]:
-    """The checked attributes of a node and its output."""
+) -> tuple[Attributes, Meta]:
+    """The typed attributes of a node and its output; `extra`: the shape that its result is to have."""
     check_dtypes(slots, [meta.dtype for meta in metas], where)
     for slot, meta in zip(slots, metas, strict=True):
         if slot != "bias" and not 3 <= len(meta.shape) <= 5:
             raise ShapeError(f"{where}: '{slot}' must have rank 3 to 5 (1 to 3 spatial axes), got shape {meta.shape}")
-    checked = {**asdict(family_attrs(metas[0].shape, where, attrs)), **extra}
-    return checked, infer(kind, metas, checked, where)[0]
+    words = KEYWORDS["conv_transpose" if kind in OPS else "conv_transpose_backprop_filters"]
+    record = replace(attributes(len(metas[0].shape) - 2, where, attrs, words), **extra)
+    record = resolved(kind, [meta.shape for meta in metas], record, where)
+    return record, Meta(record.known.result, metas[0].dtype)
 
 
 def _append(
     kind: str,
-    builder: str,
-    operands: Sequence[tuple[str, Any]],
+    operands: Mapping[str, Any],
     attrs: Mapping[str, Any],
+    builder: str,
     name: str | None,
     extra: Mapping[str, Any] | None = None,
 ) -> Value:
     where = label(builder, name)
-    given = [(slot, operand) for slot, operand in operands if slot != "bias" or operand is not None]
-    graph = graph_of([operand for _, operand in given], where)
-    values = [as_value(graph, operand, where, slot) for slot, operand in given]
-    slots = [slot for slot, _ in given]
-    checked, meta = resolve(kind, [value.meta for value in values], slots, attrs, extra or {}, where)
+    given = {slot: operand for slot, operand in operands.items() if slot != "bias" or operand is not None}
+    graph = graph_of(list(given.values()), where)
+    values = [as_value(graph, operand, where, slot) for slot, operand in given.items()]
+    record, meta = resolve(kind, [value.meta for value in values], list(given), attrs, extra or {}, where)
     if kind == "ConvTranspose":
-        check_scales(values[1], checked["weights_format"], where)
-    return graph.add_node(kind, where, values, checked, [meta], [_OUTPUTS[kind]], name, _OWN_NAME.get(kind))[0]
+        check_scales(values[1], record.weights_format, where)
+    # the specification of the older op names its output
+    own_name = None if kind in OPS else "filter_delta"
+    slot = own_name or OPS[kind].outputs[0].name
+    return graph.add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]

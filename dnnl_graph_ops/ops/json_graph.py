@@ -19,13 +19,6 @@ from .conv_transpose import check_scales, resolve
 
 _F32_MAX = 3.4028234663852886e38
 _FAMILY = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
-# kind: (attribute that says the shape of the output, position of the input that says it instead)
-_SHAPES = {
-    "AvgPoolBackward": ("src_shape", 1),
-    "ConvTransposeBackwardWeights": ("weights_shape", 2),
-    "ConvolutionBackwardData": ("dst_shape", 2),
-    "ConvolutionBackwardWeights": ("weights_shape", 2),
-}
 
 
 def from_json(source: Any, engine: Any = None) -> Graph:
@@ -169,11 +162,11 @@ def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> S
     if op.kind == "Wildcard":
         slots = [f"dst_{i}" for i in range(len(declared))]
         return graph.add_node(op.kind, op.where, inputs, {}, declared, slots, None, _name(op))
-    attribute, position = _SHAPES.get(op.kind, ("", 0))
-    if attribute and declared and None not in declared[0].shape:
+    stated = schema.OPS[op.kind].stated
+    if stated is not None and stated.is_shape and declared and None not in declared[0].shape:
         # the file says the shape of the result, so that neither attribute nor input is needed
-        inputs = inputs[:position]
-        attrs.setdefault(attribute, list(declared[0].shape))
+        inputs = inputs[: stated.position]
+        attrs.setdefault(stated.attribute, list(declared[0].shape))
     if op.kind in _FAMILY:
         return _family(graph, op, inputs, attrs, declared)
     return apply(
@@ -297,7 +290,7 @@ def _written(node: Node) -> dict[str, Attr]:
         given["weights_shape"] = None if node.kind.endswith("Data") else node.outputs[0].shape
         ends, padding = given["pads_end"], given.pop("output_padding")
         if any(padding):
-            if any(p > e for e, p in zip(ends, padding, strict=True)) or given["auto_pad"].lower() != "none":
+            if any(p > e for e, p in zip(ends, padding, strict=True)) or given["auto_pad"] != "None":
                 # read by this package only: the library's own op has no such attribute
                 given["output_padding"] = padding
             else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from inspect import Parameter, Signature
 
 from .. import schema
+from .conv_transpose import FAMILY
 from .generic import NAMES, signature
 
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
@@ -16,10 +18,6 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..graph import Value
-from .conv_transpose import conv_transpose as conv_transpose
-from .conv_transpose import conv_transpose_backprop_filters as conv_transpose_backprop_filters
-from .conv_transpose import conv_transpose_backward_data as conv_transpose_backward_data
-from .conv_transpose import conv_transpose_backward_weights as conv_transpose_backward_weights
 from .wildcard import wildcard as wildcard
 
 Array = np.ndarray[Any, Any]
@@ -30,13 +28,15 @@ def _parameter(parameter: Parameter) -> str:
     text = f"{parameter.name}: {parameter.annotation}"
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return f"*{text}"
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return f"**{text}"
     if parameter.default is Parameter.empty:
         return text
     default = f'"{parameter.default}"' if isinstance(parameter.default, str) else repr(parameter.default)
     return f"{text} = {default}"
 
 
-def _function(name: str, made: Signature) -> Iterator[str]:
+def function(name: str, made: Signature) -> Iterator[str]:
     yield f"def {name}("
     starred = False
     for parameter in made.parameters.values():
@@ -62,13 +62,15 @@ def _by_request(made: Signature) -> Iterator[Signature]:
 def text() -> str:
     """The stub of every builder."""
     lines = [_HEADER]
+    for name, builder in FAMILY.items():
+        lines += function(name, inspect.signature(builder))
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
         if schema.OPS[schema.BUILDERS[name]].output_counts != (1, 2):
-            lines += _function(name, made)
+            lines += function(name, made)
             continue
         for one in _by_request(made):
-            lines += ["@overload", *_function(name, one)]
+            lines += ["@overload", *function(name, one)]
     return "\n".join(lines) + "\n"
 
 

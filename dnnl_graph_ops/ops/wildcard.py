@@ -9,7 +9,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph import Value
 from ..shapes import Meta, check_sizes
-from ..shapes.conv_transpose import integers
+from ..shapes.attributes import integers
 from .build import as_value, graph_of, label
 
 

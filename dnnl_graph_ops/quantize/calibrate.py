@@ -19,7 +19,7 @@ from .. import ops
 from ..compile import Net
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Node, Value
-from ..shapes import conv_transpose as rules
+from ..shapes import resolved
 from ..weights import convert_weights
 
 Array = np.ndarray[Any, Any]
@@ -214,10 +214,8 @@ def _quantized_weights(node: Node) -> tuple[Array, tuple[float, ...]]:
     weights = node.inputs[1].constant
     if weights is None:
         raise InvalidArgumentError(f"calibrate: the weights of {node.name!r} are not constant")
-    src = node.inputs[0]
-    attrs = rules.family_attributes(node.attrs, src.ndim - 2, node.name)
-    _, found = rules.forward(src.shape, weights.shape, attrs, node.name)
-    fmt = f"documented_{attrs.weights_format}" if found.documented else attrs.weights_format
+    attrs = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
+    fmt = f"documented_{attrs.weights_format}" if attrs.known.weights.documented else attrs.weights_format
     iox = convert_weights(weights, fmt, "IOX", groups=attrs.groups)
     peaks = np.abs(iox).max(axis=tuple(a for a in range(iox.ndim) if a != 1), initial=0.0)
     scales = np.where(peaks > 0, peaks / WEIGHT_LEVEL, 1.0).astype(np.float32)

@@ -1,17 +1,21 @@
 """The op table: names, slots, attributes, defaults, versions, and the checks that follow from it."""
 
 from .attributes import attr_lengths, native_attrs, normalise_attrs
-from .table import ATTR_CODES, BUILDERS, OPS, Attr, OpSchema, Past, Slot
+from .table import ATTR_CODES, BUILDERS, KEYWORDS, OPS, POST_OPS, Attr, Keyword, OpSchema, Past, Slot, Stated
 from .types import availability, check_inputs, output_dtypes
 
 __all__ = [
     "ATTR_CODES",
     "BUILDERS",
+    "KEYWORDS",
     "OPS",
+    "POST_OPS",
     "Attr",
+    "Keyword",
     "OpSchema",
     "Past",
     "Slot",
+    "Stated",
     "attr_lengths",
     "availability",
     "check_inputs",

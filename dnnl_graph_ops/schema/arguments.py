@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from ..errors import InvalidArgumentError
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 INT64_MAX = (1 << 63) - 1
 # oneDNN's kernels keep the sizes and attributes of sliding windows in 32 bits, and wrap what is larger
@@ -92,20 +87,6 @@ def unexpected(where: str, name: str, known: Collection[str]) -> TypeError:
     meant = [repr(item) for item in _ARGUMENTS.get(name, ()) if item in known]
     hint = f"; it is {' and '.join(meant)} here" if meant else suggest(name, known)
     return TypeError(f"{where}: has no argument {name!r}{hint}")
-
-
-def names_keywords(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Say which keyword is meant where another package's is given."""
-    known = signature(function).parameters.keys()
-
-    @wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for name in kwargs:
-            if name not in known:
-                raise unexpected(function.__name__, name, known)
-        return function(*args, **kwargs)
-
-    return call
 
 
 def one_of(value: object, what: str, allowed: Sequence[str]) -> str:

@@ -1,11 +1,15 @@
 """Reads ops.json: every op kind of the oneDNN Graph API with its slots, attributes and versions.
 
-Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "*" for any
-number and "@version" for one that came later; slots of one group have one dtype.
+Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "!" for optional and made
+only for those who ask, "*" for any number and "@version" for one that came later; slots of one group have one dtype.
+An optional input "x_input" says what the attribute "x" says.
 "row_major" names the operands that kernels misread, refuse or write past the end of unless they lie densely in the
 order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
 "partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes; NumPy on
 the "host", of inputs without elements.
+"post_op": what the library fuses behind a ConvTranspose.
+"keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
+than the library has; some functions call one otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -31,6 +35,7 @@ class Slot:
     required: bool
     variadic: bool
     since: Version
+    on_request: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,25 @@ class Attr:
     length: str | None  # "spatial": one value per spatial axis, "rank": one per axis
     since: Version
     required_in_3_2: bool
+
+
+class Keyword(NamedTuple):
+    """One attribute of a family of ops, as users give it."""
+
+    name: str
+    attribute: str
+    type: str  # as of Attr
+    default: int | str | None  # None: required
+    least: int  # of numbers
+    choices: tuple[str, ...]  # of strings
+
+
+class Stated(NamedTuple):
+    """An input of sizes or axes, and the attribute that says the same."""
+
+    position: int
+    attribute: str
+    is_shape: bool  # of the first output
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +101,18 @@ class OpSchema:
     row_major: str  # all, vectors, batches or empty: operands that must lie densely in the order of their axes
     row_major_since: Version
     partly: tuple[str, ...]  # equal, host: what can stand in for a missing kernel of some uses only
+    stated: Stated | None
+    post_op: bool
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is a post-op with a second operand."""
+        return self.post_op and len(self.inputs) > 1
+
+    @property
+    def has_wide_integers(self) -> bool:
+        """Whether it reads 64-bit integers, which float64 does not hold."""
+        return any("s64" in slot.dtypes for slot in self.inputs)
 
     @property
     def page(self) -> str:
@@ -93,10 +129,10 @@ def _slots(text: str, types: Mapping[str, str]) -> tuple[Slot, ...]:
     for word in text.split():
         word, _, since = word.partition("@")
         name, _, group = word.partition(":")
-        mark = group[-1] if group[-1] in "?*" else ""
-        group = group.rstrip("?*")
+        mark = group[-1] if group[-1] in "?!*" else ""
+        group = group.rstrip("?!*")
         dtypes = () if types[group] == "*" else tuple(types[group].split())
-        slots.append(Slot(name, group, dtypes, not mark, mark == "*", version(since) if since else FIRST))
+        slots.append(Slot(name, group, dtypes, not mark, mark == "*", version(since) if since else FIRST, mark == "!"))
     return tuple(slots)
 
 
@@ -108,6 +144,14 @@ def _counts(slots: tuple[Slot, ...], given: Any) -> tuple[int, ...]:
     if any(slot.variadic for slot in slots):
         return ()
     return tuple(range(sum(slot.required for slot in slots), len(slots) + 1))
+
+
+def _stated(inputs: tuple[Slot, ...], attrs: Mapping[str, Attr]) -> Stated | None:
+    for position, slot in enumerate(inputs):
+        attribute = slot.name.removesuffix("_input")
+        if attribute != slot.name and attribute in attrs:
+            return Stated(position, attribute, attrs[attribute].length == "rank")
+    return None
 
 
 def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> OpSchema:
@@ -160,14 +204,28 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         row_major=row_major,
         row_major_since=version(row_major_since) if row_major_since else FIRST,
         partly=tuple(row.get("partly", "").split()),
+        stated=_stated(inputs, attrs),
+        post_op=row.get("post_op", False),
     )
 
 
-def _read() -> dict[str, OpSchema]:
-    data = json.loads(Path(__file__).with_name("ops.json").read_text("utf-8"))
-    return {kind: _op(kind, row, data["attributes"]) for kind, row in data["ops"].items()}
+def _keywords(row: Mapping[str, Any], rows: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Keyword]:
+    required, changes = row.get("required", "").split(), row.get("changes", {})
+    found = {}
+    for attribute, own in rows.get(row.get("like", ""), row).items():
+        fact = {**shared[attribute], **own, **changes.get(attribute, {})}
+        name, default = fact.get("name", attribute), None if attribute in required else fact["default"]
+        choices = tuple(fact.get("choices", ()))
+        found[name] = Keyword(name, attribute, fact["type"], default, fact.get("least", 0), choices)
+    return found
 
 
-OPS: Final[dict[str, OpSchema]] = _read()
+_DATA: Final = json.loads(Path(__file__).with_name("ops.json").read_text("utf-8"))
+
+OPS: Final[dict[str, OpSchema]] = {kind: _op(kind, row, _DATA["attributes"]) for kind, row in _DATA["ops"].items()}
+KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
+    family: _keywords(row, _DATA["keywords"], _DATA["attributes"]) for family, row in _DATA["keywords"].items()
+}
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
+POST_OPS: Final[frozenset[str]] = frozenset(kind for kind, op in OPS.items() if op.post_op)
 ATTR_CODES: Final[dict[str, int]] = {name: attr.code for op in OPS.values() for name, attr in op.attrs.items()}

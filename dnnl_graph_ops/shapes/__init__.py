@@ -11,13 +11,16 @@ from . import (
     quantization,
     rearrange,
 )
+from .attributes import Attributes
 from .native import native_attrs, unsupported
-from .registry import RULES, Meta, check_sizes, infer, rule
+from .registry import RULES, Meta, check_sizes, checked, infer, resolved, rule
 
 __all__ = [
     "RULES",
+    "Attributes",
     "Meta",
     "check_sizes",
+    "checked",
     "conv_transpose",
     "convolution",
     "elementwise",
@@ -29,6 +32,7 @@ __all__ = [
     "pooling",
     "quantization",
     "rearrange",
+    "resolved",
     "rule",
     "unsupported",
 ]

@@ -37,12 +37,6 @@ _WINDOWS: Final[dict[str, tuple[str, int | None]]] = {
     "AvgPoolBackward": ("output", None),
     "MaxPoolBackward": ("input", None),
 }
-# the attribute that gives the shape of the output
-_SHAPE_ATTRS: Final = {
-    "ConvolutionBackwardData": "dst_shape",
-    "ConvolutionBackwardWeights": "weights_shape",
-    "AvgPoolBackward": "src_shape",
-}
 
 
 def native_attrs(
@@ -56,8 +50,9 @@ def native_attrs(
     if result.get("axis", 0) < 0:
         # DynamicQuantize compiles no negative one
         result["axis"] += len(inputs[0].shape)
-    if kind in _SHAPE_ATTRS:
-        result[_SHAPE_ATTRS[kind]] = outputs[0].shape
+    stated = schema.OPS[kind].stated
+    if stated is not None and stated.is_shape:
+        result[stated.attribute] = outputs[0].shape
         result.pop("output_padding", None)
     if kind in _WINDOWS:
         result |= _explicit_window(kind, attrs, inputs, outputs)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import OPS, output_dtypes
 from ..schema.arguments import INT64_MAX
+from .attributes import Attributes, Resolved
 
 Shape: TypeAlias = tuple[int | None, ...]
 
 MAX_NDIM: Final = 12  # DNNL_MAX_NDIMS
 _WIDEST_ITEM: Final = 8
-_ON_REQUEST: Final = ("SoftMax", "Dropout")  # their second output is made only for those who ask
 
 
 class Meta(NamedTuple):
@@ -25,7 +26,11 @@ class Meta(NamedTuple):
 
 Rule: TypeAlias = Callable[[Sequence[Meta], Mapping[str, Any], str], list[Meta]]
 
+Parser: TypeAlias = Callable[[Mapping[str, Any], int, str], Attributes]
+Resolver: TypeAlias = Callable[[Sequence[Shape], Attributes, str], Resolved]
+
 RULES: Final[dict[str, Rule]] = {}
+_RESOLVERS: Final[dict[str, tuple[Parser, Resolver]]] = {}
 
 
 def rule(*kinds: str) -> Callable[[Rule], Rule]:
@@ -41,6 +46,42 @@ def rule(*kinds: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def resolver(*kinds: str, parse: Parser) -> Callable[[Resolver], Resolver]:
+    """Register the decorated function for op kinds with typed attributes: what operands of some shapes make of them.
+
+    `parse` makes the record of attributes that come in a plain mapping.
+    """
+
+    def register(function: Resolver) -> Resolver:
+        for kind in kinds:
+            _RESOLVERS[kind] = parse, function
+
+            def result(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str, kind: str = kind) -> list[Meta]:
+                shapes = [meta.shape for meta in inputs]
+                return [Meta(resolved(kind, shapes, attrs, where).known.result, inputs[0].dtype)]
+
+            rule(kind)(result)
+        return function
+
+    return register
+
+
+def resolved(kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where: str) -> Attributes:
+    """The typed attributes of an op of the convolution families with what operands of these shapes add to them.
+
+    Attributes that know these shapes come back as they are.
+
+    Raises:
+        ShapeError, InvalidArgumentError: as `infer`.
+    """
+    parse, resolve = _RESOLVERS[kind]
+    record = attrs if isinstance(attrs, Attributes) else parse(attrs, len(shapes[0]) - 2, where)
+    operands = tuple(shapes)
+    if record.resolved is not None and record.resolved.operands == operands:
+        return record
+    return replace(record, resolved=resolve(operands, record, where))
+
+
 def infer(
     kind: str,
     inputs: Sequence[Meta],
@@ -50,7 +91,20 @@ def infer(
     dtype: str | None = None,
     outputs: int | None = None,
 ) -> list[Meta]:
-    """The outputs of an op.
+    """The outputs of an op: `checked` without its attributes."""
+    return checked(kind, inputs, attrs, where, dtype=dtype, outputs=outputs)[1]
+
+
+def checked(
+    kind: str,
+    inputs: Sequence[Meta],
+    attrs: Mapping[str, Any],
+    where: str,
+    *,
+    dtype: str | None = None,
+    outputs: int | None = None,
+) -> tuple[Mapping[str, Any], list[Meta]]:
+    """The attributes of an op, typed where its kind has such, and its outputs.
 
     Args:
         kind: op kind.
@@ -75,16 +129,19 @@ def infer(
         dtypes = output_dtypes(kind, [meta.dtype for meta in inputs], where, dtype)
     for i, meta in enumerate(inputs):
         check_sizes(meta.shape, where, f"input {i}")
+    if kind in _RESOLVERS:
+        attrs = resolved(kind, [meta.shape for meta in inputs], attrs, where)
     results = function(inputs, attrs, where)
     if op is not None and results:
         results = [Meta(meta.shape, name) for meta, name in zip(results, dtypes, strict=False)]
-        count = outputs if outputs is not None else 1 if kind in _ON_REQUEST else len(results)
+        usual = len(results) - sum(slot.on_request for slot in op.outputs)
+        count = outputs if outputs is not None else usual
         if count not in op.output_counts or count > len(results):
             raise InvalidArgumentError(f"{where}: {kind} has {len(results)} outputs here, not {count}")
         results = results[:count]
     for i, meta in enumerate(results):
         check_sizes(meta.shape, where, f"output {i}")
-    return results
+    return attrs, results
 
 
 def check_sizes(shape: Shape, where: str, what: str) -> None:

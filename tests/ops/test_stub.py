@@ -4,8 +4,11 @@ import ast
 import inspect
 from pathlib import Path
 
+import pytest
+
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import schema
+from dnnl_graph_ops import stubs as one_shot
 from dnnl_graph_ops.ops import stubs
 
 STUB = Path(dgo.ops.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
@@ -24,3 +27,26 @@ def test_every_builder_is_there():
     for name, arguments in defined.items():
         listed = [*arguments.args, *([arguments.vararg] if arguments.vararg else []), *arguments.kwonlyargs]
         assert [argument.arg for argument in listed] == [*inspect.signature(getattr(dgo.ops, name)).parameters], name
+
+
+def defined(text):
+    return {node.name: node.args for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_stub_of_one_shot_functions_is_up_to_date():
+    stub = Path(dgo.__file__).with_name("_functional.pyi").read_text(encoding="utf-8")
+    assert one_shot.text() == stub, "run python -m dnnl_graph_ops.stubs > dnnl_graph_ops/_functional.pyi"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dgo.__all__ if name.startswith("conv_transpose")))
+def test_one_shot_functions_show_their_keywords(name):
+    shape = inspect.signature(getattr(dgo, name))
+    if name != "conv_transpose_backward_bias":
+        given = defined(one_shot.text())[name]
+        listed = [argument.arg for argument in (*given.args, *given.kwonlyargs)]
+        assert listed == [p for p in shape.parameters if p != "others"]
+        assert {"strides", "output_padding", "groups"} <= set(listed)
+    text = inspect.getdoc(getattr(dgo, name))
+    assert "**attributes" not in text and "Others" not in text
+    for word in shape.parameters:
+        assert word == "others" or word in text, word

@@ -53,3 +53,43 @@ def test_optional_slots_follow_the_required_ones():
         for slots in (op.inputs, op.outputs):
             required = [slot.required for slot in slots if not slot.variadic]
             assert required == sorted(required, reverse=True), op.kind
+
+
+def test_inputs_that_say_what_an_attribute_says():
+    stated = {op.kind: op.stated for op in schema.OPS.values() if op.stated is not None}
+    reductions = {f"Reduce{name}" for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")}
+    shapes = {
+        "AvgPoolBackward": "src_shape",
+        "ConvTransposeBackwardWeights": "weights_shape",
+        "ConvolutionBackwardData": "dst_shape",
+        "ConvolutionBackwardWeights": "weights_shape",
+    }
+    assert {kind: one.attribute for kind, one in stated.items() if one.is_shape} == shapes
+    assert {kind for kind, one in stated.items() if one.attribute == "axes"} == reductions
+    assert set(stated) == {*shapes, *reductions, "Interpolate", "InterpolateBackward"}
+    for kind, one in stated.items():
+        slot = schema.OPS[kind].inputs[one.position]
+        assert not slot.required and slot.dtypes == ("s32",)
+        assert one.position == len(schema.OPS[kind].inputs) - 1
+
+
+def test_post_ops_have_one_result_in_the_shape_of_their_first_operand():
+    for kind in schema.POST_OPS:
+        op = schema.OPS[kind]
+        assert op.output_counts == (1,) and len(op.inputs) in (1, 2)
+        assert op.cpu_since is not None and op.cpu_since <= (3, 2)
+    binary = {op.kind for op in schema.OPS.values() if op.binary}
+    assert binary == {"Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "Subtract"}
+
+
+def test_outputs_on_request_are_optional_and_last():
+    found = {op.kind: op.outputs[-1].name for op in schema.OPS.values() if any(slot.on_request for slot in op.outputs)}
+    assert found == {"Dropout": "mask", "SoftMax": "stats"}
+    for kind in found:
+        assert [slot.on_request for slot in schema.OPS[kind].outputs] == [False, True]
+        assert not schema.OPS[kind].outputs[-1].required
+
+
+def test_wide_and_packed_integers():
+    assert [op.kind for op in schema.OPS.values() if op.has_wide_integers] == ["Dropout"]
+    assert {"s4", "u4"} == dtypes.PACKED

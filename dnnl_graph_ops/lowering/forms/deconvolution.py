@@ -5,18 +5,23 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ...shapes.attributes import Geometry
 from .. import tail as post
 from ..problem import Problem, mergeable_groups
 from ..program import NativeOp, Operand, Program, View
 
 
 def fold_end(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """`folded` of the problem's geometry."""
+    return folded(problem.geometry)
+
+
+def folded(g: Geometry) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Per axis: pads_end and output_padding as the library takes them, and the rows of dst that no tap reaches.
 
     dst ends output_padding rows behind the plain result; pads_end trims as many first. Beyond that the rows are
     never written by a tap, and only fewer than a stride of them can be had from the library.
     """
-    g = problem.geometry
     ends, paddings, surplus = [], [], []
     for pe, op, s in zip(g.pads_end, g.output_padding, g.strides, strict=True):
         right = pe - op
@@ -156,10 +161,14 @@ def backward_weights(program: Program, problem: Problem) -> None:
 
 def trimmed(problem: Problem) -> tuple[tuple[int, ...], View]:
     """pads_end and diff_dst for the backward ops: an output_padding beyond pads_end never met the kernel."""
-    g = problem.geometry
-    rows = tuple(max(op - pe, 0) for pe, op in zip(g.pads_end, g.output_padding, strict=True))
-    ends = tuple(max(pe - op, 0) for pe, op in zip(g.pads_end, g.output_padding, strict=True))
+    ends, rows = trimmed_rows(problem.geometry)
     return ends, crop(problem.dst, rows)
+
+
+def trimmed_rows(g: Geometry) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """pads_end, and the last rows of diff_dst, for the backward ops."""
+    pairs = list(zip(g.pads_end, g.output_padding, strict=True))
+    return tuple(max(pe - op, 0) for pe, op in pairs), tuple(max(op - pe, 0) for pe, op in pairs)
 
 
 def weights_target(program: Program, problem: Problem) -> tuple[View, View]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph import Node
+from ...schema import OPS
 from . import elementwise, movement, normalization, quantization, resampling, windows
 from .common import Array, Maker, always, store, wide
 
@@ -18,8 +19,6 @@ HOST: dict[str, Maker] = {
     **resampling.MAKERS,
     **windows.MAKERS,
 }
-# read as they are: 64-bit seeds do not fit into float64
-_AS_GIVEN = frozenset({"Dropout"})
 
 
 def step(node: Node) -> Callable[..., None]:
@@ -27,7 +26,7 @@ def step(node: Node) -> Callable[..., None]:
     attrs, count = dict(node.attrs), len(node.inputs)
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
-    convert = node.kind not in _AS_GIVEN
+    convert = not OPS[node.kind].has_wide_integers
 
     def run(*arrays: Array) -> None:
         inputs = [wide(array) if convert else array for array in arrays[:count]]

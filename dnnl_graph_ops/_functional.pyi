@@ -1,0 +1,97 @@
+"""Made by `python -m dnnl_graph_ops.stubs`; a test compares. What type checkers see of `functional`."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .runtime.engines import Engine
+
+Array = np.ndarray[Any, Any]
+
+def conv_transpose(
+    src: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    out: Any = None,
+    engine: Engine | None = None,
+    **others: NoReturn,
+) -> Array: ...
+def conv_transpose_backprop_filters(
+    input_forward: Any,
+    output_delta: Any,
+    filter_shape: Any = None,
+    *,
+    strides: int | Sequence[int],
+    pads_begin: int | Sequence[int],
+    pads_end: int | Sequence[int],
+    dilations: int | Sequence[int],
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    filter_format: str = "XIO",
+    out: Any = None,
+    engine: Engine | None = None,
+    **others: NoReturn,
+) -> Array: ...
+def conv_transpose_backward_data(
+    diff_dst: Any,
+    weights: Any,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    src_shape: Sequence[int] | None = None,
+    out: Any = None,
+    engine: Engine | None = None,
+    **others: NoReturn,
+) -> Array: ...
+def conv_transpose_backward_weights(
+    src: Any,
+    diff_dst: Any,
+    weights_shape: Any = None,
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+    out: Any = None,
+    engine: Engine | None = None,
+    **others: NoReturn,
+) -> Array: ...
+def conv_transpose_output_shape(
+    src_shape: Sequence[int | None],
+    weights_shape: Sequence[int | None],
+    *,
+    strides: int | Sequence[int] = 1,
+    pads_begin: int | Sequence[int] = 0,
+    pads_end: int | Sequence[int] = 0,
+    dilations: int | Sequence[int] = 1,
+    auto_pad: str = "none",
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XOI",
+) -> tuple[int | None, ...]: ...
