@@ -4,11 +4,13 @@
 #include <string>
 
 #include "border/guard.hpp"
+#include "kernels/copy/vtable.hpp"
 
 namespace dgo {
 
 namespace avx2 {
 extern const VectorCode kVectorCode;
+BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
 }
 namespace avx512 {
 extern const VectorCode kVectorCode;
@@ -77,6 +79,11 @@ const VectorCode& choose() {
 const VectorCode& vector_code() {
     static const VectorCode& code = choose();
     return code;
+}
+
+BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
+    vector_code();  // refuses a CPU without AVX2
+    return avx2::copy_block(kind, src, dst);
 }
 
 }  // namespace dgo

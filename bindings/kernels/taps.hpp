@@ -36,7 +36,7 @@ public:
     std::vector<std::vector<Tap>> taps;  // of each phase
 
     // Outputs of a phase.
-    int64_t count(int64_t phase) const { return (outputs - phase + phases - 1) / phases; }
+    int64_t count(int64_t phase) const { return ceil_div(outputs - phase, phases); }
     // Of all phases, each phase from its first output to its last; outputs without taps included.
     std::vector<Segment> segments() const;
     // Calls use(k, source) for every tap of one output.

@@ -66,7 +66,7 @@ struct OverlapAddKernel : Kernel {
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias), relu(with_relu),
           store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
           store_block(cell, to), bias_plan({p.c}, bias_dtype, {1}, kF32, {1}),
-          gather(vector_code().block(BlockKind::strided, Cell::f32, Cell::f32)),
+          gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
           gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
         name = "overlap_add";
         arity = has_bias ? 3 : 2;
@@ -108,7 +108,7 @@ struct OverlapAddKernel : Kernel {
     int64_t slices() const { return whole ? 1 : blocks(); }
 
     static BlockFn gather_block(int64_t stride) {
-        return vector_code().block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
+        return copy_block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
                                    Cell::f32);
     }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/checked.hpp"
+#include "kernels/division.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/parallel.hpp"
 
@@ -118,7 +119,7 @@ void CopyPlan::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst
     };
     for (const Axis& axis : outer) add(axis.size, axis.src * src_size, axis.dst * dst_size);
     const auto add_blocks = [&](int64_t extent, int64_t step, int64_t src, int64_t dst) {
-        add((extent + step - 1) / step, step * src * src_size, step * dst * dst_size);
+        add(ceil_div(extent, step), step * src * src_size, step * dst * dst_size);
     };
     add_blocks(n0_, block_.n0, block_.src0, block_.dst0);
     add_blocks(n1_, block_.n1, block_.src1, block_.dst1);
@@ -162,9 +163,9 @@ CopyPlan::CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::
     if (axes.empty()) axes.push_back({1, 1, 1});
     const BlockKind kind = choose_block(axes);
     if (same) {
-        block_fn_ = vector_code().block(kind, raw_cell(dst_size), raw_cell(dst_size));
+        block_fn_ = copy_block(kind, raw_cell(dst_size), raw_cell(dst_size));
     } else {
-        block_fn_ = vector_code().block(kind, number_cell(src_dtype), number_cell(dst_dtype));
+        block_fn_ = copy_block(kind, number_cell(src_dtype), number_cell(dst_dtype));
     }
 
     const int64_t cells = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);

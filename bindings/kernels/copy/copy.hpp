@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/isa.hpp"
+#include "kernels/copy/vtable.hpp"
 
 namespace dgo {
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/checked.hpp"
+#include "kernels/division.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/parallel.hpp"
 
@@ -26,7 +27,7 @@ void CopyListKernel::run(char* const* operands) const {
     const char* src = operands[0];
     char* dst = operands[1];
     constexpr int64_t kChunk = 32 * 1024;
-    parallel_for((zero_bytes_ + kChunk - 1) / kChunk, static_cast<double>(zero_bytes_), [&](int64_t begin, int64_t end) {
+    parallel_for(ceil_div(zero_bytes_, kChunk), static_cast<double>(zero_bytes_), [&](int64_t begin, int64_t end) {
         const int64_t from = begin * kChunk, to = std::min(end * kChunk, zero_bytes_);
         if (from < to) std::memset(dst + from, 0, static_cast<size_t>(to - from));
     });

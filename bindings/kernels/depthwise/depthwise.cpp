@@ -176,8 +176,8 @@ BlockMover::BlockMover(Cell cell, const RowLayout& layout)
     const BlockKind kind = by_channels_        ? BlockKind::rows
                            : layout.inner == 1 ? BlockKind::transposed
                                                : BlockKind::strided;
-    load_ = vector_code().block(kind, cell, Cell::f32);
-    store_ = vector_code().block(kind, Cell::f32, cell);
+    load_ = copy_block(kind, cell, Cell::f32);
+    store_ = copy_block(kind, Cell::f32, cell);
 }
 
 void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block,
@@ -204,11 +204,10 @@ RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride),
     const BlockKind whole = stride != 1   ? BlockKind::strided
                             : phases == 1 ? BlockKind::rows
                                           : BlockKind::transposed;
-    const VectorCode& code = vector_code();
-    load_whole_ = code.block(whole, cell, Cell::f32);
-    load_rest_ = code.block(BlockKind::strided, cell, Cell::f32);
-    store_whole_ = code.block(whole, Cell::f32, cell);
-    store_rest_ = code.block(BlockKind::strided, Cell::f32, cell);
+    load_whole_ = copy_block(whole, cell, Cell::f32);
+    load_rest_ = copy_block(BlockKind::strided, cell, Cell::f32);
+    store_whole_ = copy_block(whole, Cell::f32, cell);
+    store_rest_ = copy_block(BlockKind::strided, Cell::f32, cell);
 }
 
 void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to,

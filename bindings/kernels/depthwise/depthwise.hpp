@@ -102,7 +102,7 @@ struct ChannelBlock {
     int64_t lanes;                         // of a block in scratch memory: `real` rounded up to a vector
     // Channels of a full block for rows of this width: short rows are not worth a task for few channels.
     static int64_t size_for(int64_t width) { return width <= 32 ? 64 : width <= 64 ? 32 : kLeast; }
-    static int64_t number(int64_t channels, int64_t size) { return (channels + size - 1) / size; }
+    static int64_t number(int64_t channels, int64_t size) { return ceil_div(channels, size); }
     static ChannelBlock at(int64_t index, int64_t channels, int64_t size);
 };
 

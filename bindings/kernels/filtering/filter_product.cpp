@@ -28,7 +28,7 @@ constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 
-const MinimalFilterCode& code() { return vector_code().minimal_filter; }
+const FilterCode& code() { return vector_code().filter; }
 
 int64_t padded_columns(int64_t columns) { return ceil_div(columns, code().panel) * code().panel; }
 

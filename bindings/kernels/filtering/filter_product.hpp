@@ -17,7 +17,7 @@ namespace dgo {
 constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
 constexpr int kFilterPlanes = 64;  // at most four points per axis
 
-// A plain array with value semantics; never a standard template, see isa/vector.hpp.
+// A plain array with value semantics; never a standard template, see isa/lanes.hpp.
 struct Axes {
     int64_t axis[kFilterAxes];
     __attribute__((always_inline)) int64_t& operator[](int64_t a) { return axis[a]; }

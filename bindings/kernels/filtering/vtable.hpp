@@ -96,7 +96,7 @@ struct GradientPlan {
     Axes tap_strides;
 };
 
-struct MinimalFilterCode {
+struct FilterCode {
     int64_t panel;  // columns of a packed panel
     int64_t rows;   // rows of a register tile
     int64_t chunk;  // columns of a task step

@@ -1,12 +1,9 @@
 // Register tiles of a matrix product on packed panels of columns.
 #pragma once
 
-#include "kernels/isa/vector.hpp"
+#include "kernels/isa/lanes.hpp"
 
 namespace dgo::DGO_ISA {
-
-typedef float Lanes __attribute__((vector_size(4 * kLanes)));
-typedef float LanesAt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 constexpr int kTileVectors = 2;

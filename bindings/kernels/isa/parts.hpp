@@ -1,7 +1,7 @@
 // A piece of scratch taken apart: every part starts at a multiple of 64 bytes.
 #pragma once
 
-#include <cstdint>
+#include "kernels/isa/integer.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -19,7 +19,7 @@ struct Parts {
         // beyond any memory it stays there: who asked for the size refuses it
         int64_t size;
         if (__builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &size) || size > kMost - bytes) bytes = kMost;
-        else bytes += (size + 63) / 64 * 64;
+        else bytes += round_up(size, 64);
         return reinterpret_cast<T*>(part);
     }
 };

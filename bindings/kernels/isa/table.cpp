@@ -1,10 +1,5 @@
 // What one instruction set offers.
-#include "kernels/isa.hpp"
-#include "kernels/isa/copy/copy_blocks.hpp"
-#include "kernels/isa/depthwise/depthwise.hpp"
-#include "kernels/isa/filtering/vtable.hpp"
-#include "kernels/isa/overlap/overlap_product.hpp"
-#include "kernels/isa/rows/row_product.hpp"
+#include "kernels/isa/table.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
@@ -19,14 +14,6 @@ const bool kEmulated = false;
 #endif
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {
-    DGO_TEXT(DGO_ISA),
-    copy_block,
-    kDepthwiseCode,
-    kMinimalFilterCode,
-    kOverlapCode,
-    row_product_room,
-    row_product,
-};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kDepthwiseCode, kFilterCode, kOverlapCode, kRowCode};
 
 }  // namespace dgo::DGO_ISA

@@ -1,7 +1,7 @@
 // Transposition in registers of 8 x 8 cells, converting on the way.
 #pragma once
 
-#include "kernels/isa/vector.hpp"
+#include "kernels/isa/cells.hpp"
 
 namespace dgo::DGO_ISA {
 

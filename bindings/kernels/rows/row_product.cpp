@@ -3,6 +3,7 @@
 
 #include "border/guard.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/division.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
@@ -25,7 +26,7 @@ struct RowProductKernel : Kernel {
         const auto* a = reinterpret_cast<const float*>(operands[0]);
         const auto* b = reinterpret_cast<const float*>(operands[1]);
         auto* c = reinterpret_cast<float*>(operands[2]);
-        const int64_t blocks = (whole.rows + kRowProductRows - 1) / kRowProductRows;
+        const int64_t blocks = ceil_div(whole.rows, kRowProductRows);
         const int64_t all = whole.images * whole.depth;
         const double work = static_cast<double>(whole.rows) * static_cast<double>(whole.columns * all) / 4;
         const int64_t threads = threads_for(blocks * whole.columns, work);
@@ -36,15 +37,16 @@ struct RowProductKernel : Kernel {
         const int64_t ranges = few && !narrow ? std::min(threads, whole.columns) : 1;
         const int64_t depths = few && narrow ? threads : 1;
         const int64_t sums = whole.rows * whole.columns;
+        const RowCode& code = vector_code().rows;
         ScratchLayout shared, each;
         const Part<float> partial_part = shared.add<float>(depths == 1 ? 0 : sums * depths);
-        const Part<float> room_part = each.add<float>(vector_code().row_product_room());
+        const Part<float> scratch_part = each.add<float>(code.scratch());
         const int64_t tasks = blocks * ranges * depths;
         const int team = threads_for(tasks, work);
         const Scratch scratch(shared, each, team);
         float* partial = depths == 1 ? nullptr : partial_part.in(scratch.shared());
         parallel_parts(team, tasks, [&](int64_t begin, int64_t end, int rank) {
-            float* room = room_part.in(scratch.of(rank));
+            float* memory = scratch_part.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t row = task / ranges / depths * whole.rows / blocks, range = task / depths % ranges;
                 const int64_t column = whole.columns * range / ranges;
@@ -61,8 +63,8 @@ struct RowProductKernel : Kernel {
                 for (int64_t at = all * (task % depths) / depths; at < end; at += part.depth, part.add = true) {
                     const int64_t image = at / whole.depth, k = at % whole.depth;
                     part.depth = std::min(whole.depth - k, end - at);
-                    vector_code().row_product(part, a + image * whole.a_image + row * whole.a_row + k,
-                                              b + image * whole.b_image + column * whole.b_row + k, to, room);
+                    code.product(part, a + image * whole.a_image + row * whole.a_row + k,
+                                              b + image * whole.b_image + column * whole.b_row + k, to, memory);
                 }
             }
         });

@@ -15,9 +15,12 @@ struct RowProduct {
 };
 constexpr int64_t kRowProductDepth = 1024;  // worked on at once: tiles of both factors stay in the first cache
 constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
-constexpr int64_t kRowProductRoom = kRowProductDepth + 16;  // elements between them in `room`
+constexpr int64_t kRowProductPitch = kRowProductDepth + 16;  // elements between them in scratch
 
-// One image of at most kRowProductRows rows; `room` has row_product_room floats.
-using RowProductFn = void (*)(const RowProduct& p, const float* a, const float* b, float* c, float* room);
+struct RowCode {
+    int64_t (*scratch)();  // floats
+    // One image of at most kRowProductRows rows.
+    void (*product)(const RowProduct& p, const float* a, const float* b, float* c, float* scratch);
+};
 
 }  // namespace dgo

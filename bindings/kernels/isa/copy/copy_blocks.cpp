@@ -1,6 +1,5 @@
-// Two-dimensional copies for every pair of cells, in the four kinds of isa.hpp.
-#include "kernels/isa/copy/copy_blocks.hpp"
-
+// Two-dimensional copies for every pair of cells, in the four kinds of copy/vtable.hpp.
+#include "kernels/copy/vtable.hpp"
 #include "kernels/isa/transpose.hpp"
 
 namespace dgo::DGO_ISA {
@@ -296,15 +295,22 @@ constexpr BlockFn pick(BlockKind kind) {
     return strided<S, D>;
 }
 
+// Equal cells are moved as raw ones.
+template <class S, class D>
+constexpr BlockFn pick_other(BlockKind kind) {
+    if constexpr (kSame<S, D>) return nullptr;
+    else return pick<S, D>(kind);
+}
+
 template <class S>
 BlockFn pick_number(BlockKind kind, Cell dst) {
     switch (dst) {
-        case Cell::f32: return pick<S, F32>(kind);
-        case Cell::bf16: return pick<S, Bf16>(kind);
-        case Cell::f16: return pick<S, F16>(kind);
-        case Cell::s32: return pick<S, S32>(kind);
-        case Cell::s8: return pick<S, S8>(kind);
-        case Cell::u8: return pick<S, U8>(kind);
+        case Cell::f32: return pick_other<S, F32>(kind);
+        case Cell::bf16: return pick_other<S, Bf16>(kind);
+        case Cell::f16: return pick_other<S, F16>(kind);
+        case Cell::s32: return pick_other<S, S32>(kind);
+        case Cell::s8: return pick_other<S, S8>(kind);
+        case Cell::u8: return pick_other<S, U8>(kind);
         default: return nullptr;
     }
 }

@@ -1,7 +1,6 @@
 // Depthwise sums in registers, along the channels or along the innermost spatial axis.
-#include "kernels/isa/depthwise/depthwise.hpp"
-
-#include "kernels/isa/vector.hpp"
+#include "kernels/isa/cells.hpp"
+#include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {

@@ -14,9 +14,6 @@ namespace {
 constexpr int64_t kRowBlock = 48;
 constexpr int64_t kTapFloats = 65536;  // of a task that puts taps together, where there is a choice
 
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-int64_t widest_part(int64_t count, int64_t parts) { return (count + parts - 1) / parts; }
-
 // Columns of the products: (segment of diff_dst, out channel), channels fastest, in panels.
 struct Sizes {
     int64_t rows, strips, columns, panels, plane;  // plane: accumulators of one plane, [panel][row][kPanel]
@@ -24,10 +21,10 @@ struct Sizes {
 
 Sizes sizes_of(const GradientPlan& plan) {
     Sizes s;
-    s.strips = widest_part(plan.src.channels, kStrip);
+    s.strips = ceil_div(plan.src.channels, kStrip);
     s.rows = round_up(plan.src.channels, kTileRows);
     s.columns = plan.diff.segments * plan.diff.channels;
-    s.panels = widest_part(s.columns, kPanel);
+    s.panels = ceil_div(s.columns, kPanel);
     s.plane = s.rows * s.panels * kPanel;
     return s;
 }
@@ -76,12 +73,12 @@ Room divide(const GradientPlan& plan, char* scratch, int64_t* bytes) {
     Parts parts(scratch);
     Room room;
     const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;
-    const int64_t panels = widest_part(s.panels, plan.column_parts);
+    const int64_t panels = ceil_div(s.panels, plan.column_parts);
     room.zeros = parts.take(widest);
     room.wide = parts.take(widest * plan.planes);
     room.line = parts.take(plan.planes * (panels * kPanel + kLanes));
     const int64_t block = in_lines(plan) ? 0 : plan.block;
-    room.left = parts.take(plan.planes * widest_part(s.strips, plan.row_parts) * block * kStrip);
+    room.left = parts.take(plan.planes * ceil_div(s.strips, plan.row_parts) * block * kStrip);
     room.right = parts.take(plan.planes * panels * block * kPanel);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     const int64_t rows = item_rows(plan), together = tap_count(plan) * item_columns(plan);
@@ -106,7 +103,7 @@ void transform_right(const GradientPlan& plan, const Share& share, const TilePla
                           diff,
                           plan.points,
                           plan.window[kFilterAxes - 1],
-                          find<Transform::window>(window_code(plan.window_shape).code),
+                          window_transform(plan.window_shape),
                           aligned ? Spread{plane, kPanel, plan.block * kPanel} : Spread{line, s.columns, 0},
                           kPanel,
                           room.zeros,
@@ -192,12 +189,12 @@ void transform_block(const GradientPlan& plan, const Share& share, int64_t first
         });
         return;
     }
-    const int64_t strips = widest_part(share.row_end - share.row, kStrip);
+    const int64_t strips = ceil_div(share.row_end - share.row, kStrip);
     const Windows left{plan.src,
                        src,
                        plan.window,
                        plan.window[kFilterAxes - 1],
-                       find<Transform::filter>(plan.window_shape),
+                       filter_transform(plan.window_shape),
                        Spread{strips * plan.block * kStrip, kStrip, plan.block * kStrip},
                        kStrip,
                        room.zeros,
@@ -224,7 +221,7 @@ bool unused(const GradientPlan& plan, int plane, int64_t panel) {
 
 void accumulate(const GradientPlan& plan, const Share& share, int64_t count, bool add, const Room& room) {
     const Sizes s = sizes_of(plan);
-    const int64_t strips = widest_part(share.row_end - share.row, kStrip);
+    const int64_t strips = ceil_div(share.row_end - share.row, kStrip);
     const int64_t panels = share.panel_end - share.panel;
     for (int p = 0; p < plan.planes; ++p) {
         for (int64_t panel = 0; panel < panels; ++panel) {
@@ -310,7 +307,7 @@ void write_tap(const GradientPlan& plan, const float* values, int64_t tap, int64
 void finish(const GradientPlan& plan, int64_t row, int64_t row_end, int64_t first, const Sums& sums, bool own,
             char* weights, const Room& room) {
     const Sizes s = sizes_of(plan);
-    const GatherFn transform = find<Transform::output>(plan.tap_shape);
+    const GatherFn transform = output_transform(plan.tap_shape);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     const int64_t rows = row_end - row, channels = plan.diff.channels;
     float* to[kMaxLength];
@@ -352,8 +349,8 @@ Share share_of(const GradientPlan& plan, int64_t rank, char* scratch) {
     const int64_t row = rank % plan.row_parts;
     const int64_t column = rank / plan.row_parts % plan.column_parts;
     const int64_t tile = rank / plan.row_parts / plan.column_parts;
-    const int64_t strips = widest_part(s.strips, plan.row_parts);
-    const int64_t panels = widest_part(s.panels, plan.column_parts);
+    const int64_t strips = ceil_div(s.strips, plan.row_parts);
+    const int64_t panels = ceil_div(s.panels, plan.column_parts);
     Share share;
     share.row = smaller(row * strips * kStrip, plan.src.channels);
     share.row_end = smaller((row + 1) * strips * kStrip, plan.src.channels);
@@ -384,7 +381,7 @@ void sum_and_finish(const GradientPlan& plan, const Share& share, const char* sr
                     const Room& room) {
     if (share.row == share.row_end) return;
     const int64_t tiles = share.tile_end - share.tile, panels = item_panels(plan), block = item_rows(plan);
-    const int64_t strips = widest_part(share.row_end - share.row, kStrip), all = share.panel_end - share.panel;
+    const int64_t strips = ceil_div(share.row_end - share.row, kStrip), all = share.panel_end - share.panel;
     transform_block(plan, share, share.tile, tiles, src, diff, room);
     Sums sums{room.sums, panels * block * kPanel, block * kPanel, 0};
     for (int64_t column = 0; column < plan.diff.channels; column += item_columns(plan)) {
@@ -425,7 +422,7 @@ int64_t gradient_sums(const GradientPlan& plan) {
 void run_gradient(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights) {
     const Sizes s = sizes_of(plan);
     const int64_t rows = item_rows(plan), columns = item_columns(plan);
-    const int64_t blocks = widest_part(plan.src.channels, rows), wide = widest_part(plan.diff.channels, columns);
+    const int64_t blocks = ceil_div(plan.src.channels, rows), wide = ceil_div(plan.diff.channels, columns);
     const Sums sums{reinterpret_cast<float*>(scratch + plan.sums), s.plane, s.rows * kPanel, 0};
     const int64_t shares = plan.row_parts * plan.column_parts * plan.tile_parts;
     const int64_t widest = larger(plan.src.channels, plan.diff.run) + kLanes;

@@ -24,7 +24,7 @@ inline bool in_lines(const GradientPlan& plan) {
 struct Pieces {
     int64_t count, size;
 
-    int64_t number() const { return (count + size - 1) / size; }
+    int64_t number() const { return ceil_div(count, size); }
     int64_t from(int64_t i) const { return smaller(i * size, count - size); }
 };
 
@@ -33,7 +33,7 @@ inline Pieces line_vectors(const GradientPlan& plan) { return {plan.diff.run, kL
 
 // Register tiles across a run of diff_dst.
 inline int64_t line_tiles(const GradientPlan& plan) {
-    return (line_vectors(plan).number() + kTileVectors - 1) / kTileVectors;
+    return ceil_div(line_vectors(plan).number(), kTileVectors);
 }
 
 inline int64_t line_sums(const GradientPlan& plan) {
@@ -105,7 +105,7 @@ inline void sum_lines(const GradientPlan& plan, int64_t first, int64_t end, cons
             // Runs of positions [whole, cut) exist from end to end.
             const int64_t room = image.size[last] - image.fold - line.position;
             const int64_t cut = smaller(n, room < 0 ? 0 : room / step + 1);
-            const int64_t whole = smaller(cut, larger(0, -line.position + step - 1) / step);
+            const int64_t whole = smaller(cut, ceil_div(larger(0, -line.position), step));
             float* to = sums + run * per_run;
             for (int64_t i = whole; i < cut; i += most) {
                 const float* b = data + at(i) * image.strides[last];

@@ -1,7 +1,7 @@
 // Weights -> their transform, packed in panels of columns for the products.
 #include <omp.h>
 
-#include "kernels/isa/filtering/transform.hpp"
+#include "kernels/isa/filtering/transforms.hpp"
 #include "kernels/isa/filtering/transpose_panels.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 
@@ -53,7 +53,7 @@ int64_t column_block(const PreparePlan& plan) {
     return smaller(plan.n, larger(most, kPanel));
 }
 
-int64_t padded_block(const PreparePlan& plan) { return (column_block(plan) + 7) / 8 * 8; }
+int64_t padded_block(const PreparePlan& plan) { return round_up(column_block(plan), 8); }
 
 // Calls run(cell, weights) for the type of the weights.
 template <class Run>
@@ -89,7 +89,7 @@ DGO_INLINE void put_row(SpreadFn transform, const PreparePlan& plan, const float
 // One segment of one panel, read tap by tap.
 void pack_taps(const PreparePlan& plan, const char* weights, int64_t segment, const Piece* pieces,
                int64_t piece_count, float* to, const Spread& spread) {
-    const SpreadFn transform = find<Transform::filter>(plan.shape);
+    const SpreadFn transform = filter_transform(plan.shape);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     constexpr int64_t kRows = 16;
     alignas(64) float taps[kMaxLength][kRows * kPanel];
@@ -120,7 +120,7 @@ void pack_taps(const PreparePlan& plan, const char* weights, int64_t segment, co
 // `rows` rows of one segment of one panel.
 void pack_segment(const PreparePlan& plan, const Columns& columns, int64_t segment, const Piece* pieces,
                   int64_t piece_count, int64_t rows, float* to, const Spread& spread) {
-    const SpreadFn transform = find<Transform::filter>(plan.shape);
+    const SpreadFn transform = filter_transform(plan.shape);
     const int64_t length = plan.taps.length[0] * plan.taps.length[1] * plan.taps.length[2];
     alignas(64) float taps[kMaxLength][kPanel];
     __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
@@ -177,7 +177,7 @@ int64_t segment_count(const PreparePlan& plan) {
 }
 
 int64_t panel_count(const PreparePlan& plan, const TileGroup& group) {
-    return (group.target_count * plan.n + kPanel - 1) / kPanel;
+    return ceil_div(group.target_count * plan.n, kPanel);
 }
 
 void pack_panel(const PreparePlan& plan, const TileGroup& group, const Columns& columns, int64_t panel, int64_t k,
@@ -224,7 +224,7 @@ void prepare_block(const PreparePlan& plan, const char* weights, int64_t k, int6
 
 void prepare_together(const PreparePlan& plan, const char* weights, float* room, float* packed) {
     const int64_t rows = row_block(plan), columns = column_block(plan);
-    const int64_t blocks = (plan.n + columns - 1) / columns, row_blocks = (plan.k + rows - 1) / rows;
+    const int64_t blocks = ceil_div(plan.n, columns), row_blocks = ceil_div(plan.k, rows);
 #pragma omp parallel for schedule(static) num_threads(plan.threads)
     for (int64_t task = 0; task < plan.channel_groups * row_blocks * blocks; ++task) {
         const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;

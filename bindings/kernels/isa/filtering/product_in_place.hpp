@@ -174,7 +174,7 @@ inline void write_staged(const ProductPlan& plan, const FilterImage& image, cons
         const int64_t base = column / image.run;
         const int64_t reach = (base + kNearRuns) * image.run / kPanel * kPanel;
         stop = smaller(column + smaller(most, kStagedColumns), smaller(end, reach));
-        const int64_t stride = (stop - column + kPanel - 1) / kPanel * kPanel;
+        const int64_t stride = round_up(stop - column, kPanel);
         for (int64_t run = base; run * image.run < stop; ++run) {
             find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
                          room.targets + (run - base) * plan.block);

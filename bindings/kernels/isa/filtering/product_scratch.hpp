@@ -13,7 +13,7 @@ constexpr int64_t kLineRun = 64;
 
 // Floats of one plane of a block's results, up to the last row of a register tile.
 inline int64_t result_stride(const ProductPlan& plan) {
-    return plane_stride((plan.block + kTileRows - 1) / kTileRows * kTileRows * kFilterChunk);
+    return plane_stride(round_up(plan.block, kTileRows) * kFilterChunk);
 }
 
 inline int64_t left_plane(const ProductPlan& plan) { return plane_stride(plan.block * left_stride(plan)); }
@@ -76,7 +76,7 @@ inline Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
     room.targets = parts.take<Target>(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block : 0);
     int64_t panels = 1;
     for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {
-        panels = larger(panels, (group_columns(plan, plan.groups[g]) + kPanel - 1) / kPanel);
+        panels = larger(panels, ceil_div(group_columns(plan, plan.groups[g]), kPanel));
     }
     room.spans = parts.take<Span>(panels * most_spans(plan));
     room.span_counts = parts.take<int64_t>(panels);
@@ -127,7 +127,7 @@ inline Spans spans_at(const ProductPlan& plan, int64_t column, int64_t all, cons
 // A panel of a plane: its weights, and where they lie among those of the group.
 inline const float* panel_at(const ProductPlan& plan, const TileGroup& group, int64_t plane, int64_t column,
                              const float* packed) {
-    const int64_t panels = (group_columns(plan, group) + kPanel - 1) / kPanel;
+    const int64_t panels = ceil_div(group_columns(plan, group), kPanel);
     return packed + (plane * panels + column / kPanel) * plan.src.segments * plan.src.channels * kPanel;
 }
 
@@ -141,7 +141,7 @@ struct Depth {
 
 inline Depth depth_of(const ProductPlan& plan) {
     const int64_t all = plan.src.segments * plan.src.channels;
-    return {all, plan.zero == nullptr ? larger((all + kDepth - 1) / kDepth, 1) : 1};
+    return {all, plan.zero == nullptr ? larger(ceil_div(all, kDepth), 1) : 1};
 }
 
 // The tiles of a block share out between them what is to be fetched: `depth` rows of a later panel.
@@ -149,7 +149,7 @@ struct Shares {
     int64_t size, step;  // bytes
 
     Shares(int64_t depth, int64_t count) {
-        const int64_t tiles = (count + kTileRows - 1) / kTileRows, bytes = kPanel * static_cast<int64_t>(sizeof(float));
+        const int64_t tiles = ceil_div(count, kTileRows), bytes = kPanel * static_cast<int64_t>(sizeof(float));
         size = depth * bytes / tiles;
         step = larger(bytes / tiles, 1);
     }

@@ -14,7 +14,7 @@ void transform_block(const ProductPlan& plan, const TileGroup& group, int64_t fi
                           src,
                           plan.points,
                           plan.outputs[kFilterAxes - 1],
-                          find<Transform::window>(window_code(plan.filter_shape).code),
+                          window_transform(plan.filter_shape),
                           Spread{left_plane(plan), plan.src.run, 0},
                           stride,
                           room.zeros,
@@ -68,7 +68,7 @@ void multiply(const ProductPlan& plan, const TileGroup& group, int64_t column, i
     const auto weights = [&](int p, int64_t part, int64_t n) {
         return panel_at(plan, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
-    const Strip strip{(count + kTileRows - 1) / kTileRows * kTileRows, left_stride(plan), kFilterChunk};
+    const Strip strip{round_up(count, kTileRows), left_stride(plan), kFilterChunk};
     for (int p = 0; p < plan.planes; ++p) {
         const float* left = room.left + p * left_plane(plan);
         for (int64_t part = 0; part < depth.parts; ++part) {
@@ -118,7 +118,7 @@ struct Piece {
 
 void write_piece(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
                  int64_t count, const Piece& piece, char* dst, const Room& room) {
-    const GatherFn transform = find<Transform::output>(plan.output_shape);
+    const GatherFn transform = output_transform(plan.output_shape);
     const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
     const int64_t end = piece.begin + piece.count;
     const int64_t tile = plan.outputs[kFilterAxes - 1], step = line_step(image, tile);
@@ -165,9 +165,9 @@ void write_lines(const ProductPlan& plan, const TileGroup& group, int64_t first,
                  char* dst, const Room& room) {
     constexpr int last = kFilterAxes - 1;
     const FilterImage& image = plan.dst;
-    const GatherFn transform = find<Transform::output>(plan.output_shape);
+    const GatherFn transform = output_transform(plan.output_shape);
     const int64_t lines = plan.outputs[0] * plan.outputs[1], per_line = plan.outputs[2];
-    const int64_t width = (image.run + kLanes - 1) / kLanes * kLanes;
+    const int64_t width = round_up(image.run, kLanes);
     const bool vast = is_vast(plan);
     // Whole vectors are stored in rising order: what they spill is overwritten.
     const bool straight = width == image.run || lines * per_line == 1;
@@ -226,16 +226,16 @@ void run_task(const ProductPlan& plan, int64_t task, const char* src, const floa
     const int64_t tiles = plan.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
     // Blocks of equal size, as a short last one would leave a thread idle, and of whole register tiles.
     const int64_t block = task / group->parts, part = task % group->parts;
-    const int64_t units = (tiles + kTileRows - 1) / kTileRows;
+    const int64_t units = ceil_div(tiles, kTileRows);
     const int64_t first = units * block / group->blocks * kTileRows;
     const int64_t count = smaller(units * (block + 1) / group->blocks * kTileRows, tiles) - first;
     const int64_t all = group_columns(plan, *group);
-    const int64_t chunks = (all + kFilterChunk - 1) / kFilterChunk;
+    const int64_t chunks = ceil_div(all, kFilterChunk);
     const FilterImage image = group->folded ? plan.dst : unfolded(plan.dst);
     if (in_place(plan)) find_block(plan, *group, first, count, src, room);
     else transform_block(plan, *group, first, count, src, room);
     if (direct(plan, image) || is_staged(plan, image)) {
-        const int64_t panels = (all + kPanel - 1) / kPanel, stop = panels * (part + 1) / group->parts * kPanel;
+        const int64_t panels = ceil_div(all, kPanel), stop = panels * (part + 1) / group->parts * kPanel;
         const auto write = is_staged(plan, image) ? &write_staged : &write_products;
         write(plan, image, *group, first, count, panels * part / group->parts * kPanel, smaller(stop, all),
               packed + group->packed, bias, dst, room);

@@ -1,7 +1,8 @@
 // The windows and the results of tiles: addresses, absent positions, conversion.
 #pragma once
 
-#include "kernels/isa/filtering/transform.hpp"
+#include "kernels/isa/cells.hpp"
+#include "kernels/isa/filtering/transforms.hpp"
 
 namespace dgo::DGO_ISA {
 

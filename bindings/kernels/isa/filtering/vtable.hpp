@@ -6,8 +6,6 @@
 
 namespace dgo::DGO_ISA {
 
-extern const MinimalFilterCode kMinimalFilterCode;
-
 constexpr int64_t kFilterChunk = 64;  // columns multiplied and transformed back together
 
 constexpr int kMaxLength = 27;  // taps of a filter, outputs of a tile: three per axis
@@ -31,27 +29,16 @@ inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segme
     }
 }
 
-struct WindowCode {
-    ShapeCode code[kFilterAxes];
-};
-
-// Windows of four points have one transform, whatever the filter's length.
-inline WindowCode window_code(const ShapeCode* shape) {
-    WindowCode w;
-    for (int a = 0; a < kFilterAxes; ++a) w.code[a] = shape[a] == 3 ? 2 : shape[a];
-    return w;
-}
-
 // Rows of the left factor: whole vectors, and not a multiple of 4 KB apart, which would share one cache set.
 inline int64_t left_stride(const ProductPlan& plan) {
     // The last vector of a segment is stored whole.
     const int64_t spill = plan.src.channels % kLanes == 0 ? 0 : kLanes;
-    const int64_t depth = (plan.src.segments * plan.src.channels + spill + kLanes - 1) / kLanes * kLanes;
+    const int64_t depth = round_up(plan.src.segments * plan.src.channels + spill, kLanes);
     return depth % 512 == 0 ? depth + 16 : depth;
 }
 
 // From one plane to the next: an element's values in all of them lie in different cache sets.
-constexpr int64_t plane_stride(int64_t floats) { return (floats + 1023) / 1024 * 1024 + 64; }
+constexpr int64_t plane_stride(int64_t floats) { return round_up(floats, 1024) + 64; }
 
 int64_t products_scratch(const ProductPlan& plan);
 int64_t gradient_scratch(const GradientPlan& plan);

@@ -1,10 +1,9 @@
-#include "kernels/isa/overlap/overlap_product.hpp"
-
 #include <omp.h>
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/gemm_tile.hpp"
 #include "kernels/isa/parts.hpp"
+#include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -12,8 +11,6 @@ namespace {
 constexpr int64_t kRowsNear = 8 * kTileRows;
 constexpr int64_t kStripFloats = 2048;
 constexpr int kRunsAtOnce = 4;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One term of the runs of a line: where that of the first run lies, of which `count` lanes exist.
 struct Term {
@@ -235,7 +232,7 @@ void finish_line(const OverlapPlan& plan, const Piece& piece, int64_t lines, cha
     const int64_t first = larger(origin, 0), stop = smaller(origin + piece.runs * stride, plan.dst.size[2]);
     int64_t begin = 0, end = 0;
     if (plan.dst.cell == Cell::f32 && plan.dst.strides[2] == plan.dst.channels && !plan.vast) {
-        const int64_t spill = (plan.run + kLanes - 1) / kLanes * kLanes - plan.run;
+        const int64_t spill = round_up(plan.run, kLanes) - plan.run;
         begin = origin < 0 ? 1 : 0;
         end = larger(((stop - origin) * plan.dst.channels - spill) / plan.run, begin);
     }

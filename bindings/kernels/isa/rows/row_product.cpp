@@ -1,9 +1,8 @@
 // Products of rows: both factors are read as they lie in memory, b once for each block of a's rows. Few rows of a are
 // dot products with those of b; for many, rows of b are transposed to panels on the way.
-#include "kernels/isa/rows/row_product.hpp"
-
 #include "kernels/isa/filtering/transpose_panels.hpp"
 #include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -26,7 +25,7 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
                                     int64_t columns, int64_t depth, bool add) {
     const float* left[Rows];
     const float* right[kColumns];
-    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * kRowProductRoom;
+    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * kRowProductPitch;
     for (int64_t j = 0; j < kColumns; ++j) right[j] = b + (j < columns ? j : columns - 1) * p.b_row;
     Lanes sum[Rows][kColumns] = {};
     int64_t k = 0;
@@ -60,16 +59,16 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
 constexpr int64_t kFewRows = 24;
 constexpr int64_t kPanelDepth = 512;  // transposed at once
 
-void dot_products(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
+void dot_products(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
     for (int64_t k = 0; k < p.depth; k += kRowProductDepth) {
         const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
         // Rows of a may lie such that they push each other out of the caches; these do not.
         for (int64_t i = 0; i < p.rows; ++i) {
             const auto bytes = sizeof(float) * static_cast<size_t>(depth);
-            __builtin_memcpy(room + i * kRowProductRoom, a + i * p.a_row + k, bytes);
+            __builtin_memcpy(scratch + i * kRowProductPitch, a + i * p.a_row + k, bytes);
         }
         // b comes from memory, once: the tiles that share rows of it fetch the next ones. One tile would only wait.
-        const int64_t tiles = (p.rows + kRows - 1) / kRows;
+        const int64_t tiles = ceil_div(p.rows, kRows);
         const int64_t lines = tiles == 1 ? 0 : kColumns * (depth / 16 + 1) / tiles + 1;
         for (int64_t j = 0; j < p.columns; j += kColumns) {
             const float* right = b + j * p.b_row + k;
@@ -77,7 +76,7 @@ void dot_products(const RowProduct& p, const float* a, const float* b, float* c,
             Fetch fetch{row, j + kColumns, smaller(j + 2 * kColumns, p.columns), depth};
             for (int64_t i = 0; i < p.rows; i += kRows) {
                 fetch.lines(lines);
-                const float* left = room + i * kRowProductRoom;
+                const float* left = scratch + i * kRowProductPitch;
                 float* at = c + i * p.c_row + j * p.c_column;
                 if (p.rows - i == 1) {
                     tile<1>(p, left, right, at, 1, p.columns - j, depth, p.add || k > 0);
@@ -96,7 +95,7 @@ struct Next {
 
     // What the tile at i of `count` rows is to fetch: one of them bit by bit, any others at once.
     Ahead part(int64_t i, int64_t count) const {
-        const int64_t tiles = (count + kTileRows - 1) / kTileRows, tile = i / kTileRows;
+        const int64_t tiles = ceil_div(count, kTileRows), tile = i / kTileRows;
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
         if (begin == end) return {reinterpret_cast<const char*>(at), 0};
         Fetch others{[this](int64_t r) { return at + r * row; }, begin + 1, end, depth};
@@ -128,8 +127,8 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
     }
 }
 
-void panel_products(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
-    float *panel = room, *sums = room + kPanelDepth * kPanel;
+void panel_products(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
+    float *panel = scratch, *sums = scratch + kPanelDepth * kPanel;
     const float* row[kRowProductRows + kTileRows];  // the last one repeated for a register tile
     for (int64_t k = 0; k < p.depth; k += kPanelDepth) {
         const int64_t depth = smaller(kPanelDepth, p.depth - k);
@@ -145,15 +144,17 @@ void panel_products(const RowProduct& p, const float* a, const float* b, float* 
     }
 }
 
+int64_t scratch_floats() {
+    return larger(kRowProductRows * kRowProductPitch, (kPanelDepth + kRowProductRows) * kPanel);
+}
+
+void product(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
+    if (p.rows < kFewRows) dot_products(p, a, b, c, scratch);
+    else panel_products(p, a, b, c, scratch);
+}
+
 }  // namespace
 
-int64_t row_product_room() {
-    return larger(kRowProductRows * kRowProductRoom, (kPanelDepth + kRowProductRows) * kPanel);
-}
-
-void row_product(const RowProduct& p, const float* a, const float* b, float* c, float* room) {
-    if (p.rows < kFewRows) dot_products(p, a, b, c, room);
-    else panel_products(p, a, b, c, room);
-}
+const RowCode kRowCode = {scratch_floats, product};
 
 }  // namespace dgo::DGO_ISA

@@ -1,14 +1,10 @@
-// The transforms of minimal filtering on vectors of channels, for up to three axes.
+// Every transform of minimal filtering, in three tables: this is the only unit that compiles them.
 //
 // Points 0, 1, -1 and infinity: every coefficient is 0, 1, -1 or, in the filter's transform, one half.
-#pragma once
-
-#include <utility>
-
-#include "kernels/filtering/vtable.hpp"
-#include "kernels/isa/gemm_tile.hpp"
+#include "kernels/isa/filtering/transforms.hpp"
 
 namespace dgo::DGO_ISA {
+namespace {
 
 enum class Transform { window, filter, output };
 
@@ -82,58 +78,6 @@ struct Transform3 {
     }
 };
 
-// Of `count` < kLanes floats, without touching what follows them; zeros in the other lanes.
-DGO_INLINE Lanes load_part(const float* at, int64_t count) {
-#ifdef DGO_WIDE
-    return bits<Lanes>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at));
-#else
-    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return bits<Lanes>(_mm256_maskload_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index)));
-#endif
-}
-
-DGO_INLINE void store_part(float* at, Lanes v, int64_t count) {
-#ifdef DGO_WIDE
-    _mm512_mask_storeu_ps(at, static_cast<__mmask16>((1u << count) - 1), bits<__m512>(v));
-#else
-    // Masked stores take tens of cycles on some processors.
-    const __m256 all = bits<__m256>(v);
-    __m128 part = _mm256_castps256_ps128(all);
-    if ((count & 4) != 0) {
-        store_bytes(at, part);
-        at += 4;
-        part = _mm256_extractf128_ps(all, 1);
-    }
-    if ((count & 2) != 0) {
-        store_bytes(at, _mm_cvtsi128_si64(_mm_castps_si128(part)));
-        at += 2;
-        part = _mm_movehl_ps(part, part);
-    }
-    if ((count & 1) != 0) *at = _mm_cvtss_f32(part);
-#endif
-}
-
-DGO_INLINE Lanes load_some(const float* at, int64_t count) {
-    return count >= kLanes ? load_bytes<Lanes>(at) : load_part(at, count);
-}
-
-DGO_INLINE void store_some(float* at, Lanes v, int64_t count) {
-    if (count >= kLanes) {
-        *reinterpret_cast<LanesAt*>(at) = v;
-    } else {
-        store_part(at, v, count);
-    }
-}
-
-// Where the transform of one tile goes: channel c of plane p at p * plane + c / width * strip + c % width.
-struct Spread {
-    int64_t plane, width, strip;
-};
-using SpreadFn = void (*)(const float* const* from, int64_t channels, float* to, const Spread& spread);
-
-// to[i][c] = bias[c] + the transform of from[p * plane + c].
-using GatherFn = void (*)(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to);
-
 template <class T>
 void spread_tile(const float* const* from, int64_t channels, float* to, const Spread& spread) {
     for (int64_t begin = 0; begin < channels; begin += spread.width, to += spread.strip) {
@@ -169,44 +113,54 @@ template <Transform kKind, ShapeCode kCode>
 using MatrixOf = Matrix<kKind, points_of(kCode), length_of(kCode)>;
 
 // In three transformed axes all are alike: more combinations only cost code.
-constexpr bool supported(int a, int b, int c) {
+constexpr bool supported(Transform kind, int a, int b, int c) {
+    if (kind == Transform::window && (a == 3 || b == 3 || c == 3)) return false;  // see window_code
     if (a == 0) return true;
     return (b == 0 || b == a) && (c == 0 || c == a);
 }
 
-template <Transform kKind>
-struct TransformFn {
-    using type = SpreadFn;
-};
-template <>
-struct TransformFn<Transform::output> {
-    using type = GatherFn;
-};
-
 template <Transform kKind, int kIndex>
-constexpr typename TransformFn<kKind>::type entry() {
+constexpr auto entry() {
     constexpr int a = kIndex / 16, b = kIndex / 4 % 4, c = kIndex % 4;
     using T = Transform3<MatrixOf<kKind, a>, MatrixOf<kKind, b>, MatrixOf<kKind, c>>;
-    if constexpr (!supported(a, b, c)) {
-        return nullptr;
-    } else if constexpr (kKind == Transform::output) {
+    if constexpr (kKind == Transform::output) {
         return &gather_tile<T>;
     } else {
         return &spread_tile<T>;
     }
 }
 
-template <Transform kKind, int... kIndex>
-typename TransformFn<kKind>::type find(int index, std::integer_sequence<int, kIndex...>) {
-    static constexpr typename TransformFn<kKind>::type table[] = {entry<kKind, kIndex>()...};
-    return table[index];
+template <Transform kKind, class Fn>
+struct Table {
+    Fn at[kShapeCodes * kShapeCodes * kShapeCodes] = {};
+
+    constexpr Table() { fill<0>(); }
+
+    template <int kIndex>
+    constexpr void fill() {
+        if constexpr (kIndex < kShapeCodes * kShapeCodes * kShapeCodes) {
+            if constexpr (supported(kKind, kIndex / 16, kIndex / 4 % 4, kIndex % 4)) at[kIndex] = entry<kKind, kIndex>();
+            fill<kIndex + 1>();
+        }
+    }
+    Fn find(ShapeCode a, ShapeCode b, ShapeCode c) const { return at[a * 16 + b * 4 + c]; }
+};
+
+constexpr Table<Transform::window, SpreadFn> kWindows;
+constexpr Table<Transform::filter, SpreadFn> kFilters;
+constexpr Table<Transform::output, GatherFn> kOutputs;
+
+// Windows of four points have one transform, whatever the filter's length.
+ShapeCode window_code(ShapeCode shape) { return shape == 3 ? 2 : shape; }
+
+}  // namespace
+
+SpreadFn window_transform(const ShapeCode* shape) {
+    return kWindows.find(window_code(shape[0]), window_code(shape[1]), window_code(shape[2]));
 }
 
-// Null for a combination that is not compiled; minimal_filter.cpp refuses it beforehand.
-template <Transform kKind>
-typename TransformFn<kKind>::type find(const ShapeCode* code) {
-    return find<kKind>(code[0] * 16 + code[1] * 4 + code[2],
-                     std::make_integer_sequence<int, kShapeCodes * kShapeCodes * kShapeCodes>{});
-}
+SpreadFn filter_transform(const ShapeCode* shape) { return kFilters.find(shape[0], shape[1], shape[2]); }
+
+GatherFn output_transform(const ShapeCode* shape) { return kOutputs.find(shape[0], shape[1], shape[2]); }
 
 }  // namespace dgo::DGO_ISA

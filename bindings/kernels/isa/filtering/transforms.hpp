@@ -1,0 +1,23 @@
+// The transforms of minimal filtering on vectors of channels, for up to three axes.
+#pragma once
+
+#include "kernels/filtering/vtable.hpp"
+#include "kernels/isa/gemm_tile.hpp"
+
+namespace dgo::DGO_ISA {
+
+// Where the transform of one tile goes: channel c of plane p at p * plane + c / width * strip + c % width.
+struct Spread {
+    int64_t plane, width, strip;
+};
+using SpreadFn = void (*)(const float* const* from, int64_t channels, float* to, const Spread& spread);
+
+// to[i][c] = bias[c] + the transform of from[p * plane + c].
+using GatherFn = void (*)(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to);
+
+// By the shape of every axis; null for a combination that is not compiled, which filter_product.cpp refuses beforehand.
+SpreadFn window_transform(const ShapeCode* shape);
+SpreadFn filter_transform(const ShapeCode* shape);
+GatherFn output_transform(const ShapeCode* shape);
+
+}  // namespace dgo::DGO_ISA

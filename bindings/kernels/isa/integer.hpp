@@ -1,0 +1,17 @@
+// Whole numbers: the one place that divides and compares them for the vector code, inside the instruction set's namespace.
+#pragma once
+
+#include <cstdint>
+
+namespace dgo::DGO_ISA {
+
+#define DGO_INLINE inline __attribute__((always_inline))
+
+DGO_INLINE constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+DGO_INLINE constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// For a that is not negative and b above zero.
+DGO_INLINE constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+DGO_INLINE constexpr int64_t round_up(int64_t a, int64_t step) { return ceil_div(a, step) * step; }
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,13 @@
+// What one instruction set offers, kernel by kernel; table.cpp puts it together.
+#pragma once
+
+#include "kernels/isa.hpp"
+
+namespace dgo::DGO_ISA {
+
+extern const DepthwiseCode kDepthwiseCode;
+extern const FilterCode kFilterCode;
+extern const OverlapCode kOverlapCode;
+extern const RowCode kRowCode;
+
+}  // namespace dgo::DGO_ISA
