@@ -34,9 +34,10 @@ struct OverlapPlan {
     int64_t scratch_per_thread;   // bytes
     int threads;
 
-    int64_t columns() const { return kernel[1] * kernel[2] * dst.channels; }
-    int64_t positions() const { return runs + shifts - 1; }
-    int64_t kept() const { return live + together - 1; }
+    // Always inline, as they belong to no instruction set.
+    __attribute__((always_inline)) int64_t columns() const { return kernel[1] * kernel[2] * dst.channels; }
+    __attribute__((always_inline)) int64_t positions() const { return runs + shifts - 1; }
+    __attribute__((always_inline)) int64_t kept() const { return live + together - 1; }
 };
 
 struct OverlapCode {
