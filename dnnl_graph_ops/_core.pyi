@@ -707,9 +707,7 @@ class kernels:
         weights_strides: _Dims,
         dst_strides: _Dims,
         has_bias: bool = False,
-        relu: bool = False,
         bias_dtype: int | None = None,
-        weights_dtype: int | None = None,
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_data(
@@ -725,7 +723,6 @@ class kernels:
         src_strides: _Dims,
         weights_strides: _Dims,
         dst_strides: _Dims,
-        weights_dtype: int | None = None,
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_weights(
@@ -741,7 +738,6 @@ class kernels:
         src_strides: _Dims,
         weights_strides: _Dims,
         dst_strides: _Dims,
-        weights_dtype: int | None = None,
     ) -> Kernel: ...
     @staticmethod
     def im2col(
@@ -773,7 +769,6 @@ class kernels:
         dst_dtype: int,
         dst_strides: _Dims,
         has_bias: bool = False,
-        relu: bool = False,
         bias_dtype: int | None = None,
     ) -> Kernel:
         """run(col, [bias,] dst); col is f32, its strides as in im2col."""

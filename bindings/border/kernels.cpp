@@ -53,20 +53,18 @@ void def_depthwise(py::module_& m, const char* name,
         name,
         [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
                const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& dilations,
-               const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more,
-               std::optional<int> weights_dtype) {
+               const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more) {
             return make({dtype, n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
-                         src_strides, weights_strides, dst_strides, weights_dtype.value_or(dtype)},
+                         src_strides, weights_strides, dst_strides},
                         more...);
         },
         "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
-        "dilations"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra...,
-        "weights_dtype"_a = py::none(), doc);
+        "dilations"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra..., doc);
 }
 
-std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
+std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias,
                                           std::optional<int> bias_dtype) {
-    return make_depthwise_forward(problem, has_bias, relu, bias_dtype.value_or(problem.dtype));
+    return make_depthwise_forward(problem, has_bias, bias_dtype.value_or(problem.dtype));
 }
 
 void bind_depthwise(py::module_& m) {
@@ -75,7 +73,7 @@ void bind_depthwise(py::module_& m) {
         "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
         "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
         "f32.",
-        "has_bias"_a = false, "relu"_a = false, "bias_dtype"_a = py::none());
+        "has_bias"_a = false, "bias_dtype"_a = py::none());
     def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data,
                   "run(diff_dst, weights, diff_src).");
     def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
@@ -101,15 +99,15 @@ void bind_columns(py::module_& m) {
         "overlap_add",
         [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
            const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
-           int dst_dtype, const Dims& dst_strides, bool has_bias, bool relu, std::optional<int> bias_dtype) {
+           int dst_dtype, const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
             constexpr int kF32 = 3;
             return make_overlap_add({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
                                      kF32, col_strides, dst_dtype, dst_strides},
-                                    has_bias, relu, bias_dtype.value_or(dst_dtype));
+                                    has_bias, bias_dtype.value_or(dst_dtype));
         },
         "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
         "dilations"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false,
-        "relu"_a = false, "bias_dtype"_a = py::none(),
+        "bias_dtype"_a = py::none(),
         "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
         "im2col.");
 }

@@ -35,16 +35,14 @@ std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int s
 // dst, c, kernel for the weights; src and dst are those of the transposed convolution in all three
 // directions.
 struct DepthwiseProblem {
-    int dtype;  // of src and dst: f32, bf16 or f16; sums are f32
+    int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
     int64_t n, c;
     Dims src_spatial, dst_spatial, kernel, strides, pads_begin, dilations;
     Dims src_strides, weights_strides, dst_strides;
-    int weights_dtype;
 };
 
 // src, weights, [bias,] dst
-std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
-                                               int bias_dtype);
+std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, int bias_dtype);
 
 // diff_dst, weights, diff_src
 std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem);
@@ -67,8 +65,7 @@ struct ColumnsProblem {
 std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem);
 
 // col, [bias,] dst: dst = bias + the sum of all columns that meet a position; col is f32
-std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, bool relu,
-                                         int bias_dtype);
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype);
 
 // a, b, c, all f32
 std::shared_ptr<Kernel> make_row_product(const RowProduct& product);

@@ -17,7 +17,7 @@ constexpr int64_t kLeastRun = 8;            // kernel positions worth a vector
 
 DepthwiseProblem layer(const ColumnsProblem& p) {
     return {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides, p.pads_begin,
-            p.dilations, {},  {},  p.dst_strides, p.dst_dtype};
+            p.dilations, {},  {},  p.dst_strides};
 }
 
 // Strides of the columns with two outer axes, those that do not exist 0.
@@ -47,7 +47,7 @@ struct OverlapAddKernel : Kernel {
     TapAxes axes;
     RowLayout to;
     ColumnLayout col;
-    bool has_bias, relu;
+    bool has_bias;
     Along along;
     bool whole;  // all channels in one task, nothing transposed
     std::vector<Piece> pieces;
@@ -61,9 +61,9 @@ struct OverlapAddKernel : Kernel {
     Part<float> ones_part, bias_part, result_part, rows_part;
     Part<const char*> sources_part;
 
-    OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, bool with_relu, int bias_dtype)
+    OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, int bias_dtype)
         : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(layer(p), true),
-          to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias), relu(with_relu),
+          to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias),
           store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
           store_block(cell, to), bias_plan({p.c}, bias_dtype, {1}, kF32, {1}),
           gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
@@ -232,7 +232,7 @@ struct OverlapAddKernel : Kernel {
                               : reinterpret_cast<char*>(block + (output - first_output) * step);
             code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources,
                                                                nullptr, source_step, inner.phases * step,
-                                                               bias ? bias + first : nullptr, relu, at});
+                                                               bias ? bias + first : nullptr, at});
         }
         if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
     }
@@ -261,7 +261,7 @@ struct OverlapAddKernel : Kernel {
                         sources[count++] = columns + offset(n, c, row, b - m, m * stride + r);
                     }
                 }
-                code.space({end - r, count, sources, ones, start, relu,
+                code.space({end - r, count, sources, ones, start,
                             result + b * stride - pad + r - first_output});
             }
         }
@@ -292,7 +292,7 @@ struct OverlapAddKernel : Kernel {
                     sources[count++] = source;
                 }
             }
-            code.space({s.end - s.begin, count, sources, ones, start, relu,
+            code.space({s.end - s.begin, count, sources, ones, start,
                         result + s.phase * outputs + s.begin - piece.begin});
         }
         store_phases.store(result, outputs, piece.begin, piece.end, dst_row, to.width());
@@ -301,11 +301,10 @@ struct OverlapAddKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, bool relu,
-                                         int bias_dtype) {
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype) {
     check_columns("overlap_add", problem);
     float_cell(bias_dtype);
-    return std::make_shared<OverlapAddKernel>(problem, has_bias, relu, bias_dtype);
+    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype);
 }
 
 }  // namespace dgo

@@ -124,7 +124,7 @@ void check_columns(const std::string& what, const ColumnsProblem& p) {
     // The lists that a depthwise layer has too are checked as its lists.
     const Dims strides(rank + 2, 0), weights(rank + 1, 0);
     check_depthwise(what, {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides,
-                           p.pads_begin, p.dilations, strides, weights, p.dst_strides, p.col_dtype});
+                           p.pads_begin, p.dilations, strides, weights, p.dst_strides});
     check_list(what, "col_strides", p.col_strides, 2 * rank + 2, 0, INT64_MAX);
     Dims sizes = {p.n};
     sizes.insert(sizes.end(), p.src_spatial.begin(), p.src_spatial.end());

@@ -69,7 +69,6 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
         }
     }
     float_cell(p.dtype);
-    float_cell(p.weights_dtype);
 }
 
 RowLayout::RowLayout(const Dims& spatial, const Dims& strides)

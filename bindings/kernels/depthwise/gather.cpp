@@ -21,7 +21,7 @@ struct GatherKernel : Kernel {
     RowLayout from, to;
     int64_t row_taps, taps;  // of a kernel row, of the kernel
     Path path;
-    bool has_bias, relu;
+    bool has_bias;
     std::vector<Piece> pieces;
     Widest widest;
     RowMover load, store;
@@ -38,16 +38,16 @@ struct GatherKernel : Kernel {
     RowCache::Room rows_room;
 
     GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, bool with_bias,
-                 bool with_relu, int bias_dtype)
+                 int bias_dtype)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)),
-          has_bias(with_bias), relu(with_relu), pieces(cut_into_pieces(axes.inner, outputs_of_piece())),
+          has_bias(with_bias), pieces(cut_into_pieces(axes.inner, outputs_of_piece())),
           widest(pieces, axes.inner), load(cell, from.inner, axes.inner.advance),
           store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
           packed(p, path),
-          weights_plan(packed.shape, p.weights_dtype, p.weights_strides, kF32, packed.strides),
+          weights_plan(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_plan({p.c}, bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         arity = has_bias ? 4 : 3;
@@ -127,7 +127,6 @@ struct GatherKernel : Kernel {
             }
             code.channels[rows.type]({rows.channels, s.end - s.begin, count, sources, factors,
                                       inner.advance * rows.src_step, inner.phases * rows.dst_step, rows.bias,
-                                      relu,
                                       rows.dst + (s.begin * inner.phases + s.phase) * rows.dst_step * size});
         }
     }
@@ -237,7 +236,7 @@ struct GatherKernel : Kernel {
                         factors[count++] = weights_row[tap.k];
                     }
                 }
-                code.space({s.end - s.begin, count, sources, factors, bias ? bias[c] : 0.0f, relu,
+                code.space({s.end - s.begin, count, sources, factors, bias ? bias[c] : 0.0f,
                             out + s.phase * outputs + s.begin - piece.begin});
             }
             if (!write_in_place) store.store(result, outputs, piece.begin, piece.end, dst_row, to.width());
@@ -247,16 +246,15 @@ struct GatherKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, bool relu,
-                                               int bias_dtype) {
+std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, int bias_dtype) {
     check_depthwise("depthwise_forward", problem);
     float_cell(bias_dtype);
-    return std::make_shared<GatherKernel>("depthwise_forward", problem, true, has_bias, relu, bias_dtype);
+    return std::make_shared<GatherKernel>("depthwise_forward", problem, true, has_bias, bias_dtype);
 }
 
 std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem) {
     check_depthwise("depthwise_backward_data", problem);
-    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, false, false, kF32);
+    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, false, kF32);
 }
 
 }  // namespace dgo

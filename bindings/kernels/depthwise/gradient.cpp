@@ -43,7 +43,7 @@ struct GradientKernel : Kernel {
           pieces(cut_into_pieces(axes.inner, outputs_of_piece())), widest(pieces, axes.inner), load_src(cell, src.inner, 1),
           load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
           load_diff_block(cell, diff), packed(p, path),
-          weights_plan(packed.shape, kF32, packed.strides, p.weights_dtype, p.weights_strides) {
+          weights_plan(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
         units = p.n * src.rows() * static_cast<int64_t>(pieces.size());

@@ -15,7 +15,6 @@ struct ChannelsRun {
     const float* const* weights;
     int64_t src_step, dst_step;  // elements from one output to the next
     const float* bias;           // null: none
-    bool relu;
     char* dst;
 };
 
@@ -25,7 +24,6 @@ struct SpaceRun {
     const float* const* src;
     const float* weights;
     float bias;
-    bool relu;
     float* dst;
 };
 

@@ -258,7 +258,7 @@ def _add_up(program: Program, problem: Problem, columns: View, strides: list[int
     """Columns, and the bias, to their sums."""
     bias = problem.bias
     kernel = kernels.overlap_add(
-        *_taps(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None, False,
+        *_taps(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
         None if bias is None else dtypes.CODES[bias.dtype],
     )  # fmt: skip
     program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")

@@ -8,8 +8,7 @@ namespace {
 template <int L>
 using Floats = typename Vec<L>::f32;
 
-// ---- along the channels
-// -------------------------------------------------------------------------------------
+// ---- along the channels -----------------------------------------------------------------------------------
 
 // Q outputs times V vectors of channels from channel c.
 template <class S, class D, bool Weighted, int L, int Q, int V>
@@ -45,9 +44,7 @@ DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     for (int j = 0; j < Q; ++j) {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
-            Floats<L> result = sum[j][v];
-            if (run.relu) result = result < 0.0f ? Floats<L>{} : result;
-            store_float<D, L>(dst + j * run.dst_step + v * L, result);
+            store_float<D, L>(dst + j * run.dst_step + v * L, sum[j][v]);
         }
     }
 }
@@ -143,8 +140,7 @@ void channels_gradient(const ChannelsGradient& run) {
     gradient_run<C, 8>(run);
 }
 
-// ---- along the innermost axis
-// -------------------------------------------------------------------------------
+// ---- along the innermost axis -----------------------------------------------------------------------------
 
 template <int L, int V>
 DGO_INLINE void space_tile(const SpaceRun& run, int64_t q) {
@@ -158,10 +154,7 @@ DGO_INLINE void space_tile(const SpaceRun& run, int64_t q) {
         for (int v = 0; v < V; ++v) sum[v] += load_bytes<Floats<L>>(src + v * L) * w;
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-        if (run.relu) sum[v] = sum[v] < 0.0f ? Floats<L>{} : sum[v];
-        store_bytes(run.dst + q + v * L, sum[v]);
-    }
+    for (int v = 0; v < V; ++v) store_bytes(run.dst + q + v * L, sum[v]);
 }
 
 template <int L>
@@ -173,7 +166,7 @@ void space_run(const SpaceRun& run) {
             for (int64_t q = 0; q < run.count; ++q) {
                 float sum = run.bias;
                 for (int64_t t = 0; t < run.taps; ++t) sum += run.src[t][q] * run.weights[t];
-                run.dst[q] = run.relu && sum < 0.0f ? 0.0f : sum;
+                run.dst[q] = sum;
             }
             return;
         }

@@ -183,20 +183,20 @@ def depthwise(c: Choices) -> None:
     layouts = [strides(c, shape) for shape in shapes]
     if not layer.honest:
         return
-    kind, weights = dtype(c), dtype(c)
+    kind = dtype(c)
     args = (kind, layer.n, layer.c, *layer.lists, *layouts)
-    operands = [Operand(t, *pair) for t, *pair in zip((kind, weights, kind), shapes, layouts, strict=True)]
+    operands = [Operand(kind, *pair) for pair in zip(shapes, layouts, strict=True)]
     if which == 0:
         bias = dtype(c)
         has_bias = c.often()
-        kernel = kernels.depthwise_forward(*args, has_bias, c.often(), bias, weights)
+        kernel = kernels.depthwise_forward(*args, has_bias, bias)
         if has_bias:
             operands.insert(2, Operand(bias, [layer.c], [1]))
     elif which == 1:
-        kernel = kernels.depthwise_backward_data(*args, weights)
+        kernel = kernels.depthwise_backward_data(*args)
         operands = [operands[i] for i in (2, 1, 0)]
     else:
-        kernel = kernels.depthwise_backward_weights(*args, weights)
+        kernel = kernels.depthwise_backward_weights(*args)
         operands = [operands[i] for i in (0, 2, 1)]
     run(kernel, operands, layer.work)
 
@@ -215,7 +215,7 @@ def columns(c: Choices) -> None:
         run(kernel, [Operand(kind, dst, dst_strides), Operand(other, col, col_strides)], layer.work)
         return
     bias, has_bias = dtype(c), c.often()
-    kernel = kernels.overlap_add(*lists, col_strides, kind, dst_strides, has_bias, c.often(), bias)
+    kernel = kernels.overlap_add(*lists, col_strides, kind, dst_strides, has_bias, bias)
     extra = [Operand(bias, [layer.c], [1])] if has_bias else []
     run(kernel, [Operand(3, col, col_strides), *extra, Operand(kind, dst, dst_strides)], layer.work)
 
