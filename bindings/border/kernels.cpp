@@ -54,8 +54,8 @@ void def_depthwise(py::module_& m, const char* name,
         [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
                const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& dilations,
                const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more) {
-            return make({dtype, n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
-                         src_strides, weights_strides, dst_strides},
+            return make({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
+                         dtype, src_strides, weights_strides, dst_strides},
                         more...);
         },
         "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
@@ -86,7 +86,7 @@ void bind_columns(py::module_& m) {
         [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
            const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype,
            const Dims& dst_strides, int col_dtype, const Dims& col_strides) {
-            return make_im2col({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+            return make_im2col({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
                                 col_dtype, col_strides, dst_dtype, dst_strides});
         },
         "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
@@ -101,7 +101,7 @@ void bind_columns(py::module_& m) {
            const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
            int dst_dtype, const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
             constexpr int kF32 = 3;
-            return make_overlap_add({n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations,
+            return make_overlap_add({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
                                      kF32, col_strides, dst_dtype, dst_strides},
                                     has_bias, bias_dtype.value_or(dst_dtype));
         },

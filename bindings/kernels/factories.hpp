@@ -31,13 +31,17 @@ using CopyItem = std::tuple<Dims, int64_t, Dims, int64_t, Dims>;
 std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int src_dtype, int dst_dtype,
                                        int64_t zero_elements);
 
-// A depthwise layer: every channel has its own kernel. Element strides in the order n, c, spatial for src and
-// dst, c, kernel for the weights; src and dst are those of the transposed convolution in all three
+// The sizes of a layer that treats its channels alike; src and dst are those of the transposed convolution in all
 // directions.
-struct DepthwiseProblem {
-    int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
+struct LayerSizes {
     int64_t n, c;
     Dims src_spatial, dst_spatial, kernel, strides, pads_begin, dilations;
+};
+
+// A depthwise layer: every channel has its own kernel. Element strides in the order n, c, spatial for src and
+// dst, c, kernel for the weights.
+struct DepthwiseProblem : LayerSizes {
+    int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
     Dims src_strides, weights_strides, dst_strides;
 };
 
@@ -52,9 +56,7 @@ std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& 
 
 // The columns of a transposed convolution: col[n, source position, kernel position, c], with strides in the
 // order n, source axes, kernel axes, c. Strides of dst: n, c, spatial.
-struct ColumnsProblem {
-    int64_t n, c;
-    Dims src_spatial, dst_spatial, kernel, strides, pads_begin, dilations;
+struct ColumnsProblem : LayerSizes {
     int col_dtype;
     Dims col_strides;
     int dst_dtype;

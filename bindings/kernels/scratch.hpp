@@ -12,7 +12,7 @@ namespace dgo {
 
 // `count` elements of T, `offset` bytes into a piece of scratch.
 template <class T>
-struct Part {
+struct ScratchArray {
     size_t offset = 0;
 
     T* in(char* scratch) const { return reinterpret_cast<T*>(scratch + offset); }
@@ -22,15 +22,15 @@ struct Part {
 class ScratchLayout {
 public:
     template <class T>
-    Part<T> add(int64_t count) {
+    ScratchArray<T> add(int64_t count) {
         size_t size;
-        const Part<T> part{bytes_};
+        const ScratchArray<T> array{bytes_};
         if (count < 0 || __builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &size) || size > kMost ||
             bytes_ + size > kMost) {
             throw std::bad_alloc();
         }
         bytes_ = (bytes_ + size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-        return part;
+        return array;
     }
     size_t bytes() const { return bytes_; }
 

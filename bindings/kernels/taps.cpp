@@ -37,8 +37,8 @@ TapAxis TapAxis::backward(int64_t src, int64_t dst, int64_t kernel, int64_t stri
     return axis;
 }
 
-std::vector<Segment> TapAxis::segments() const {
-    std::vector<Segment> all;
+std::vector<Stretch> TapAxis::stretches() const {
+    std::vector<Stretch> all;
     for (int64_t phase = 0; phase < phases; ++phase) {
         const std::vector<Tap>& list = taps[static_cast<size_t>(phase)];
         const int64_t end = count(phase);
@@ -59,12 +59,12 @@ std::vector<Segment> TapAxis::segments() const {
             return std::partition_point(list.begin(), list.end(), holds) - list.begin();
         };
         for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-            Segment segment{phase, cuts[i], cuts[i + 1], 0, 0};
-            const auto ended = [&](const Tap& tap) { return end_output(tap) <= segment.begin; };
-            const auto begun = [&](const Tap& tap) { return first_output(tap) <= segment.begin; };
-            segment.first = falling ? count_while(ended) : count_while(std::not_fn(begun));
-            segment.last = falling ? count_while(begun) : count_while(std::not_fn(ended));
-            all.push_back(segment);
+            Stretch stretch{phase, cuts[i], cuts[i + 1], 0, 0};
+            const auto ended = [&](const Tap& tap) { return end_output(tap) <= stretch.begin; };
+            const auto begun = [&](const Tap& tap) { return first_output(tap) <= stretch.begin; };
+            stretch.first = falling ? count_while(ended) : count_while(std::not_fn(begun));
+            stretch.last = falling ? count_while(begun) : count_while(std::not_fn(ended));
+            all.push_back(stretch);
         }
     }
     return all;

@@ -15,7 +15,7 @@ struct Tap {
 };
 
 // Outputs q * phases + phase for q in [begin, end), all of which meet the taps [first, last) of the phase.
-struct Segment {
+struct Stretch {
     int64_t phase, begin, end;
     int64_t first, last;
 };
@@ -38,7 +38,7 @@ public:
     // Outputs of a phase.
     int64_t count(int64_t phase) const { return ceil_div(outputs - phase, phases); }
     // Of all phases, each phase from its first output to its last; outputs without taps included.
-    std::vector<Segment> segments() const;
+    std::vector<Stretch> stretches() const;
     // Calls use(k, source) for every tap of one output.
     template <class Use>
     void for_output(int64_t output, Use&& use) const {

@@ -4,21 +4,20 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/columns/columns.hpp"
-#include "kernels/depthwise/depthwise.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/division.hpp"
+#include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
+#include "kernels/row_movers.hpp"
+#include "kernels/scratch.hpp"
 
 namespace dgo {
 namespace {
 
 constexpr int kF32 = 3;
-constexpr int64_t kPieceBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
-constexpr int64_t kPieceOutputs = 2048;     // of a row, where a task handles one channel
+constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
+constexpr int64_t kSectionOutputs = 2048;     // of a row, where a task handles one channel
 constexpr int64_t kLeastRun = 8;            // kernel positions worth a vector
-
-DepthwiseProblem layer(const ColumnsProblem& p) {
-    return {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides, p.pads_begin,
-            p.dilations, {},  {},  p.dst_strides};
-}
 
 // Strides of the columns with two outer axes, those that do not exist 0.
 struct ColumnLayout {
@@ -50,22 +49,22 @@ struct OverlapAddKernel : Kernel {
     bool has_bias;
     Along along;
     bool whole;  // all channels in one task, nothing transposed
-    std::vector<Piece> pieces;
+    std::vector<RowSection> sections;
     RowMover store_phases, store_row;
     BlockMover store_block;
-    CopyPlan bias_plan;
+    StridedCopy bias_copy;
     BlockFn gather, gather_by_tap, gather_by_position;
     double work;  // as of threads_for
     // of a run: what all threads read, and what each of them works in
     ScratchLayout shared, each;
-    Part<float> ones_part, bias_part, result_part, rows_part;
-    Part<const char*> sources_part;
+    ScratchArray<float> ones_part, bias_part, result_part, rows_part;
+    ScratchArray<const char*> sources_part;
 
     OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, int bias_dtype)
-        : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(layer(p), true),
+        : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(p, true),
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias),
           store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
-          store_block(cell, to), bias_plan({p.c}, bias_dtype, {1}, kF32, {1}),
+          store_block(cell, to), bias_copy({p.c}, bias_dtype, {1}, kF32, {1}),
           gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
           gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
         name = "overlap_add";
@@ -74,9 +73,9 @@ struct OverlapAddKernel : Kernel {
         whole = along == Along::channels && col.channel == 1 && to.channel == 1;
         const int64_t channels = whole                      ? p.c * 4
                                  : along == Along::channels ? ChannelBlock::kLeast * 4
-                                                            : kPieceBytes / kPieceOutputs;
-        pieces =
-            cut_into_pieces(axes.inner, std::max<int64_t>(kPieceBytes / (axes.inner.phases * channels), 4));
+                                                            : kSectionBytes / kSectionOutputs;
+        sections =
+            cut_into_sections(axes.inner, std::max<int64_t>(kSectionBytes / (axes.inner.phases * channels), 4));
         const auto images = static_cast<double>(p.n * p.c), taps = static_cast<double>(product(p.kernel));
         work = images * (4 * taps * static_cast<double>(product(p.src_spatial)) +
                          static_cast<double>(product(p.dst_spatial) * item_size(p.dst_dtype)));
@@ -88,7 +87,7 @@ struct OverlapAddKernel : Kernel {
         ones_part = shared.add<float>(taps);
         bias_part = shared.add<float>(has_bias ? p.c : 0);
         sources_part = each.add<const char*>(taps);
-        const Widest widest(pieces, axes.inner);
+        const Widest widest(sections, axes.inner);
         const int64_t outputs = std::min(widest.outputs * axes.inner.phases, to.width());
         if (along != Along::channels) {
             result_part = each.add<float>(widest.outputs * axes.inner.phases);
@@ -104,12 +103,11 @@ struct OverlapAddKernel : Kernel {
             col.channel == 1 ? 0 : checked_product(name, {lines, widest.groups, axes.inner.kernel, channels}));
     }
 
-    // Tasks for a piece of a line.
+    // Tasks for a section of a line.
     int64_t slices() const { return whole ? 1 : blocks(); }
 
     static BlockFn gather_block(int64_t stride) {
-        return copy_block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
-                                   Cell::f32);
+        return copy_block(stride == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32, Cell::f32);
     }
 
     Along choose() const {
@@ -136,8 +134,8 @@ struct OverlapAddKernel : Kernel {
         const auto* columns = reinterpret_cast<const float*>(operands[0]);
         char* dst = operands[arity - 1];
         const int64_t taps = product(p.kernel);
-        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
-        const int64_t slices = this->slices(), tasks = p.n * to.rows() * number_of_pieces * slices;
+        const auto number_of_sections = static_cast<int64_t>(sections.size());
+        const int64_t slices = this->slices(), tasks = p.n * to.rows() * number_of_sections * slices;
         const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
         float* ones = ones_part.in(scratch.shared());
@@ -145,28 +143,28 @@ struct OverlapAddKernel : Kernel {
         float* bias = nullptr;
         if (has_bias) {
             bias = bias_part.in(scratch.shared());
-            bias_plan.run(operands[1], reinterpret_cast<char*>(bias));
+            bias_copy.run(operands[1], reinterpret_cast<char*>(bias));
         }
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            char* room = scratch.of(rank);
+            char* memory = scratch.of(rank);
             std::vector<RowTap> row_list;
             for (int64_t task = begin; task < end; ++task) {
-                const Piece& piece = pieces[static_cast<size_t>(task / slices % number_of_pieces)];
-                const int64_t line = task / slices / number_of_pieces, slice = task % slices;
+                const RowSection& section = sections[static_cast<size_t>(task / slices % number_of_sections)];
+                const int64_t line = task / slices / number_of_sections, slice = task % slices;
                 const int64_t n = line / to.rows(), row = line % to.rows();
                 axes.taps_of_row(row, row_list);
                 char* dst_row = dst + to.offset_of_row(n, 0, row) * item_size(p.dst_dtype);
                 if (whole) {
-                    add_channels(columns, bias, n, 0, p.c, piece, row_list, dst_row, room);
+                    add_channels(columns, bias, n, 0, p.c, section, row_list, dst_row, memory);
                 } else if (along == Along::channels) {
-                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, piece,
-                                 row_list, dst_row, room);
+                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, section,
+                                 row_list, dst_row, memory);
                 } else {
                     dst_row += slice * to.channel * item_size(p.dst_dtype);
                     const float start = bias ? bias[slice] : 0.0f;
                     const auto add =
                         along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
-                    (this->*add)(columns, ones, start, n, slice, piece, row_list, dst_row, room);
+                    (this->*add)(columns, ones, start, n, slice, section, row_list, dst_row, memory);
                 }
             }
         });
@@ -192,31 +190,32 @@ struct OverlapAddKernel : Kernel {
 
     // Channels [first, last), straight into dst or by way of a block in f32.
     void add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
-                      const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
+                      const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row,
+                      char* memory) const {
         const TapAxis& inner = axes.inner;
-        const int64_t channels = last - first, first_output = piece.begin * inner.phases;
-        const int64_t end_output = std::min(piece.end * inner.phases, to.width());
+        const int64_t channels = last - first, first_output = section.begin * inner.phases;
+        const int64_t end_output = std::min(section.end * inner.phases, to.width());
         const bool direct = to.channel == 1;
-        const char** sources = sources_part.in(room);
-        float* block = direct ? nullptr : result_part.in(room);
+        const char** sources = sources_part.in(memory);
+        float* block = direct ? nullptr : result_part.in(memory);
         // Address of (row, source, k) = rows[row] + source * source_step + k * tap_step.
         std::vector<const float*> rows;
         int64_t source_step = col.position[2], tap_step = col.kernel[2];
         if (col.channel == 1) {
             for (const RowTap& row : row_list) rows.push_back(columns + offset(n, first, row, 0, 0));
         } else {
-            const int64_t positions = piece.last_group - piece.first_group;
+            const int64_t positions = section.last_group - section.first_group;
             tap_step = channels;
             source_step = inner.kernel * channels;
-            float* copy = rows_part.in(room);
+            float* copy = rows_part.in(memory);
             for (const RowTap& row : row_list) {
-                gather_columns(columns + offset(n, first, row, piece.first_group, 0), positions, channels,
+                gather_columns(columns + offset(n, first, row, section.first_group, 0), positions, channels,
                                copy);
-                rows.push_back(copy - piece.first_group * source_step);
+                rows.push_back(copy - section.first_group * source_step);
                 copy += positions * source_step;
             }
         }
-        for (const Segment& s : piece.segments) {
+        for (const Stretch& s : section.stretches) {
             const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
             int64_t count = 0;
             for (const float* row : rows) {
@@ -240,13 +239,13 @@ struct OverlapAddKernel : Kernel {
     // With u = output + pad, the outputs of one stride, u = b * stride + r, sum the runs of columns that the
     // sources b - m hold at kernel position m * stride + r.
     void add_taps(const float* columns, const float* ones, float start, int64_t n, int64_t c,
-                  const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
+                  const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row, char* memory) const {
         const int64_t stride = p.strides.back(), kernel = p.kernel.back(), pad = p.pads_begin.back();
-        const int64_t first_output = piece.begin * stride;
-        const int64_t end_output = std::min(piece.end * stride, to.width());
+        const int64_t first_output = section.begin * stride;
+        const int64_t end_output = std::min(section.end * stride, to.width());
         const bool direct = cell == Cell::f32 && to.inner == 1;
-        float* result = direct ? reinterpret_cast<float*>(dst_row) + first_output : result_part.in(room);
-        const auto** sources = reinterpret_cast<const float**>(sources_part.in(room));
+        float* result = direct ? reinterpret_cast<float*>(dst_row) + first_output : result_part.in(memory);
+        const auto** sources = reinterpret_cast<const float**>(sources_part.in(memory));
         for (int64_t b = floor_div(first_output + pad, stride); b * stride - pad < end_output; ++b) {
             // Up to `rest` the kernel holds one more run than after it.
             const int64_t rest = kernel % stride;
@@ -269,14 +268,14 @@ struct OverlapAddKernel : Kernel {
     }
 
     void add_space(const float* columns, const float* ones, float start, int64_t n, int64_t c,
-                   const Piece& piece, const std::vector<RowTap>& row_list, char* dst_row, char* room) const {
+                   const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row, char* memory) const {
         const TapAxis& inner = axes.inner;
-        const int64_t outputs = piece.end - piece.begin;
-        float* result = result_part.in(room);
-        const auto** sources = reinterpret_cast<const float**>(sources_part.in(room));
+        const int64_t outputs = section.end - section.begin;
+        float* result = result_part.in(memory);
+        const auto** sources = reinterpret_cast<const float**>(sources_part.in(memory));
         const bool direct = col.position[2] == 1;
-        float* copies = direct ? nullptr : rows_part.in(room);
-        for (const Segment& s : piece.segments) {
+        float* copies = direct ? nullptr : rows_part.in(memory);
+        for (const Stretch& s : section.stretches) {
             const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
             int64_t count = 0;
             for (const RowTap& row : row_list) {
@@ -293,9 +292,9 @@ struct OverlapAddKernel : Kernel {
                 }
             }
             code.space({s.end - s.begin, count, sources, ones, start,
-                        result + s.phase * outputs + s.begin - piece.begin});
+                        result + s.phase * outputs + s.begin - section.begin});
         }
-        store_phases.store(result, outputs, piece.begin, piece.end, dst_row, to.width());
+        store_phases.store(result, outputs, section.begin, section.end, dst_row, to.width());
     }
 };
 

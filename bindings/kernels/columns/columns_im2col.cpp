@@ -5,23 +5,24 @@
 #include "kernels/checked.hpp"
 #include "kernels/columns/columns.hpp"
 #include "kernels/copy/copy_list.hpp"
-#include "kernels/depthwise/depthwise.hpp"
+#include "kernels/division.hpp"
+#include "kernels/row_taps.hpp"
 
 namespace dgo {
 namespace {
 
 // Sources [first, last) of an axis, all of which meet exactly the taps [tap, tap_end).
-struct Stretch {
+struct SourceStretch {
     int64_t first, last;
     int64_t tap, tap_end;
 };
 
-std::vector<Stretch> stretches(int64_t sources, int64_t outputs, int64_t kernel, int64_t stride, int64_t pad,
+std::vector<SourceStretch> stretches(int64_t sources, int64_t outputs, int64_t kernel, int64_t stride, int64_t pad,
                                int64_t dilation) {
-    std::vector<Stretch> list;
+    std::vector<SourceStretch> list;
     for (int64_t q = 0; q < sources; ++q) {
         const int64_t base = q * stride - pad;
-        Stretch next{q, q + 1, std::clamp<int64_t>(ceil_div(-base, dilation), 0, kernel),
+        SourceStretch next{q, q + 1, std::clamp<int64_t>(ceil_div(-base, dilation), 0, kernel),
                      std::clamp<int64_t>(ceil_div(outputs - base, dilation), 0, kernel)};
         next.tap_end = std::max(next.tap, next.tap_end);
         if (next.tap == next.tap_end) next.tap = next.tap_end = 0;
@@ -42,7 +43,7 @@ public:
             axes_.push_back(stretches(p_.src_spatial[axis], p_.dst_spatial[axis], p_.kernel[axis],
                                       p_.strides[axis], p_.pads_begin[axis], p_.dilations[axis]));
         }
-        std::vector<Stretch> chosen;
+        std::vector<SourceStretch> chosen;
         visit(chosen);
     }
 
@@ -50,19 +51,19 @@ public:
 
 private:
     // Every combination of the axes' stretches.
-    void visit(std::vector<Stretch>& chosen) {
+    void visit(std::vector<SourceStretch>& chosen) {
         if (chosen.size() == rank_) return add(chosen);
-        for (const Stretch& stretch : axes_[chosen.size()]) {
+        for (const SourceStretch& stretch : axes_[chosen.size()]) {
             chosen.push_back(stretch);
             visit(chosen);
             chosen.pop_back();
         }
     }
 
-    void add(const std::vector<Stretch>& box) {
+    void add(const std::vector<SourceStretch>& box) {
         // Zeros: the first axis whose tap does not exist is `axis`; the ones before it exist, the rest is
         // free.
-        std::vector<Stretch> part = box;
+        std::vector<SourceStretch> part = box;
         for (size_t axis = 0; axis < rank_; ++axis) {
             for (size_t later = axis + 1; later < rank_; ++later) {
                 part[later].tap = 0;
@@ -79,11 +80,11 @@ private:
         add_copy(box, false);
     }
 
-    void add_copy(const std::vector<Stretch>& box, bool zeros) {
+    void add_copy(const std::vector<SourceStretch>& box, bool zeros) {
         Dims shape = {p_.n}, from = {p_.dst_strides[0]}, to = {p_.col_strides[0]};
         int64_t src = 0, dst = 0;
         for (size_t axis = 0; axis < rank_; ++axis) {
-            const Stretch& s = box[axis];
+            const SourceStretch& s = box[axis];
             const int64_t place =
                 s.first * p_.strides[axis] - p_.pads_begin[axis] + s.tap * p_.dilations[axis];
             shape.push_back(s.last - s.first);
@@ -103,29 +104,28 @@ private:
         if (product(shape) == 0) return;
         if (zeros) {
             const Dims none(shape.size(), 0);
-            kernel_->add(CopyPlan(shape, p_.col_dtype, none, p_.col_dtype, to), CopyListKernel::kZeros,
+            kernel_->add(StridedCopy(shape, p_.col_dtype, none, p_.col_dtype, to), CopyListKernel::kZeros,
                          dst * item_size(p_.col_dtype));
         } else {
-            kernel_->add(CopyPlan(shape, p_.dst_dtype, from, p_.col_dtype, to), src * item_size(p_.dst_dtype),
+            kernel_->add(StridedCopy(shape, p_.dst_dtype, from, p_.col_dtype, to), src * item_size(p_.dst_dtype),
                          dst * item_size(p_.col_dtype));
         }
     }
 
     const ColumnsProblem& p_;
     size_t rank_;
-    std::vector<std::vector<Stretch>> axes_;
+    std::vector<std::vector<SourceStretch>> axes_;
     std::shared_ptr<CopyListKernel> kernel_;
 };
 
 }  // namespace
 
 void check_columns(const std::string& what, const ColumnsProblem& p) {
-    const size_t rank = p.kernel.size();
-    // The lists that a depthwise layer has too are checked as its lists.
-    const Dims strides(rank + 2, 0), weights(rank + 1, 0);
-    check_depthwise(what, {p.dst_dtype, p.n, p.c, p.src_spatial, p.dst_spatial, p.kernel, p.strides,
-                           p.pads_begin, p.dilations, strides, weights, p.dst_strides});
-    check_list(what, "col_strides", p.col_strides, 2 * rank + 2, 0, INT64_MAX);
+    check_layer(what, p);
+    check_strides(what, "dst_strides", p, p.dst_spatial, p.dst_strides);
+    float_cell(p.dst_dtype);
+    float_cell(p.col_dtype);
+    check_list(what, "col_strides", p.col_strides, 2 * p.kernel.size() + 2, 0, INT64_MAX);
     Dims sizes = {p.n};
     sizes.insert(sizes.end(), p.src_spatial.begin(), p.src_spatial.end());
     sizes.insert(sizes.end(), p.kernel.begin(), p.kernel.end());

@@ -31,7 +31,7 @@ void check_strides(const char* operand, size_t rank, const std::vector<int64_t>&
 }  // namespace
 
 // Axes in the order of the destination, outermost first, neighbours merged where both sides allow it.
-std::vector<CopyPlan::Axis> CopyPlan::coalesce(const std::vector<int64_t>& shape,
+std::vector<StridedCopy::Axis> StridedCopy::coalesce(const std::vector<int64_t>& shape,
                                                const std::vector<int64_t>& src_strides,
                                                const std::vector<int64_t>& dst_strides) {
     std::vector<Axis> axes;
@@ -53,7 +53,7 @@ std::vector<CopyPlan::Axis> CopyPlan::coalesce(const std::vector<int64_t>& shape
 }
 
 // A short run that is contiguous on both sides becomes one element of 2 to 32 bytes. Returns the new size.
-int64_t CopyPlan::widen_elements(std::vector<Axis>& axes, int64_t size) {
+int64_t StridedCopy::widen_elements(std::vector<Axis>& axes, int64_t size) {
     if (axes.size() < 2) return size;
     const Axis run = axes.back();
     const int64_t wide = run.size * size;
@@ -70,7 +70,7 @@ int64_t CopyPlan::widen_elements(std::vector<Axis>& axes, int64_t size) {
 }
 
 // Takes the two axes of the inner piece out of `axes`.
-BlockKind CopyPlan::choose_block(std::vector<Axis>& axes) {
+BlockKind StridedCopy::choose_block(std::vector<Axis>& axes) {
     const auto take = [&axes](size_t index) {
         if (index >= axes.size()) return Axis{1, 0, 0};
         const Axis axis = axes[index];
@@ -109,7 +109,7 @@ BlockKind CopyPlan::choose_block(std::vector<Axis>& axes) {
     return kind;
 }
 
-void CopyPlan::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst_size) {
+void StridedCopy::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst_size) {
     axes_ = 0;
     const auto add = [this](int64_t size, int64_t src, int64_t dst) {
         size_[axes_] = size;
@@ -127,7 +127,7 @@ void CopyPlan::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t dst
     for (int i = 0; i < axes_; ++i) tasks_ *= size_[i];
 }
 
-CopyPlan::CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
+StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
                    int dst_dtype, const std::vector<int64_t>& dst_strides) {
     if (shape.size() > kMaxAxes) {
         fail(ErrorKind::invalid_argument, "copy: " + std::to_string(shape.size()) + " axes, at most " +
@@ -181,7 +181,7 @@ CopyPlan::CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::
     cut(axes, src_size, dst_size);
 }
 
-void CopyPlan::run_part(const char* src, char* dst, int64_t begin, int64_t end) const {
+void StridedCopy::run_part(const char* src, char* dst, int64_t begin, int64_t end) const {
     if (begin >= end) return;
     int64_t index[kMaxAxes + 2];
     int64_t rest = begin;
@@ -210,7 +210,7 @@ void CopyPlan::run_part(const char* src, char* dst, int64_t begin, int64_t end) 
     }
 }
 
-void CopyPlan::run(const char* src, char* dst) const {
+void StridedCopy::run(const char* src, char* dst) const {
     if (tasks_ == 0) return;
     parallel_for(tasks_, bytes_, [&](int64_t begin, int64_t end) { run_part(src, dst, begin, end); });
 }
@@ -218,20 +218,20 @@ void CopyPlan::run(const char* src, char* dst) const {
 namespace {
 
 struct CopyKernel : Kernel {
-    CopyPlan plan;
+    StridedCopy copy;
 
-    explicit CopyKernel(CopyPlan p) : plan(std::move(p)) {
+    explicit CopyKernel(StridedCopy p) : copy(std::move(p)) {
         arity = 2;
         name = "copy";
     }
-    void run(char* const* operands) const override { plan.run(operands[0], operands[1]); }
+    void run(char* const* operands) const override { copy.run(operands[0], operands[1]); }
 };
 
 }  // namespace
 
 std::shared_ptr<Kernel> make_copy(const Dims& shape, int src_dtype, const Dims& src_strides, int dst_dtype,
                                   const Dims& dst_strides) {
-    return std::make_shared<CopyKernel>(CopyPlan(shape, src_dtype, src_strides, dst_dtype, dst_strides));
+    return std::make_shared<CopyKernel>(StridedCopy(shape, src_dtype, src_strides, dst_dtype, dst_strides));
 }
 
 }  // namespace dgo

@@ -10,11 +10,11 @@ namespace dgo {
 
 constexpr int kMaxAxes = 12;
 
-class CopyPlan {
+class StridedCopy {
 public:
     // Strides in elements, one for each axis. A stride of the source may be 0 (broadcast); destination
     // elements must not share an address.
-    CopyPlan(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
+    StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
              int dst_dtype, const std::vector<int64_t>& dst_strides);
 
     void run(const char* src, char* dst) const;

@@ -16,10 +16,10 @@ CopyListKernel::CopyListKernel(const char* kernel_name, int64_t zero_bytes) : ze
     name = kernel_name;
 }
 
-void CopyListKernel::add(CopyPlan plan, int64_t src, int64_t dst) {
-    bytes_ += plan.bytes();
-    first_task_.push_back(first_task_.back() + plan.tasks());
-    items_.push_back({std::move(plan), src, dst});
+void CopyListKernel::add(StridedCopy copy, int64_t src, int64_t dst) {
+    bytes_ += copy.bytes();
+    first_task_.push_back(first_task_.back() + copy.tasks());
+    items_.push_back({std::move(copy), src, dst});
 }
 
 void CopyListKernel::run(char* const* operands) const {
@@ -36,7 +36,7 @@ void CopyListKernel::run(char* const* operands) const {
         for (size_t i = static_cast<size_t>(next - first_task_.begin()) - 1; i < items_.size(); ++i) {
             if (first_task_[i] >= end) break;
             const Item& item = items_[i];
-            item.plan.run_part(item.src == kZeros ? kZero : src + item.src, dst + item.dst,
+            item.copy.run_part(item.src == kZeros ? kZero : src + item.src, dst + item.dst,
                                std::max(begin, first_task_[i]) - first_task_[i],
                                std::min(end, first_task_[i + 1]) - first_task_[i]);
         }
@@ -49,7 +49,7 @@ std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int s
     auto kernel = std::make_shared<CopyListKernel>("copy_list", zero_elements * item_size(dst_dtype));
     for (const auto& [shape, src, src_strides, dst, dst_strides] : items) {
         for (const int64_t offset : {src, dst}) check_number("copy_list", "an offset", offset, 0, kMostElements);
-        kernel->add(CopyPlan(shape, src_dtype, src_strides, dst_dtype, dst_strides),
+        kernel->add(StridedCopy(shape, src_dtype, src_strides, dst_dtype, dst_strides),
                     src * item_size(src_dtype), dst * item_size(dst_dtype));
     }
     return kernel;

@@ -10,19 +10,19 @@ namespace dgo {
 
 class CopyListKernel : public Kernel {
 public:
-    // In place of a source offset: the source is a single zero, the plan's source strides are 0.
+    // In place of a source offset: the source is a single zero, the copy's source strides are 0.
     static constexpr int64_t kZeros = -1;
 
     // Operands src, dst; the first zero_bytes of dst become 0 before the copies.
     CopyListKernel(const char* kernel_name, int64_t zero_bytes);
     // Offsets in bytes. Tasks of different copies may run at the same time, so they must not write the same
     // place.
-    void add(CopyPlan plan, int64_t src, int64_t dst);
+    void add(StridedCopy copy, int64_t src, int64_t dst);
     void run(char* const* operands) const override;
 
 private:
     struct Item {
-        CopyPlan plan;
+        StridedCopy copy;
         int64_t src, dst;
     };
     std::vector<Item> items_;

@@ -9,28 +9,28 @@ namespace dgo {
 namespace {
 
 struct FillKernel : Kernel {
-    CopyPlan plan;
+    StridedCopy copy;
     char value[8] = {};
 
     FillKernel(const Dims& shape, int dtype, const Dims& strides, double number)
-        : plan(shape, dtype, Dims(shape.size(), 0), dtype, strides) {
+        : copy(shape, dtype, Dims(shape.size(), 0), dtype, strides) {
         arity = 1;
         name = "fill";
         constexpr int kF32 = 3;
         const float single = static_cast<float>(number);
-        CopyPlan({}, kF32, {}, dtype, {}).run(reinterpret_cast<const char*>(&single), value);
+        StridedCopy({}, kF32, {}, dtype, {}).run(reinterpret_cast<const char*>(&single), value);
     }
-    void run(char* const* operands) const override { plan.run(value, operands[0]); }
+    void run(char* const* operands) const override { copy.run(value, operands[0]); }
 };
 
 struct FillChannelKernel : Kernel {
-    CopyPlan plan;
+    StridedCopy copy;
 
-    explicit FillChannelKernel(CopyPlan p) : plan(std::move(p)) {
+    explicit FillChannelKernel(StridedCopy p) : copy(std::move(p)) {
         arity = 2;
         name = "fill_channel";
     }
-    void run(char* const* operands) const override { plan.run(operands[0], operands[1]); }
+    void run(char* const* operands) const override { copy.run(operands[0], operands[1]); }
 };
 
 }  // namespace
@@ -47,7 +47,7 @@ std::shared_ptr<Kernel> make_fill_channel(const Dims& shape, int dtype, const Di
     }
     Dims bias_strides(shape.size(), 0);
     bias_strides[static_cast<size_t>(axis)] = 1;
-    return std::make_shared<FillChannelKernel>(CopyPlan(shape, bias_dtype, bias_strides, dtype, dst_strides));
+    return std::make_shared<FillChannelKernel>(StridedCopy(shape, bias_dtype, bias_strides, dtype, dst_strides));
 }
 
 }  // namespace dgo

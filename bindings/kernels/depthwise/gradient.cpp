@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
-#include "kernels/depthwise/depthwise.hpp"
+#include "kernels/depthwise/common.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
 
 constexpr int kF32 = 3;
-constexpr int64_t kPieceCells = 2048;  // of a row, between additions to the sums in memory
+constexpr int64_t kSectionCells = 2048;  // of a row, between additions to the sums in memory
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kMostSums = 1024 * 1024;  // floats, of all parts
 
@@ -22,31 +22,32 @@ struct GradientKernel : Kernel {
     RowLayout src, diff;
     int64_t row_taps, taps;
     Path path;
-    std::vector<Piece> pieces;
+    std::vector<RowSection> sections;
     Widest widest;
     RowMover load_src, load_diff;
     BlockMover load_src_block, load_diff_block;
     PackedWeights packed;
-    CopyPlan weights_plan;
+    StridedCopy weights_copy;
     int64_t units, parts, sums_per_part;
     double work;  // as of threads_for
     // of a run: the sums of all parts, and what each thread works in
     ScratchLayout shared, each;
-    Part<float> sums_part, src_part;
-    Part<const char*> diffs_part;
-    RowCache::Room rows_room;
+    ScratchArray<float> sums_part, src_part;
+    ScratchArray<const char*> diffs_part;
+    RowCache::Layout rows_layout;
 
     explicit GradientKernel(const DepthwiseProblem& problem)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, false),
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
           taps(product(p.kernel)), path(choose_path(src, diff, p.c)),
-          pieces(cut_into_pieces(axes.inner, outputs_of_piece())), widest(pieces, axes.inner), load_src(cell, src.inner, 1),
+          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
+          load_src(cell, src.inner, 1),
           load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
           load_diff_block(cell, diff), packed(p, path),
-          weights_plan(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
+          weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
-        units = p.n * src.rows() * static_cast<int64_t>(pieces.size());
+        units = p.n * src.rows() * static_cast<int64_t>(sections.size());
         sums_per_part = path == Path::space ? taps * p.c : packed.floats;
         parts = std::max<int64_t>(
             1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
@@ -54,8 +55,8 @@ struct GradientKernel : Kernel {
         lay_out_scratch();
     }
 
-    int64_t outputs_of_piece() const {
-        return std::max<int64_t>(kPieceCells / (path == Path::space ? axes.inner.advance : 8), 64);
+    int64_t outputs_of_section() const {
+        return std::max<int64_t>(kSectionCells / (path == Path::space ? axes.inner.advance : 8), 64);
     }
 
     void lay_out_scratch() {
@@ -64,7 +65,7 @@ struct GradientKernel : Kernel {
         if (path == Path::channels) return;
         const bool blocks = path == Path::blocks;
         src_part = each.add<float>(widest.outputs * (blocks ? packed.block : 1));
-        rows_room = RowCache::Room(each, axes, blocks ? widest.sources * packed.block : widest.split);
+        rows_layout = RowCache::Layout(each, axes, blocks ? widest.sources * packed.block : widest.split);
     }
 
     void run(char* const* operands) const override {
@@ -75,16 +76,16 @@ struct GradientKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         float* sums = sums_part.in(scratch.shared());
         parallel_parts(threads, parts * slices, [&](int64_t begin, int64_t end, int rank) {
-            char* room = scratch.of(rank);
+            char* memory = scratch.of(rank);
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t part = task % parts, slice = task / parts;
                 float* to = sums + part * sums_per_part;
                 if (path == Path::channels) {
-                    sum_channels(operands[0], operands[1], part, to, room);
+                    sum_channels(operands[0], operands[1], part, to, memory);
                 } else if (path == Path::blocks) {
-                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to, room);
+                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to, memory);
                 } else {
-                    sum_space(operands[0], operands[1], part, slice, to + slice * taps, room);
+                    sum_space(operands[0], operands[1], part, slice, to + slice * taps, memory);
                 }
             }
         });
@@ -96,7 +97,7 @@ struct GradientKernel : Kernel {
                                  sums[i] += more[i];
                          }
                      });
-        weights_plan.run(reinterpret_cast<const char*>(sums), operands[2]);
+        weights_copy.run(reinterpret_cast<const char*>(sums), operands[2]);
     }
 
     // A row of src and one of diff_dst with channels as neighbours. Every address is that of position 0,
@@ -110,11 +111,11 @@ struct GradientKernel : Kernel {
         int64_t diff_step;
         float* sums;  // of the kernel's row
     };
-    void sum_row(const Piece& piece, const ChannelRows& rows, char* room) const {
+    void sum_row(const RowSection& section, const ChannelRows& rows, char* memory) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
-        const char** diffs = diffs_part.in(room);
-        for (const Segment& s : piece.segments) {
+        const char** diffs = diffs_part.in(memory);
+        for (const Stretch& s : section.stretches) {
             for (int64_t t = s.first; t < s.last; ++t) {
                 const int64_t at = s.begin * inner.advance + inner.taps[0][static_cast<size_t>(t)].base;
                 diffs[t - s.first] = rows.diff + at * rows.diff_step * size;
@@ -126,42 +127,42 @@ struct GradientKernel : Kernel {
         }
     }
 
-    void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums, char* room) const {
+    void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums, char* memory) const {
         std::fill(sums, sums + sums_per_part, 0.0f);
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
-            const Piece& piece = pieces[static_cast<size_t>(unit % static_cast<int64_t>(pieces.size()))];
-            const int64_t line = unit / static_cast<int64_t>(pieces.size());
+            const RowSection& section = sections[static_cast<size_t>(unit % static_cast<int64_t>(sections.size()))];
+            const int64_t line = unit / static_cast<int64_t>(sections.size());
             const int64_t n = line / src.rows(), row = line % src.rows();
             axes.taps_of_row(row, row_list);
             for (const RowTap& outer : row_list) {
-                sum_row(piece,
+                sum_row(section,
                         {float_index(cell), p.c, src_data + src.offset_of_row(n, 0, row) * size, src.inner,
                          diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size, diff.inner,
                          sums + outer.tap * row_taps * packed.channels},
-                        room);
+                        memory);
             }
         }
     }
 
     void sum_block(const char* src_data, const char* diff_data, int64_t part, const ChannelBlock& block, float* sums,
-                   char* room) const {
+                   char* memory) const {
         for (int64_t tap = 0; tap < taps; ++tap) {
             float* row = sums + tap * packed.channels + block.first;
             std::fill(row, row + packed.block, 0.0f);
         }
         const int64_t size = item_size(p.dtype);
-        RowCache cache(rows_room, room);
-        float* src_copy = src_part.in(room);
+        RowCache cache(rows_layout, memory);
+        float* src_copy = src_part.in(memory);
         std::vector<RowTap> row_list;
-        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
+        const auto number_of_sections = static_cast<int64_t>(sections.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
             const int64_t row = unit % src.rows(), image = unit / src.rows();
-            const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
-            const int64_t n = image / number_of_pieces, first = first_source(piece, axes.inner);
+            const RowSection& section = sections[static_cast<size_t>(image % number_of_sections)];
+            const int64_t n = image / number_of_sections, first = first_source(section, axes.inner);
             axes.taps_of_row(row, row_list);
-            load_src_block.load(src_data + src.offset_of_row(n, 0, row) * size, piece.begin, piece.end, block,
+            load_src_block.load(src_data + src.offset_of_row(n, 0, row) * size, section.begin, section.end, block,
                                 src_copy);
             for (const RowTap& outer : row_list) {
                 bool fresh;
@@ -169,62 +170,62 @@ struct GradientKernel : Kernel {
                 if (fresh) {
                     const char* diff_row =
                         diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
-                    load_diff_block.load(diff_row, first, end_source(piece, axes.inner), block, copy);
+                    load_diff_block.load(diff_row, first, end_source(section, axes.inner), block, copy);
                 }
-                sum_row(piece,
+                sum_row(section,
                         {float_index(Cell::f32), block.lanes,
-                         reinterpret_cast<const char*>(src_copy - piece.begin * block.lanes), block.lanes,
+                         reinterpret_cast<const char*>(src_copy - section.begin * block.lanes), block.lanes,
                          reinterpret_cast<const char*>(copy - first * block.lanes), block.lanes,
                          sums + outer.tap * row_taps * packed.channels + block.first},
-                        room);
+                        memory);
             }
         }
     }
 
     void sum_space(const char* src_data, const char* diff_data, int64_t part, int64_t c, float* sums,
-                   char* room) const {
+                   char* memory) const {
         std::fill(sums, sums + taps, 0.0f);
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool src_in_place = cell == Cell::f32 && src.inner == 1;
         const bool diff_in_place = cell == Cell::f32 && diff.inner == 1 && inner.advance == 1;
         const int64_t groups = widest.groups;
-        RowCache cache(rows_room, room);
-        float* src_copy = src_part.in(room);
-        const auto** diffs = reinterpret_cast<const float**>(diffs_part.in(room));
+        RowCache cache(rows_layout, memory);
+        float* src_copy = src_part.in(memory);
+        const auto** diffs = reinterpret_cast<const float**>(diffs_part.in(memory));
         std::vector<RowTap> row_list;
-        const auto number_of_pieces = static_cast<int64_t>(pieces.size());
+        const auto number_of_sections = static_cast<int64_t>(sections.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
             const int64_t row = unit % src.rows(), image = unit / src.rows();
-            const Piece& piece = pieces[static_cast<size_t>(image % number_of_pieces)];
-            const int64_t n = image / number_of_pieces;
+            const RowSection& section = sections[static_cast<size_t>(image % number_of_sections)];
+            const int64_t n = image / number_of_sections;
             const char* src_row = src_data + src.offset_of_row(n, c, row) * size;
-            const float* source = reinterpret_cast<const float*>(src_row) + piece.begin;
+            const float* source = reinterpret_cast<const float*>(src_row) + section.begin;
             if (!src_in_place) {
-                load_src.load(src_row, src.width(), piece.begin, piece.end, src_copy, 0);
+                load_src.load(src_row, src.width(), section.begin, section.end, src_copy, 0);
                 source = src_copy;
             }
             axes.taps_of_row(row, row_list);
             for (const RowTap& outer : row_list) {
                 const char* diff_row = diff_data + diff.offset(n, c, outer.source[0], outer.source[1]) * size;
-                const float* rows = reinterpret_cast<const float*>(diff_row) + piece.first_group;
+                const float* rows = reinterpret_cast<const float*>(diff_row) + section.first_group;
                 if (!diff_in_place) {
                     bool fresh;
                     float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
                     if (fresh) {
-                        load_diff.load(diff_row, diff.width(), piece.first_group, piece.last_group, copy,
+                        load_diff.load(diff_row, diff.width(), section.first_group, section.last_group, copy,
                                        groups);
                     }
                     rows = copy;
                 }
-                for (const Segment& s : piece.segments) {
+                for (const Stretch& s : section.stretches) {
                     for (int64_t t = s.first; t < s.last; ++t) {
                         const int64_t base = inner.taps[0][static_cast<size_t>(t)].base;
                         const int64_t group = floor_div(base, inner.advance);
                         const int64_t place = (base - group * inner.advance) * groups;
-                        diffs[t - s.first] = rows + place + s.begin + group - piece.first_group;
+                        diffs[t - s.first] = rows + place + s.begin + group - section.first_group;
                     }
-                    code.space_gradient({s.end - s.begin, s.last - s.first, source + s.begin - piece.begin,
+                    code.space_gradient({s.end - s.begin, s.last - s.first, source + s.begin - section.begin,
                                          diffs, sums + outer.tap * row_taps + s.first});
                 }
             }

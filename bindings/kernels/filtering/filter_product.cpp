@@ -286,7 +286,7 @@ private:
     Arrangement arrangement_;
     PreparePlan plan_{};
     ScratchLayout scratch_;
-    Part<float> room_;
+    ScratchArray<float> room_;
 };
 
 class GradientKernel final : public ScratchKernel {

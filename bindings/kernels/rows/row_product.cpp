@@ -39,8 +39,8 @@ struct RowProductKernel : Kernel {
         const int64_t sums = whole.rows * whole.columns;
         const RowCode& code = vector_code().rows;
         ScratchLayout shared, each;
-        const Part<float> partial_part = shared.add<float>(depths == 1 ? 0 : sums * depths);
-        const Part<float> scratch_part = each.add<float>(code.scratch());
+        const ScratchArray<float> partial_part = shared.add<float>(depths == 1 ? 0 : sums * depths);
+        const ScratchArray<float> scratch_part = each.add<float>(code.scratch());
         const int64_t tasks = blocks * ranges * depths;
         const int team = threads_for(tasks, work);
         const Scratch scratch(shared, each, team);

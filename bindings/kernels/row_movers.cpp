@@ -1,0 +1,86 @@
+#include "kernels/row_movers.hpp"
+
+#include <algorithm>
+
+namespace dgo {
+
+ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size) {
+    const int64_t real = std::min(size, channels - index * size);
+    return {index * size, real, (real + 7) / 8 * 8};
+}
+
+BlockMover::BlockMover(Cell cell, const RowLayout& layout)
+    : size_(cell == Cell::f32 ? 4 : 2), channel_(layout.channel), inner_(layout.inner),
+      by_channels_(layout.channel == 1) {
+    const BlockKind kind = by_channels_        ? BlockKind::rows
+                           : layout.inner == 1 ? BlockKind::transposed
+                                               : BlockKind::strided;
+    load_ = copy_block(kind, cell, Cell::f32);
+    store_ = copy_block(kind, Cell::f32, cell);
+}
+
+void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block,
+                      float* to) const {
+    if (first >= last) return;
+    load_(row + (block.first * channel_ + first * inner_) * size_, reinterpret_cast<char*>(to),
+          {last - first, block.real, inner_, channel_, block.lanes, 1});
+}
+
+void BlockMover::store(const float* from, int64_t first, int64_t last, const ChannelBlock& block,
+                       char* row) const {
+    if (first >= last) return;
+    char* to = row + (block.first * channel_ + first * inner_) * size_;
+    const char* at = reinterpret_cast<const char*>(from);
+    if (by_channels_) {
+        store_(at, to, {last - first, block.real, block.lanes, 1, inner_, channel_});
+    } else {
+        store_(at, to, {block.real, last - first, 1, block.lanes, channel_, inner_});
+    }
+}
+
+RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
+    size_ = cell == Cell::f32 ? 4 : 2;
+    const BlockKind whole = stride != 1   ? BlockKind::strided
+                            : phases == 1 ? BlockKind::rows
+                                          : BlockKind::transposed;
+    load_whole_ = copy_block(whole, cell, Cell::f32);
+    load_rest_ = copy_block(BlockKind::strided, cell, Cell::f32);
+    store_whole_ = copy_block(whole, Cell::f32, cell);
+    store_rest_ = copy_block(BlockKind::strided, Cell::f32, cell);
+}
+
+void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to,
+                    int64_t pitch) const {
+    const int64_t cells = std::min(last * phases_, width) - first * phases_;
+    if (cells <= 0) return;
+    const int64_t groups = cells / phases_, rest = cells % phases_;
+    const char* from = row + first * phases_ * stride_ * size_;
+    char* at = reinterpret_cast<char*>(to);
+    if (groups > 0) load_whole_(from, at, {phases_, groups, stride_, phases_ * stride_, pitch, 1});
+    if (rest > 0) {
+        load_rest_(from + groups * phases_ * stride_ * size_, at + groups * 4,
+                   {rest, 1, stride_, 0, pitch, 1});
+    }
+}
+
+void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row,
+                     int64_t width) const {
+    const int64_t cells = std::min(last * phases_, width) - first * phases_;
+    if (cells <= 0) return;
+    const int64_t groups = cells / phases_, rest = cells % phases_;
+    char* to = row + first * phases_ * stride_ * size_;
+    const char* at = reinterpret_cast<const char*>(from);
+    if (groups > 0) {
+        if (phases_ == 1) {
+            store_whole_(at, to, {1, groups, 0, 1, 0, stride_});
+        } else {
+            store_whole_(at, to, {groups, phases_, 1, pitch, phases_ * stride_, stride_});
+        }
+    }
+    if (rest > 0) {
+        store_rest_(at + groups * 4, to + groups * phases_ * stride_ * size_,
+                    {1, rest, 0, pitch, 0, stride_});
+    }
+}
+
+}  // namespace dgo

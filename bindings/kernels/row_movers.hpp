@@ -1,0 +1,50 @@
+// Rows moved between memory of any data type and f32.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+#include "kernels/copy/vtable.hpp"
+#include "kernels/division.hpp"
+#include "kernels/row_taps.hpp"
+
+namespace dgo {
+
+// A block of channels, worked on together in f32.
+struct ChannelBlock {
+    static constexpr int64_t kLeast = 16;  // of a full block
+    int64_t first, real;                   // channels of the layer
+    int64_t lanes;                         // of a block in scratch memory: `real` rounded up to a vector
+    // Channels of a full block for rows of this width: short rows are not worth a task for few channels.
+    static int64_t size_for(int64_t width) { return width <= 32 ? 64 : width <= 64 ? 32 : kLeast; }
+    static int64_t number(int64_t channels, int64_t size) { return ceil_div(channels, size); }
+    static ChannelBlock at(int64_t index, int64_t channels, int64_t size);
+};
+
+// Moves positions of a row between memory of any data type and f32 blocks [position][lane].
+class BlockMover {
+public:
+    BlockMover(Cell cell, const RowLayout& layout);
+    void load(const char* row, int64_t first, int64_t last, const ChannelBlock& block, float* to) const;
+    void store(const float* from, int64_t first, int64_t last, const ChannelBlock& block, char* row) const;
+
+private:
+    int64_t size_, channel_, inner_;
+    bool by_channels_;  // neighbours in memory are channels
+    BlockFn load_, store_;
+};
+
+// Moves a row between memory of any data type and f32, split into `phases` rows that lie `pitch` apart.
+class RowMover {
+public:
+    RowMover(Cell cell, int64_t stride, int64_t phases);
+    // Groups [first, last) of `phases` neighbours, as far as the row has them.
+    void load(const char* row, int64_t width, int64_t first, int64_t last, float* to, int64_t pitch) const;
+    void store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row, int64_t width) const;
+
+private:
+    int64_t size_, stride_, phases_;
+    BlockFn load_whole_, load_rest_, store_whole_, store_rest_;
+};
+
+}  // namespace dgo
