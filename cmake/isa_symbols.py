@@ -2,8 +2,8 @@
 
 python isa_symbols.py NM NAME OBJECT... [-- NAME OBJECT...]...: NAME is an instruction set, dgo::NAME its namespace.
 
-Two units that define the same weak symbol are merged by the linker, which takes either. If both sets defined it, code of
-the wider one could run on a CPU that has only the other.
+Two units that define the same weak symbol are merged by the linker, which takes either. If both sets defined it, code
+of the wider one could run on a CPU that has only the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 
 def foreign(listing: str, name: str) -> list[str]:
-    """Symbols of an `nm -P -g --defined-only` listing that are not dgo::name's; those of the compiler itself are let by."""
+    """Symbols of an `nm -P -g --defined-only` listing that are neither dgo::name's nor the compiler's own."""
     scope = f"N[KVr]*3dgo{len(name)}{name}"
     # entities of the namespace, what is local to its functions, guards and references of these, tables of its classes
     own = re.compile(rf"(__odr_asan(\.|_gen_))?_Z(GV|GR|TV|TI|TS|TT)?Z*{scope}|DW\.ref\.__gxx_personality_v0$")

@@ -787,11 +787,11 @@ class kernels:
     ) -> Kernel:
         """run(a, b, c): c[i, j] is row i of a times row j of b, summed over the images, f32."""
     @staticmethod
-    def minimal_filter_prepare(
+    def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...
     @staticmethod
-    def minimal_filter_forward(
+    def filter_forward(
         problem: FilterProblem,
         src_dtype: int,
         src_strides: _Dims,
@@ -811,7 +811,7 @@ class kernels:
         threads: int = 0,
     ) -> ScratchKernel: ...
     @staticmethod
-    def minimal_filter_backward_data(
+    def filter_backward_data(
         problem: FilterProblem,
         diff_dst_dtype: int,
         diff_dst_strides: _Dims,
@@ -820,7 +820,7 @@ class kernels:
         threads: int = 0,
     ) -> ScratchKernel: ...
     @staticmethod
-    def minimal_filter_backward_weights(
+    def filter_backward_weights(
         problem: FilterProblem,
         src_dtype: int,
         src_strides: _Dims,

@@ -1,4 +1,4 @@
-// _core.kernels.minimal_filter_*: the Python side of minimal filtering.
+// _core.kernels.filter_*: the Python side of minimal filtering.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -20,7 +20,7 @@ using Dims = std::vector<int64_t>;
 // Fewer than three axes are the last ones.
 Axes axes(const Dims& values, size_t rank, int64_t missing, const char* name) {
     if (values.size() != rank || rank < 1 || rank > kFilterAxes) {
-        fail(ErrorKind::invalid_argument, std::string("minimal filter: ") + name + " has " +
+        fail(ErrorKind::invalid_argument, std::string("filter product: ") + name + " has " +
                                               std::to_string(values.size()) + " values for " + std::to_string(rank) +
                                               " spatial axes; give one per axis, for 1 to 3 axes");
     }
@@ -37,7 +37,7 @@ FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_chann
     p.spatial_rank = static_cast<int>(rank);
     p.batch = batch;
     if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0) {
-        fail(ErrorKind::invalid_argument, "minimal filter: " + std::to_string(in_channels) + " and " +
+        fail(ErrorKind::invalid_argument, "filter product: " + std::to_string(in_channels) + " and " +
                                               std::to_string(out_channels) + " channels do not divide into " +
                                               std::to_string(groups) + " groups");
     }
@@ -58,14 +58,14 @@ FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_chann
 void check_reach(const char* name, Dims sizes, const Axes& spatial, Dims strides, const Axes& spatial_strides) {
     sizes.insert(sizes.end(), spatial.axis, spatial.axis + kFilterAxes);
     strides.insert(strides.end(), spatial_strides.axis, spatial_strides.axis + kFilterAxes);
-    check_extent("minimal filter", name, sizes, strides);
+    check_extent("filter product", name, sizes, strides);
 }
 
 // strides: batch, then the spatial axes.
 FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, const char* name, const Axes& spatial) {
     FilterTensor t;
     t.dtype = dtype;
-    if (strides.empty()) fail(ErrorKind::invalid_argument, std::string("minimal filter: ") + name + " is empty");
+    if (strides.empty()) fail(ErrorKind::invalid_argument, std::string("filter product: ") + name + " is empty");
     t.batch_stride = strides[0];
     t.strides = axes(Dims(strides.begin() + 1, strides.end()), static_cast<size_t>(p.spatial_rank), 0, name);
     check_axes(p);
@@ -76,7 +76,7 @@ FilterTensor tensor(const FilterProblem& p, int dtype, const Dims& strides, cons
 // strides: in channel, out channel, then the taps.
 FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
     if (strides.size() < 2) {
-        fail(ErrorKind::invalid_argument, "minimal filter: weights_strides has fewer than 3 values");
+        fail(ErrorKind::invalid_argument, "filter product: weights_strides has fewer than 3 values");
     }
     FilterWeights w;
     w.dtype = dtype;
@@ -95,7 +95,7 @@ FilterWeights weights(const FilterProblem& p, int dtype, const Dims& strides) {
 FilterDirection direction_of(const std::string& name) {
     if (name == "forward") return FilterDirection::forward;
     if (name == "backward_data") return FilterDirection::backward_data;
-    fail(ErrorKind::invalid_argument, "minimal filter: direction '" + name + "' is neither forward nor backward_data");
+    fail(ErrorKind::invalid_argument, "filter product: direction '" + name + "' is neither forward nor backward_data");
 }
 
 using ForwardFactory = std::unique_ptr<ScratchKernel> (*)(const FilterProblem&, const FilterTensor&,
@@ -115,58 +115,63 @@ void bind_forward(py::module_& m, const char* name, ForwardFactory make, const c
 
 }  // namespace
 
-void bind_minimal_filter(py::module_& m) {
+void bind_filter_kernels(py::module_& m) {
     py::class_<ScratchKernel, Kernel, std::shared_ptr<ScratchKernel>>(
-        m, "ScratchKernel", "A kernel that takes room to work in as the operand before its destination.")
+        m, "ScratchKernel", "A kernel that takes scratch memory as the operand before its destination.")
         .def_readonly("scratch_bytes", &ScratchKernel::scratch_bytes, "Bytes of scratch; align it to 64.")
         .def_readonly("products", &ScratchKernel::products, "Multiplications of one run.");
-    py::class_<FilterProblem>(m, "FilterProblem",
-                              "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the "
-                              "direct form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per "
-                              "phase and 2 for three, without dilation.")
+    py::class_<FilterProblem>(
+        m, "FilterProblem",
+        "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the "
+        "direct form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per "
+        "phase and 2 for three, without dilation.")
         .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
              "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1)
-        .def("packed_size",
-             [](const FilterProblem& p, const std::string& direction) {
-                 return minimal_filter_packed_size(p, direction_of(direction));
-             },
-             "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.")
-        .def("refusal", &minimal_filter_refusal, "Why no minimal_filter kernel computes the layer; empty if they do.")
+        .def(
+            "packed_size",
+            [](const FilterProblem& p, const std::string& direction) {
+                return filter_packed_size(p, direction_of(direction));
+            },
+            "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.")
+        .def("refusal", &filter_refusal, "Why no filter kernel computes the layer; empty if they do.")
         .def("overlap_refusal", &overlap_refusal, "Why overlap_product does not compute the layer; empty if it does.")
         .def("taps_apart", &taps_apart, "The layer whose packed weights overlap_product takes for this one.");
-    m.def("minimal_filter_prepare",
-          [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides, int threads) {
-              const FilterWeights w = weights(p, dtype, strides);
-              return std::shared_ptr<Kernel>(minimal_filter_prepare(p, direction_of(direction), w, threads));
-          },
-          "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a, "threads"_a = 0,
-          "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
-          "of the groups follow each other.");
-    bind_forward(m, "minimal_filter_forward", minimal_filter_forward,
+    m.def(
+        "filter_pack",
+        [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides, int threads) {
+            const FilterWeights w = weights(p, dtype, strides);
+            return std::shared_ptr<Kernel>(filter_pack(p, direction_of(direction), w, threads));
+        },
+        "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a, "threads"_a = 0,
+        "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
+        "of the groups follow each other.");
+    bind_forward(m, "filter_forward", filter_forward,
                  "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; "
                  "the channels are contiguous.");
     bind_forward(m, "overlap_product", overlap_product,
-                 "run(src, packed, [bias], scratch, dst), as minimal_filter_forward; packed: of problem.taps_apart(). "
+                 "run(src, packed, [bias], scratch, dst), as filter_forward; packed: of problem.taps_apart(). "
                  "One group, a last axis without dilation.");
-    m.def("minimal_filter_backward_data",
-          [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
-             const Dims& diff_src_strides, int threads) {
-              return std::shared_ptr<ScratchKernel>(minimal_filter_backward_data(
-                  p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
-                  tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), threads));
-          },
-          "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
-          "threads"_a = 0, "run(diff_dst, packed, scratch, diff_src).");
-    m.def("minimal_filter_backward_weights",
-          [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
-             const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides, int threads) {
-              return std::shared_ptr<ScratchKernel>(minimal_filter_backward_weights(
-                  p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
-                  tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
-                  weights(p, weights_dtype, weights_strides), threads));
-          },
-          "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
-          "weights_strides"_a, "threads"_a = 0, "run(src, diff_dst, scratch, diff_weights).");
+    m.def(
+        "filter_backward_data",
+        [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
+           const Dims& diff_src_strides, int threads) {
+            return std::shared_ptr<ScratchKernel>(
+                filter_backward_data(p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
+                                     tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), threads));
+        },
+        "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
+        "threads"_a = 0, "run(diff_dst, packed, scratch, diff_src).");
+    m.def(
+        "filter_backward_weights",
+        [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
+           const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides, int threads) {
+            return std::shared_ptr<ScratchKernel>(
+                filter_backward_weights(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
+                                        tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
+                                        weights(p, weights_dtype, weights_strides), threads));
+        },
+        "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
+        "weights_strides"_a, "threads"_a = 0, "run(src, diff_dst, scratch, diff_weights).");
 }
 
 }  // namespace dgo

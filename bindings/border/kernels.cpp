@@ -1,4 +1,4 @@
-// _core.kernels: own vector code as objects that a plan, or a test, can run.
+// _core.kernels: own vector code as objects that a params, or a test, can run.
 #include <omp.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -18,7 +18,7 @@ using namespace py::literals;
 
 namespace dgo {
 
-void bind_minimal_filter(py::module_& m);
+void bind_filter_kernels(py::module_& m);
 
 namespace {
 
@@ -118,7 +118,7 @@ void bind_kernels(py::module_& parent) {
     py::module_ m = parent.def_submodule("kernels", "Own vector code.");
     m.def("isa", [] { return vector_code().isa; }, "The instruction set in use: 'avx2' or 'avx512'.");
 
-    py::class_<Kernel, std::shared_ptr<Kernel>>(m, "Kernel", "One step of a plan.")
+    py::class_<Kernel, std::shared_ptr<Kernel>>(m, "Kernel", "One step of a params.")
         .def_readonly("arity", &Kernel::arity, "The number of operands of run().")
         .def_readonly("name", &Kernel::name)
         .def("run", run,
@@ -146,7 +146,7 @@ void bind_kernels(py::module_& parent) {
         "count elements; the rows of a and b are contiguous.");
     bind_depthwise(m);
     bind_columns(m);
-    bind_minimal_filter(m);
+    bind_filter_kernels(m);
 }
 
 }  // namespace dgo

@@ -18,7 +18,7 @@ void check_list(const std::string& what, const char* name, const Dims& list, siz
 // more than a tensor can have.
 void check_layer(const std::string& what, const LayerSizes& layer);
 
-// Throws NativeError unless strides, n, c, spatial, reach only what an array may have. `name`: src_strides or dst_strides.
+// Throws NativeError unless strides (n, c, spatial) reach only what an array may have.
 void check_strides(const std::string& what, const char* name, const LayerSizes& layer, const Dims& spatial,
                    const Dims& strides);
 

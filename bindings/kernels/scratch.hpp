@@ -10,7 +10,7 @@
 
 namespace dgo {
 
-// `count` elements of T, `offset` bytes into a piece of scratch.
+// `count` elements of T, `offset` bytes into the scratch of a run or of a thread.
 template <class T>
 struct ScratchArray {
     size_t offset = 0;
@@ -39,7 +39,7 @@ private:
     size_t bytes_ = 0;
 };
 
-// What all threads share, and a piece for each of them.
+// What all threads share, and what each of them has.
 class Scratch {
 public:
     Scratch(const ScratchLayout& shared, const ScratchLayout& each, int threads)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, depthwise, filtering, phases, products
+from .forms import convolution, deconvolution, depthwise, filtering, overlap, phases, products
 from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
@@ -164,9 +164,9 @@ FORMULATIONS: tuple[Formulation, ...] = (
         "own overlap-add",
         FORWARD,
         cost.OVERLAP,
-        filtering.overlaps,
+        overlap.overlaps,
         cost.overlap,
-        lambda program, p, e: filtering.build_overlapping(program, p, e.threads),
+        lambda program, p, e: overlap.build(program, p, e.threads),
         converts=lambda p: True,
     ),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),

@@ -41,9 +41,7 @@ def run(case: Case, src: Array, weights: Array, bias: Array | None, dst: Array, 
     problem = case.problem()
     apart = problem.taps_apart()
     packed = unwritten([apart.packed_size("forward")])
-    kernels.minimal_filter_prepare(apart, "forward", types[0], in_out_taps(weights, case.weights_format)).run(
-        weights, packed
-    )
+    kernels.filter_pack(apart, "forward", types[0], in_out_taps(weights, case.weights_format)).run(weights, packed)
     bias_dtype = 0 if bias is None else code(dtypes.canonical(bias.dtype))
     kernel = kernels.overlap_product(problem, types[1], positions(src), types[2], positions(dst), bias_dtype, threads)
     kernel.run(src, packed, *(() if bias is None else (bias,)), scratch(kernel), dst)

@@ -286,14 +286,14 @@ def test_kernels_called_directly(changes):
     strides = [1 << 12, 32, 8]
     kernels = _core.kernels
     for make in (
-        lambda: kernels.minimal_filter_forward(described, 3, strides, 3, strides),
+        lambda: kernels.filter_forward(described, 3, strides, 3, strides),
         lambda: kernels.overlap_product(described, 3, strides, 3, strides),
-        lambda: kernels.minimal_filter_backward_data(described, 3, strides, 3, strides),
-        lambda: kernels.minimal_filter_backward_weights(described, 3, strides, 3, strides, 3, [1, 8, 64, 64]),
-        lambda: kernels.minimal_filter_prepare(described, "forward", 3, [1, 8, 64, 64]),
+        lambda: kernels.filter_backward_data(described, 3, strides, 3, strides),
+        lambda: kernels.filter_backward_weights(described, 3, strides, 3, strides, 3, [1, 8, 64, 64]),
+        lambda: kernels.filter_pack(described, "forward", 3, [1, 8, 64, 64]),
         lambda: described.packed_size("forward"),
     ):
-        with pytest.raises(dgo.InvalidArgumentError, match=r"minimal filter|overlap product"):
+        with pytest.raises(dgo.InvalidArgumentError, match=r"filter product|overlap product"):
             make()
 
 

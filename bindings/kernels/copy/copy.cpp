@@ -69,7 +69,7 @@ int64_t StridedCopy::widen_elements(std::vector<Axis>& axes, int64_t size) {
     return wide;
 }
 
-// Takes the two axes of the inner piece out of `axes`.
+// Takes the two axes of the block out of `axes`.
 BlockKind StridedCopy::choose_block(std::vector<Axis>& axes) {
     const auto take = [&axes](size_t index) {
         if (index >= axes.size()) return Axis{1, 0, 0};

@@ -37,7 +37,7 @@ private:
 
     BlockFn block_fn_ = nullptr;
     CopyBlock block_{};        // of a task that is not cut off by an edge
-    int64_t n0_ = 0, n1_ = 0;  // the whole two-dimensional piece
+    int64_t n0_ = 0, n1_ = 0;  // the whole two-dimensional copy
     int axes_ = 0;             // the last two count blocks along n0 and n1
     int64_t size_[kMaxAxes + 2], src_[kMaxAxes + 2], dst_[kMaxAxes + 2];  // strides in bytes
     int64_t tasks_ = 0;

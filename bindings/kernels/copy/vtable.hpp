@@ -7,7 +7,7 @@
 
 namespace dgo {
 
-// A two-dimensional piece of a copy; strides in elements.
+// A two-dimensional block of a copy; strides in elements.
 struct CopyBlock {
     int64_t n0, n1;
     int64_t src0, src1;
@@ -23,8 +23,8 @@ enum class BlockKind {
     strided,     // nothing
 };
 
-// Null for a pair of cells that is not converted. One function for all instruction sets, of AVX2 alone: blocks are moved
-// by eight lanes.
+// Null for a pair of cells that is not converted. One function for all instruction sets, of AVX2 alone: blocks are
+// moved by eight lanes.
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
 
 }  // namespace dgo

@@ -110,7 +110,7 @@ FilterAxis backward_axis(const FilterProblem& p, int a) {
     return axis;
 }
 
-ShapeCode shape_code(int64_t points, int64_t length) {
+ShapeIndex shape_index(int64_t points, int64_t length) {
     if (points == 1) return 0;
     return points == 3 ? 1 : length == 2 ? 2 : 3;
 }
@@ -143,16 +143,17 @@ void combine(FilterLayout& layout) {
         layout.tile[a] = x[a].tile;
         layout.src_step[a] = x[a].src_step;
         layout.dst_step[a] = x[a].dst_step;
-        layout.filter_shape[a] = shape_code(x[a].points, x[a].length);
-        layout.output_shape[a] = shape_code(x[a].points, x[a].tile);
+        layout.filter_shape[a] = shape_index(x[a].points, x[a].length);
+        layout.output_shape[a] = shape_index(x[a].points, x[a].tile);
         layout.planes *= x[a].points;
         layout.segments *= x[a].segments();
         layout.targets *= x[a].targets();
     }
-    const ShapeCode* shape = layout.filter_shape;
+    const ShapeIndex* shape = layout.filter_shape;
     if (shape[0] != 0 && ((shape[1] != 0 && shape[1] != shape[0]) || (shape[2] != 0 && shape[2] != shape[0]))) {
-        fail(ErrorKind::invalid_argument, "minimal filter: where the first of three axes is tiled, all tiled axes must "
-                                          "be alike; choose one tile for them");
+        fail(ErrorKind::invalid_argument,
+             "filter product: where the first of three axes is tiled, all tiled axes must "
+             "be alike; choose one tile for them");
     }
     for_each(x[0].segments(), x[1].segments(), x[2].segments(), [&](int64_t i, int64_t j, int64_t k) {
         layout.src_first.push_back(Axes{{x[0].src_first[i], x[1].src_first[j], x[2].src_first[k]}});
@@ -253,7 +254,7 @@ std::string axes_refusal(const FilterProblem& problem) {
 
 void check_axes(const FilterProblem& problem) {
     const std::string why = axes_refusal(problem);
-    if (!why.empty()) fail(ErrorKind::invalid_argument, "minimal filter: " + why);
+    if (!why.empty()) fail(ErrorKind::invalid_argument, "filter product: " + why);
 }
 
 FilterLayout forward_layout(const FilterProblem& problem) {

@@ -1,4 +1,4 @@
-// How each axis of a transposed convolution becomes windows, filters and results; the geometry of minimal_filter.hpp.
+// How each axis of a transposed convolution becomes windows, filters and results; the geometry of filter_product.hpp.
 #pragma once
 
 #include <string>
@@ -37,7 +37,7 @@ struct FilterLayout {
     FilterAxis axes[kFilterAxes];
     int64_t planes = 1, segments = 1, targets = 1;
     Axes points, tile, src_step, dst_step;
-    ShapeCode filter_shape[kFilterAxes], output_shape[kFilterAxes];
+    ShapeIndex filter_shape[kFilterAxes], output_shape[kFilterAxes];
     std::vector<Axes> src_first, dst_first;
     std::vector<uint8_t> zero;  // [plane][segment][target]; empty if never
 

@@ -86,14 +86,14 @@ FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size
     return result;
 }
 
-struct Groups {
+struct TargetGroups {
     std::vector<std::vector<int32_t>> targets;
-    std::vector<TileGroup> groups;
+    std::vector<TargetGroup> groups;
     int64_t packed = 0;
 };
 
-Groups groups_of(const FilterLayout& layout, unsigned apart) {
-    Groups result;
+TargetGroups groups_of(const FilterLayout& layout, unsigned apart) {
+    TargetGroups result;
     std::vector<AxisGroup> axes[kFilterAxes];
     for (int a = 0; a < kFilterAxes; ++a) axes[a] = axis_groups(layout.axes[a], (apart >> a & 1) != 0);
     for (const AxisGroup& g0 : axes[0]) {
@@ -105,7 +105,7 @@ Groups groups_of(const FilterLayout& layout, unsigned apart) {
                         for (int64_t k : g2.targets) targets.push_back(static_cast<int32_t>(layout.target(i, j, k)));
                     }
                 }
-                TileGroup group{};
+                TargetGroup group{};
                 group.base = {{g0.base, g1.base, g2.base}};
                 group.tiles = {{g0.tiles, g1.tiles, g2.tiles}};
                 result.targets.push_back(std::move(targets));
@@ -128,11 +128,11 @@ int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& ta
 }
 
 // Windows are transformed once per group: groups apart must save more products than their transforms cost.
-Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
-    Groups best;
+TargetGroups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
+    TargetGroups best;
     double best_cost = -1;
     for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
-        Groups groups = groups_of(layout, apart);
+        TargetGroups groups = groups_of(layout, apart);
         double cost = 0;
         for (size_t g = 0; g < groups.groups.size(); ++g) {
             const int64_t all = static_cast<int64_t>(groups.targets[g].size()) * columns;
@@ -152,13 +152,13 @@ Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns
         best = std::move(groups);
     }
     for (size_t g = 0; g < best.groups.size(); ++g) {
-        TileGroup& group = best.groups[g];
+        TargetGroup& group = best.groups[g];
         group.targets = best.targets[g].data();
         group.target_count = static_cast<int64_t>(best.targets[g].size());
         group.packed = best.packed;
-        best.packed += checked_product("minimal filter", {layout.planes, layout.segments, rows,
-                                                          padded_columns(group.target_count * columns)});
-        checked_product("minimal filter", {best.packed});
+        best.packed += checked_product(
+            "filter product", {layout.planes, layout.segments, rows, padded_columns(group.target_count * columns)});
+        checked_product("filter product", {best.packed});
     }
     return best;
 }
@@ -167,7 +167,7 @@ Groups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns
 struct Arrangement {
     FilterLayout layout;
     int64_t rows, columns;  // channels of one group
-    Groups groups;
+    TargetGroups groups;
 
     Arrangement(const FilterProblem& problem, FilterDirection direction)
         : layout(direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem)),
@@ -183,110 +183,111 @@ public:
         : arrangement_(problem, direction) {
         const bool forward = direction == FilterDirection::forward;
         const FilterLayout& layout = arrangement_.layout;
-        name = forward ? "minimal_filter_forward" : "minimal_filter_backward_data";
-        plan_.has_bias = bias_dtype != 0;
-        plan_.bias_cell = plan_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = plan_.has_bias ? 5 : 4;
+        name = forward ? "filter_forward" : "filter_backward_data";
+        params_.has_bias = bias_dtype != 0;
+        params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
+        arity = params_.has_bias ? 5 : 4;
         const Axes& src_size = forward ? problem.in : problem.out;
         const Axes& dst_size = forward ? problem.out : problem.in;
-        plan_.src = image(src, arrangement_.rows, src_size, layout.src_step, layout.src_first);
-        plan_.dst = image(dst, arrangement_.columns, dst_size, layout.dst_step, layout.dst_first);
-        plan_.batch = problem.batch;
-        plan_.channel_groups = problem.groups;
-        plan_.points = layout.points;
-        plan_.outputs = layout.tile;
-        std::copy_n(layout.filter_shape, kFilterAxes, plan_.filter_shape);
-        std::copy_n(layout.output_shape, kFilterAxes, plan_.output_shape);
-        plan_.planes = static_cast<int>(layout.planes);
-        plan_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
-        plan_.packed = arrangement_.groups.packed;
-        plan_.threads = filter_threads(problem, threads);
+        params_.src = image(src, arrangement_.rows, src_size, layout.src_step, layout.src_first);
+        params_.dst = image(dst, arrangement_.columns, dst_size, layout.dst_step, layout.dst_first);
+        params_.batch = problem.batch;
+        params_.channel_groups = problem.groups;
+        params_.points = layout.points;
+        params_.outputs = layout.tile;
+        std::copy_n(layout.filter_shape, kFilterAxes, params_.filter_shape);
+        std::copy_n(layout.output_shape, kFilterAxes, params_.output_shape);
+        params_.planes = static_cast<int>(layout.planes);
+        params_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
+        params_.packed = arrangement_.groups.packed;
+        params_.threads = filter_threads(problem, threads);
         lay_out_tasks();
-        plan_.scratch_per_thread = code().products_scratch(plan_);
-        scratch_bytes = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
+        params_.scratch_per_thread = code().products_scratch(params_);
+        scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
     }
 
     void run(char* const* operands) const override {
-        const char* bias = plan_.has_bias ? operands[2] : nullptr;
+        const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        code().products(plan_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+        code().products(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
     }
 
 private:
     void lay_out_tasks() {
-        const int64_t row_bytes = std::max<int64_t>(1, plan_.planes * plan_.src.segments * plan_.src.channels * 4);
+        const int64_t row_bytes =
+            std::max<int64_t>(1, params_.planes * params_.src.segments * params_.src.channels * 4);
         const int64_t rows = code().rows;
         for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
-            TileGroup& group = arrangement_.groups.groups[g];
-            const int64_t tiles = plan_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
-            const int64_t columns = group.target_count * plan_.dst.channels;
+            TargetGroup& group = arrangement_.groups.groups[g];
+            const int64_t tiles = params_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+            const int64_t columns = group.target_count * params_.dst.channels;
             const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
             const int64_t block = std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
             const int64_t units = ceil_div(tiles, rows);  // register tiles
             group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
             // Of few blocks the same number for each thread.
-            const bool uneven = group.blocks > 1 && group.blocks < 8 * plan_.threads;
-            if (uneven) group.blocks = std::min(ceil_div(group.blocks, plan_.threads) * plan_.threads, units);
+            const bool uneven = group.blocks > 1 && group.blocks < 8 * params_.threads;
+            if (uneven) group.blocks = std::min(ceil_div(group.blocks, params_.threads) * params_.threads, units);
             // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
             const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
-            const int64_t blocks = group.blocks * plan_.channel_groups;
-            const bool many = blocks == 0 || blocks >= 4 * plan_.threads;
-            group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * plan_.threads, blocks), 1, chunks);
-            if (plan_.threads == 1) group.parts = 1;
-            group.folded = whole_runs(arrangement_.groups.targets[g], plan_.dst.fold);
-            group.first_task = plan_.tasks;
-            plan_.tasks += group.blocks * group.parts;
-            if (group.blocks > 0) plan_.block = std::max(plan_.block, ceil_div(units, group.blocks) * rows);
+            const int64_t blocks = group.blocks * params_.channel_groups;
+            const bool many = blocks == 0 || blocks >= 4 * params_.threads;
+            group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params_.threads, blocks), 1, chunks);
+            if (params_.threads == 1) group.parts = 1;
+            group.folded = whole_runs(arrangement_.groups.targets[g], params_.dst.fold);
+            group.first_task = params_.tasks;
+            params_.tasks += group.blocks * group.parts;
+            if (group.blocks > 0) params_.block = std::max(params_.block, ceil_div(units, group.blocks) * rows);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
-            const int64_t pairs = plan_.src.channels * plan_.dst.channels * plan_.channel_groups;
+            const int64_t pairs = params_.src.channels * params_.dst.channels * params_.channel_groups;
             products += whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns));
         }
-        plan_.groups = arrangement_.groups.groups.data();
-        plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
+        params_.groups = arrangement_.groups.groups.data();
+        params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
     }
 
     Arrangement arrangement_;
-    ProductPlan plan_{};
+    ProductParams params_{};
 };
 
-class PrepareKernel final : public Kernel {
+class PackKernel final : public Kernel {
 public:
-    PrepareKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
+    PackKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
         : arrangement_(problem, direction) {
         const bool forward = direction == FilterDirection::forward;
-        name = "minimal_filter_prepare";
+        name = "filter_pack";
         arity = 2;
-        plan_.n = arrangement_.columns;
-        plan_.k = arrangement_.rows;
-        plan_.channel_groups = problem.groups;
-        plan_.taps = arrangement_.layout.taps();
-        plan_.groups = arrangement_.groups.groups.data();
-        plan_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
-        plan_.packed = arrangement_.groups.packed;
-        plan_.cell = float_cell(weights.dtype);
-        plan_.item = item_size(weights.dtype);
-        plan_.group_stride = weights.group_stride;
-        plan_.n_stride = forward ? weights.out_stride : weights.in_stride;
-        plan_.k_stride = forward ? weights.in_stride : weights.out_stride;
-        plan_.tap_strides = weights.tap_strides;
-        std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, plan_.shape);
-        plan_.planes = static_cast<int>(arrangement_.layout.planes);
-        plan_.kernel = problem.kernel;
-        const bool small = problem.groups * plan_.packed < kParallelFloats;
-        plan_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
-        room_ = scratch_.add<float>(checked_product(name, {code().prepare_room(plan_), plan_.threads}));
+        params_.n = arrangement_.columns;
+        params_.k = arrangement_.rows;
+        params_.channel_groups = problem.groups;
+        params_.taps = arrangement_.layout.taps();
+        params_.groups = arrangement_.groups.groups.data();
+        params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
+        params_.packed = arrangement_.groups.packed;
+        params_.cell = float_cell(weights.dtype);
+        params_.item = item_size(weights.dtype);
+        params_.group_stride = weights.group_stride;
+        params_.n_stride = forward ? weights.out_stride : weights.in_stride;
+        params_.k_stride = forward ? weights.in_stride : weights.out_stride;
+        params_.tap_strides = weights.tap_strides;
+        std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, params_.shape);
+        params_.planes = static_cast<int>(arrangement_.layout.planes);
+        params_.kernel = problem.kernel;
+        const bool small = problem.groups * params_.packed < kParallelFloats;
+        params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
+        scratch_array_ = scratch_.add<float>(checked_product(name, {code().pack_scratch(params_), params_.threads}));
     }
 
     void run(char* const* operands) const override {
         const Scratch scratch(scratch_, {}, 1);
-        code().prepare(plan_, operands[0], room_.in(scratch.shared()), reinterpret_cast<float*>(operands[1]));
+        code().pack(params_, operands[0], scratch_array_.in(scratch.shared()), reinterpret_cast<float*>(operands[1]));
     }
 
 private:
     Arrangement arrangement_;
-    PreparePlan plan_{};
+    PackParams params_{};
     ScratchLayout scratch_;
-    ScratchArray<float> room_;
+    ScratchArray<float> scratch_array_;
 };
 
 class GradientKernel final : public ScratchKernel {
@@ -294,90 +295,90 @@ public:
     GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                    const FilterWeights& weights, int threads)
         : layout_(backward_layout(problem)) {
-        name = "minimal_filter_backward_weights";
+        name = "filter_backward_weights";
         arity = 4;
-        plan_.src = image(src, problem.in_channels, problem.in, layout_.dst_step, layout_.dst_first);
-        plan_.diff = image(diff, problem.out_channels, problem.out, layout_.src_step, layout_.src_first);
-        plan_.batch = problem.batch;
-        plan_.channel_groups = problem.groups;
-        plan_.points = layout_.points;
-        plan_.window = layout_.tile;
-        for (int a = 0; a < kFilterAxes; ++a) plan_.tiles[a] = ceil_div(problem.in[a], layout_.tile[a]);
+        params_.src = image(src, problem.in_channels, problem.in, layout_.dst_step, layout_.dst_first);
+        params_.diff = image(diff, problem.out_channels, problem.out, layout_.src_step, layout_.src_first);
+        params_.batch = problem.batch;
+        params_.channel_groups = problem.groups;
+        params_.points = layout_.points;
+        params_.window = layout_.tile;
+        for (int a = 0; a < kFilterAxes; ++a) params_.tiles[a] = ceil_div(problem.in[a], layout_.tile[a]);
         // The roles of taps and outputs are swapped: a window of src is the filter, the taps are the outputs.
-        std::copy_n(layout_.output_shape, kFilterAxes, plan_.window_shape);
-        std::copy_n(layout_.filter_shape, kFilterAxes, plan_.tap_shape);
-        plan_.planes = static_cast<int>(layout_.planes);
-        plan_.zero = layout_.zero.empty() ? nullptr : layout_.zero.data();
-        plan_.taps = layout_.taps();
-        plan_.weights_cell = float_cell(weights.dtype);
-        plan_.weights_item = item_size(weights.dtype);
-        plan_.group_stride = weights.group_stride;
-        plan_.in_stride = weights.in_stride;
-        plan_.out_stride = weights.out_stride;
-        plan_.tap_strides = weights.tap_strides;
-        plan_.kernel = problem.kernel;
-        plan_.threads = filter_threads(problem, threads);
-        lay_out_shares();
-        plan_.scratch_per_thread = code().gradient_scratch(plan_);
-        plan_.sums = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
-        scratch_bytes = plan_.sums + code().gradient_sums(plan_);
+        std::copy_n(layout_.output_shape, kFilterAxes, params_.window_shape);
+        std::copy_n(layout_.filter_shape, kFilterAxes, params_.tap_shape);
+        params_.planes = static_cast<int>(layout_.planes);
+        params_.zero = layout_.zero.empty() ? nullptr : layout_.zero.data();
+        params_.taps = layout_.taps();
+        params_.weights_cell = float_cell(weights.dtype);
+        params_.weights_item = item_size(weights.dtype);
+        params_.group_stride = weights.group_stride;
+        params_.in_stride = weights.in_stride;
+        params_.out_stride = weights.out_stride;
+        params_.tap_strides = weights.tap_strides;
+        params_.kernel = problem.kernel;
+        params_.threads = filter_threads(problem, threads);
+        lay_out_tasks();
+        params_.scratch_per_thread = code().gradient_scratch(params_);
+        params_.sums = checked_product(name, {params_.scratch_per_thread, params_.threads});
+        scratch_bytes = params_.sums + code().gradient_sums(params_);
         checked_product(name, {scratch_bytes});
-        const int64_t columns = plan_.diff.segments * plan_.diff.channels;
+        const int64_t columns = params_.diff.segments * params_.diff.channels;
         const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
         products = whole(static_cast<double>(tiles()) * static_cast<double>(used_products(layout_, {0})) *
                          padded(pairs, columns));
     }
 
     void run(char* const* operands) const override {
-        code().gradient(plan_, operands[0], operands[1], operands[2], operands[3]);
+        code().gradient(params_, operands[0], operands[1], operands[2], operands[3]);
     }
 
 private:
-    int64_t tiles() const { return plan_.batch * plan_.tiles[0] * plan_.tiles[1] * plan_.tiles[2]; }
+    int64_t tiles() const { return params_.batch * params_.tiles[0] * params_.tiles[1] * params_.tiles[2]; }
 
     // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
-    void lay_out_shares() {
-        const int64_t columns = padded_columns(plan_.diff.segments * plan_.diff.channels);
-        const double set = static_cast<double>(plan_.planes * plan_.src.channels * columns);
-        const int64_t threads = plan_.threads;
+    void lay_out_tasks() {
+        const int64_t columns = padded_columns(params_.diff.segments * params_.diff.channels);
+        const double set = static_cast<double>(params_.planes * params_.src.channels * columns);
+        const int64_t threads = params_.threads;
         double best = -1;
         for (int64_t by_tile = 1; by_tile <= threads; ++by_tile) {
             for (int64_t by_row = 1; by_row * by_tile <= threads; ++by_row) {
                 const int64_t most = std::max<int64_t>(1, columns / code().panel);
                 const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, most);
-                if (by_row > 1 && by_row * code().rows * 4 > plan_.src.channels) continue;
+                if (by_row > 1 && by_row * code().rows * 4 > params_.src.channels) continue;
                 if (by_tile > 1 && by_tile * 16 > tiles()) continue;
                 const double part = static_cast<double>(ceil_div(tiles(), by_tile));
-                const double rows = static_cast<double>(ceil_div(plan_.src.channels, by_row));
+                const double rows = static_cast<double>(ceil_div(params_.src.channels, by_row));
                 const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
                 // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
                 const double products = rows * wide + kTransformCost * (rows + wide);
                 const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
                 const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
-                const double cost = part * plan_.planes * products + adding;
+                const double cost = part * params_.planes * products + adding;
                 if (best >= 0 && cost >= best) continue;
                 best = cost;
-                plan_.tile_parts = by_tile;
-                plan_.row_parts = by_row;
-                plan_.column_parts = by_column;
+                params_.tile_parts = by_tile;
+                params_.row_parts = by_row;
+                params_.column_parts = by_column;
             }
         }
         // Few tiles: the sums are as large as the weights and better not stored.
         const int64_t least = 4 * code().rows * (threads > 1 ? 2 * threads : 1);
-        plan_.in_items = tiles() <= kFewTiles && plan_.src.channels >= least;
-        if (plan_.in_items) {
-            plan_.row_parts = threads;
-            plan_.column_parts = plan_.tile_parts = 1;
+        params_.in_items = tiles() <= kFewTiles && params_.src.channels >= least;
+        if (params_.in_items) {
+            params_.row_parts = threads;
+            params_.column_parts = params_.tile_parts = 1;
         }
-        const int64_t widths = plan_.src.channels / plan_.row_parts + columns / plan_.column_parts;
-        const int64_t row_bytes = plan_.planes * 4 * widths;
-        plan_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
-        plan_.block = std::clamp<int64_t>(ceil_div(tiles(), plan_.tile_parts), 1, plan_.block);
-        if (plan_.in_items) plan_.block = std::max<int64_t>(1, tiles());
+        const int64_t widths = params_.src.channels / params_.row_parts + columns / params_.column_parts;
+        const int64_t row_bytes = params_.planes * 4 * widths;
+        params_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
+        params_.block = std::clamp<int64_t>(ceil_div(tiles(), params_.tile_parts), 1, params_.block);
+        if (params_.in_items) params_.block = std::max<int64_t>(1, tiles());
     }
 
     FilterLayout layout_;
-    GradientPlan plan_{};
+    GradientParams params_{};
 };
 
 }  // namespace
@@ -389,31 +390,30 @@ int filter_threads(const FilterProblem& p, int threads) {
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
-std::string minimal_filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
+std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
 
-int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
-    return checked_product("minimal filter", {problem.groups, Arrangement(problem, direction).groups.packed});
+int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
+    return checked_product("filter product", {problem.groups, Arrangement(problem, direction).groups.packed});
 }
 
-std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
-                                               const FilterWeights& weights, int threads) {
-    return std::make_unique<PrepareKernel>(problem, direction, weights, threads);
+std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
+                                    const FilterWeights& weights, int threads) {
+    return std::make_unique<PackKernel>(problem, direction, weights, threads);
 }
 
-std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                                      const FilterTensor& dst, int bias_dtype, int threads) {
+std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
+                                              const FilterTensor& dst, int bias_dtype, int threads) {
     return std::make_unique<ProductKernel>(problem, FilterDirection::forward, src, dst, bias_dtype, threads);
 }
 
-std::unique_ptr<ScratchKernel> minimal_filter_backward_data(const FilterProblem& problem,
-                                                            const FilterTensor& diff_dst,
-                                                            const FilterTensor& diff_src, int threads) {
+std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
+                                                    const FilterTensor& diff_src, int threads) {
     return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, 0, threads);
 }
 
-std::unique_ptr<ScratchKernel> minimal_filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
-                                                               const FilterTensor& diff_dst,
-                                                               const FilterWeights& diff_weights, int threads) {
+std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
+                                                       const FilterTensor& diff_dst, const FilterWeights& diff_weights,
+                                                       int threads) {
     return std::make_unique<GradientKernel>(problem, src, diff_dst, diff_weights, threads);
 }
 

@@ -48,7 +48,7 @@ struct FilterWeights {
 
 enum class FilterDirection { forward, backward_data };
 
-// A kernel that needs room to work in: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
+// A kernel that needs scratch memory: `scratch_bytes`, 64-byte aligned, is the operand before the destination.
 struct ScratchKernel : Kernel {
     int64_t scratch_bytes = 0;
     int64_t products = 0;  // multiplications of one run, with the padding of narrow channels
@@ -62,27 +62,26 @@ constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 int filter_threads(const FilterProblem& problem, int threads);
 
 // Why no kernel here computes the problem, or empty.
-std::string minimal_filter_refusal(const FilterProblem& problem);
+std::string filter_refusal(const FilterProblem& problem);
 
 // Elements (f32) of the transformed weights.
-int64_t minimal_filter_packed_size(const FilterProblem& problem, FilterDirection direction);
+int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction);
 
 // Operands: weights, packed; threads 0: as many as OpenMP gives.
-std::unique_ptr<Kernel> minimal_filter_prepare(const FilterProblem& problem, FilterDirection direction,
-                                               const FilterWeights& weights, int threads);
+std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
+                                    const FilterWeights& weights, int threads);
 
 // Operands: src, packed, [bias], scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives.
-std::unique_ptr<ScratchKernel> minimal_filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                                      const FilterTensor& dst, int bias_dtype, int threads);
+std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
+                                              const FilterTensor& dst, int bias_dtype, int threads);
 
 // Operands: diff_dst, packed, scratch, diff_src.
-std::unique_ptr<ScratchKernel> minimal_filter_backward_data(const FilterProblem& problem,
-                                                            const FilterTensor& diff_dst,
-                                                            const FilterTensor& diff_src, int threads);
+std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
+                                                    const FilterTensor& diff_src, int threads);
 
 // Operands: src, diff_dst, scratch, diff_weights.
-std::unique_ptr<ScratchKernel> minimal_filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
-                                                               const FilterTensor& diff_dst,
-                                                               const FilterWeights& diff_weights, int threads);
+std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
+                                                       const FilterTensor& diff_dst, const FilterWeights& diff_weights,
+                                                       int threads);
 
 }  // namespace dgo

@@ -1,4 +1,4 @@
-// What the vector code of minimal_filter.hpp is given: plain data, laid out by minimal_filter.cpp.
+// What the vector code of filter_product.hpp is given: plain data, laid out by filter_product.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace dgo {
 
 // Index of (point count, filter length or output count) of one axis: direct, (3, 2), (4, 2), (4, 3).
-using ShapeCode = int;
-constexpr int kShapeCodes = 4;
+using ShapeIndex = int;
+constexpr int kShapes = 4;
 
 // One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
 // Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).
@@ -28,7 +28,7 @@ struct FilterImage {
 
 // Segments of the destination whose tiles share their windows: `tiles` per axis from position `base`. Their
 // columns follow each other, channels fastest.
-struct TileGroup {
+struct TargetGroup {
     const int32_t* targets;
     int64_t target_count;
     Axes base, tiles;
@@ -38,14 +38,14 @@ struct TileGroup {
 };
 
 // Forward and backward data: dst tiles = inverse(transform(src windows) * packed).
-struct ProductPlan {
+struct ProductParams {
     FilterImage src, dst;
     int64_t batch, channel_groups;
     Axes points, outputs;  // per axis
-    ShapeCode filter_shape[kFilterAxes], output_shape[kFilterAxes];
+    ShapeIndex filter_shape[kFilterAxes], output_shape[kFilterAxes];
     int planes;
     const uint8_t* zero;  // [plane][source segment][target]: the transformed taps are all zero; null: never
-    const TileGroup* groups;
+    const TargetGroup* groups;
     int64_t group_count, tasks;  // tasks of one group of channels
     int64_t packed;              // weights of one group of channels
     int64_t block;               // tiles per task
@@ -61,27 +61,27 @@ struct TapTable {
     Axes segments, targets, length;
 };
 
-struct PreparePlan {
+struct PackParams {
     int64_t n, k;  // channels that are columns and rows of a product
     int64_t channel_groups;
     TapTable taps;
-    const TileGroup* groups;
+    const TargetGroup* groups;
     int64_t group_count, packed;
     Cell cell;
     int64_t item, group_stride, n_stride, k_stride;
     Axes tap_strides;
-    ShapeCode shape[kFilterAxes];
+    ShapeIndex shape[kFilterAxes];
     int planes;
     Axes kernel;
     int threads;
 };
 
 // Backward weights: per plane, U^T V summed over the tiles.
-struct GradientPlan {
+struct GradientParams {
     FilterImage src, diff;  // windows of src have `window` positions, those of diff_dst `points`
     int64_t batch, channel_groups;
     Axes points, window, tiles;
-    ShapeCode window_shape[kFilterAxes], tap_shape[kFilterAxes];
+    ShapeIndex window_shape[kFilterAxes], tap_shape[kFilterAxes];
     int planes;
     const uint8_t* zero;                          // [plane][segment of diff]; null: never
     int64_t block;                                // tiles per step
@@ -100,14 +100,14 @@ struct FilterCode {
     int64_t panel;  // columns of a packed panel
     int64_t rows;   // rows of a register tile
     int64_t chunk;  // columns of a task step
-    int64_t (*products_scratch)(const ProductPlan& plan);  // bytes per thread
-    int64_t (*gradient_scratch)(const GradientPlan& plan);
-    int64_t (*gradient_sums)(const GradientPlan& plan);  // bytes of all accumulators
-    int64_t (*prepare_room)(const PreparePlan& plan);  // floats per thread
-    void (*products)(const ProductPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
+    int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
+    int64_t (*gradient_scratch)(const GradientParams& params);
+    int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
+    int64_t (*pack_scratch)(const PackParams& params);       // floats per thread
+    void (*products)(const ProductParams& params, const char* src, const float* packed, const char* bias, char* scratch,
                      char* dst);
-    void (*prepare)(const PreparePlan& plan, const char* weights, float* room, float* packed);
-    void (*gradient)(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights);
+    void (*pack)(const PackParams& params, const char* weights, float* scratch, float* packed);
+    void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };
 
 }  // namespace dgo

@@ -45,7 +45,7 @@ struct Span {
     int64_t run, begin, end;
 };
 
-// Memory that a later tile needs: each step of a product asks for one more piece of it.
+// Memory that a later tile needs: each step of a product asks for a little more of it.
 struct Ahead {
     const char* at;
     int64_t step;  // bytes

@@ -1,4 +1,4 @@
-// Whole numbers: the one place that divides and compares them for the vector code, inside the instruction set's namespace.
+// Whole numbers: where vector code gets its divisions from, in the namespace of its instruction set.
 #pragma once
 
 #include <cstdint>

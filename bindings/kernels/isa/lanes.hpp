@@ -1,6 +1,6 @@
-// Vectors of 32-bit lanes, in registers and in memory. Everything here lives in the namespace of one instruction set, so
-// that the linker never merges code of two sets, for which cmake/isa_symbols.py looks at every object; for the same reason
-// no template of the standard library is used in this folder.
+// Vectors of 32-bit lanes, in registers and in memory. Everything here lives in the namespace of one instruction set,
+// so that the linker never merges code of two sets; for the same reason no template of the standard library is used in
+// this folder. cmake/isa_symbols.py looks at every object.
 #pragma once
 
 #include <immintrin.h>
@@ -102,7 +102,7 @@ DGO_INLINE void store_words(void* at, typename Vec<L>::u32 v) {
     }
 }
 
-// Size bytes in pieces: a copy through memory would stall on its own store.
+// Size bytes word by word: a copy through memory would stall on its own store.
 template <int Size>
 DGO_INLINE int64_t load_short(const void* at) {
     if constexpr (Size == 8) return load_bytes<int64_t>(at);

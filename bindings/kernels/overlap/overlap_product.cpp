@@ -30,63 +30,64 @@ public:
         name = "overlap_product";
         const std::string why = overlap_refusal(p);
         if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
-        plan_.has_bias = bias_dtype != 0;
-        plan_.bias_cell = plan_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = plan_.has_bias ? 5 : 4;
-        plan_.src = image(src, p.in_channels, p.in);
-        plan_.dst = image(dst, p.out_channels, p.out);
-        plan_.kernel = p.kernel;
-        plan_.stride = p.stride;
-        plan_.pad = p.pad;
-        plan_.dilation = p.dilation;
-        plan_.batch = p.batch;
-        plan_.threads = filter_threads(p, threads);
-        plan_.vast = plan_.dst.cell == Cell::f32 && p.batch * dst.batch_stride * plan_.dst.item > kVastBytes;
+        params_.has_bias = bias_dtype != 0;
+        params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
+        arity = params_.has_bias ? 5 : 4;
+        params_.src = image(src, p.in_channels, p.in);
+        params_.dst = image(dst, p.out_channels, p.out);
+        params_.kernel = p.kernel;
+        params_.stride = p.stride;
+        params_.pad = p.pad;
+        params_.dilation = p.dilation;
+        params_.batch = p.batch;
+        params_.threads = filter_threads(p, threads);
+        params_.vast = params_.dst.cell == Cell::f32 && p.batch * dst.batch_stride * params_.dst.item > kVastBytes;
         lay_out_tasks();
-        plan_.scratch_per_thread = code().scratch(plan_);
-        scratch_bytes = checked_product(name, {plan_.scratch_per_thread, plan_.threads});
+        params_.scratch_per_thread = code().scratch(params_);
+        scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
         const double sources = static_cast<double>(p.batch * p.in[0] * p.in[1] * p.in[2]);
-        const double all = sources * static_cast<double>(p.kernel[0] * plan_.width) * static_cast<double>(p.in_channels);
+        const double all =
+            sources * static_cast<double>(p.kernel[0] * params_.width) * static_cast<double>(p.in_channels);
         products = static_cast<int64_t>(std::min(all, 1e18));
     }
 
     void run(char* const* operands) const override {
-        const char* bias = plan_.has_bias ? operands[2] : nullptr;
+        const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        code().run(plan_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+        code().run(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
     }
 
 private:
     static const OverlapCode& code() { return vector_code().overlap; }
 
-    int64_t reach(int axis) const { return plan_.dilation[axis] * (plan_.kernel[axis] - 1); }
+    int64_t reach(int axis) const { return params_.dilation[axis] * (params_.kernel[axis] - 1); }
 
     void lay_out_tasks() {
         constexpr int last = kFilterAxes - 1;
-        const int64_t stride = plan_.stride[last], columns = plan_.columns(), panel = code().panel;
-        plan_.run = stride * plan_.dst.channels;
-        plan_.shifts = ceil_div(plan_.kernel[last], stride);
-        plan_.planes = std::min({reach(0) / plan_.stride[0] + 1, plan_.kernel[0], plan_.src.size[0]});
-        plan_.live = std::min(reach(1) / plan_.stride[1] + 1, plan_.src.size[1]);
+        const int64_t stride = params_.stride[last], columns = params_.columns(), panel = code().panel;
+        params_.run = stride * params_.dst.channels;
+        params_.shifts = ceil_div(params_.kernel[last], stride);
+        params_.planes = std::min({reach(0) / params_.stride[0] + 1, params_.kernel[0], params_.src.size[0]});
+        params_.live = std::min(reach(1) / params_.stride[1] + 1, params_.src.size[1]);
         // The columns of a tap of axis 0 begin anywhere in a panel.
-        const int64_t first = columns % panel == 0 || plan_.kernel[0] == 1 ? 0 : panel - 1;
-        plan_.width = ceil_div(first + columns, panel) * panel;
-        if (plan_.width * 4 % 4096 == 0) plan_.width += 16;
+        const int64_t first = columns % panel == 0 || params_.kernel[0] == 1 ? 0 : panel - 1;
+        params_.width = ceil_div(first + columns, panel) * panel;
+        if (params_.width * 4 % 4096 == 0) params_.width += 16;
 
-        plan_.first_run = floor_div(plan_.pad[last], stride);
-        plan_.all_runs = ceil_div(plan_.pad[last] + plan_.dst.size[last], stride) - plan_.first_run;
-        const int64_t lines = checked_product(name, {plan_.planes, plan_.live, plan_.width, 4});
+        params_.first_run = floor_div(params_.pad[last], stride);
+        params_.all_runs = ceil_div(params_.pad[last] + params_.dst.size[last], stride) - params_.first_run;
+        const int64_t lines = checked_product(name, {params_.planes, params_.live, params_.width, 4});
         const int64_t most = kColumnBytes / lines;
-        plan_.pieces = ceil_div(plan_.all_runs, std::max(most, std::max(kFewestRuns, 4 * plan_.shifts)));
-        plan_.runs = ceil_div(plan_.all_runs, plan_.pieces);
-        plan_.together = std::clamp<int64_t>(kRowsTogether / plan_.positions(), 1, plan_.src.size[1]);
-        const int64_t tasks = plan_.batch * plan_.dst.size[0] * plan_.pieces;
-        const int64_t lines_of_task = kLinesOfTask * plan_.stride[1] * plan_.live;
-        plan_.blocks = std::clamp<int64_t>(ceil_div(4 * plan_.threads, std::max<int64_t>(tasks, 1)), 1,
-                                           std::max<int64_t>(plan_.dst.size[1] / lines_of_task, 1));
+        params_.sections = ceil_div(params_.all_runs, std::max(most, std::max(kFewestRuns, 4 * params_.shifts)));
+        params_.runs = ceil_div(params_.all_runs, params_.sections);
+        params_.together = std::clamp<int64_t>(kRowsTogether / params_.positions(), 1, params_.src.size[1]);
+        const int64_t tasks = params_.batch * params_.dst.size[0] * params_.sections;
+        const int64_t lines_of_task = kLinesOfTask * params_.stride[1] * params_.live;
+        params_.blocks = std::clamp<int64_t>(ceil_div(4 * params_.threads, std::max<int64_t>(tasks, 1)), 1,
+                                             std::max<int64_t>(params_.dst.size[1] / lines_of_task, 1));
     }
 
-    OverlapPlan plan_{};
+    OverlapParams params_{};
 };
 
 }  // namespace

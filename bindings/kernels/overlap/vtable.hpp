@@ -17,7 +17,7 @@ struct OverlapImage {
 
 // A task writes a block of the lines of dst (axis 1) at one position of axis 0, of each those `runs` that as many
 // positions of src begin. Columns are the products of a position of src with the taps of one position of axis 0.
-struct OverlapPlan {
+struct OverlapParams {
     OverlapImage src, dst;
     Cell bias_cell;
     bool has_bias, vast;
@@ -26,7 +26,7 @@ struct OverlapPlan {
     int64_t run;                  // elements of dst from one position of src to the next
     int64_t shifts;               // positions of src that meet in a run
     int64_t first_run, all_runs;  // of a line of dst
-    int64_t runs, pieces;         // of a task, and of a line
+    int64_t runs, sections;       // of a task, and of a line
     int64_t blocks;               // of lines: tasks of a position of axis 0
     int64_t planes;               // positions of axis 0 that meet in a line of dst
     int64_t live, together;       // lines of src that meet in a line of dst, and that are multiplied at once
@@ -42,8 +42,8 @@ struct OverlapPlan {
 
 struct OverlapCode {
     int64_t panel;  // columns of a packed panel
-    int64_t (*scratch)(const OverlapPlan& plan);  // bytes per thread
-    void (*run)(const OverlapPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
+    int64_t (*scratch)(const OverlapParams& params);  // bytes per thread
+    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias, char* scratch,
                 char* dst);
 };
 

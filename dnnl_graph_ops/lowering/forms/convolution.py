@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..problem import Problem
 from ..program import NativeOp, Program
 from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
-from .filtering import channels_last, result_view
+from .views import channels_last, result_view
 
 
 def backward_data(program: Program, problem: Problem) -> None:

@@ -1,5 +1,5 @@
-"""Own vector code, channels last: blocks of small matrix products, in the direct form, by minimal filtering, or with
-all taps at once.
+"""Own vector code, channels last: blocks of small matrix products, in the direct form (tiles of one result) or by
+minimal filtering.
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
 products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps.
@@ -8,20 +8,17 @@ products per axis instead of m * t. A phase of a transposed convolution of strid
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 from ... import dtypes
 from ..._core import kernels
 from .. import tail as post
-from ..env import Env
-from ..problem import BACKWARD_DATA, FORWARD, Problem, is_channels_last, mergeable_groups
+from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
+from .views import channels_last, result_view
 
 # results per tile for so many taps per phase, in order of preference
 TILES = {2: (2, 3), 3: (2,)}
-
-MOST_COLUMNS = 4096  # products of a position of src with all taps
 
 
 def taps(problem: Problem) -> tuple[int, ...]:
@@ -61,20 +58,6 @@ def taken(problem: Problem, tile: tuple[int, ...]) -> bool:
     return not filter_problem(problem, tile).refusal()
 
 
-def channels_last(program: Program, view: View, label: str) -> View:
-    """A view whose channels are contiguous: itself, or a transposed copy."""
-    if is_channels_last(view):
-        return view
-    return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
-
-
-def result_view(program: Program, view: View) -> View:
-    """Where a result goes whose channels must be contiguous: the view itself, or scratch to copy from."""
-    if is_channels_last(view):
-        return view
-    return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
-
-
 def _strides(view: View) -> list[int]:
     return [view.strides[0], *view.strides[2:]]
 
@@ -95,9 +78,7 @@ def _weights(program: Program, weights: View) -> View:
 def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
-    kernel = kernels.minimal_filter_prepare(
-        description, problem.direction, _code(weights), list(weights.strides), threads
-    )
+    kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
     program.kernel(kernel, [weights], [packed], "transform weights")
     return packed
 
@@ -112,28 +93,14 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: in
     description = filter_problem(problem, tile)
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     if problem.direction == FORWARD:
-        _forward(program, problem, description, kernels.minimal_filter_forward, description, threads, label)
+        forward(program, problem, description, kernels.filter_forward, description, threads, label)
     elif problem.direction == BACKWARD_DATA:
         _backward_data(program, problem, description, threads, label)
     else:
         _backward_weights(program, problem, description, threads, label)
 
 
-def overlaps(problem: Problem, env: Env) -> bool:
-    """A layer that the kernel takes, with few enough products of a position to keep those of many near."""
-    g = problem.geometry
-    few = prod(g.kernel) * g.out_channels <= MOST_COLUMNS
-    return few and not filter_problem(problem, direct_tile(problem)).overlap_refusal()
-
-
-def build_overlapping(program: Program, problem: Problem, threads: int) -> None:
-    """Append the steps of products with all taps at once, which are added up before they leave the caches."""
-    description = filter_problem(problem, direct_tile(problem))
-    kernel = kernels.overlap_product
-    _forward(program, problem, description, kernel, description.taps_apart(), threads, "own forward, overlap-add")
-
-
-def _forward(
+def forward(
     program: Program,
     problem: Problem,
     description: Any,
@@ -142,6 +109,7 @@ def _forward(
     threads: int,
     label: str,
 ) -> None:
+    """Append the steps of a forward kernel whose packed weights are those of the description `packing`."""
     packed = _packed(program, packing, problem, threads)
     src = channels_last(program, problem.src, "src to channels last")
     # post-ops read what has not been rounded yet
@@ -164,7 +132,7 @@ def _backward_data(program: Program, problem: Problem, description: Any, threads
     packed = _packed(program, description, problem, threads)
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
-    kernel = kernels.minimal_filter_backward_data(
+    kernel = kernels.filter_backward_data(
         description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target), threads
     )
     _run(program, kernel, [diff_dst, packed], target, label)
@@ -179,7 +147,7 @@ def _backward_weights(program: Program, problem: Problem, description: Any, thre
     if not mergeable_groups(weights):
         weights = program.scratch(weights.shape, weights.dtype)
     merged = weights.merge(0)
-    kernel = kernels.minimal_filter_backward_weights(
+    kernel = kernels.filter_backward_weights(
         description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),
         list(merged.strides), threads,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from ...strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
 from ..program import NativeOp, Program, View, describable
-from .cells import Cell, cells, tap_pairs
+from .axis_blocks import AxisBlock, axis_blocks, tap_pairs
 from .deconvolution import fill_with_bias, repeated_bias
 
 # more pairs of column and tap than this make the list of weights' copies a burden, more boxes the list of steps
@@ -35,11 +35,11 @@ class Folding:
         """Per axis: whether it is folded, and how many strides at once."""
         return [(self.fold_others, 1)] * (rank - 1) + [(self.fold_last, self.multiple)]
 
-    def axes(self, problem: Problem) -> list[list[Cell]]:
-        """The cells of each axis."""
+    def axes(self, problem: Problem) -> list[list[AxisBlock]]:
+        """The blocks of each axis."""
         g = problem.geometry
         rows = zip(g.kernel, g.strides, g.pads_begin, g.dst, self.modes(g.rank), strict=True)
-        return [cells(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
+        return [axis_blocks(k, s, p, size, folds, multiple) for k, s, p, size, (folds, multiple) in rows]
 
 
 def applies(problem: Problem, folding: Folding) -> bool:
@@ -58,15 +58,15 @@ def applies(problem: Problem, folding: Folding) -> bool:
     return pairs <= MOST_PAIRS and boxes <= MOST_BOXES
 
 
-def boxes(problem: Problem, folding: Folding) -> Iterator[tuple[Cell, ...]]:
-    """Every combination of the axes' cells: disjoint parts of dst that cover it."""
+def boxes(problem: Problem, folding: Folding) -> Iterator[tuple[AxisBlock, ...]]:
+    """Every combination of the axes' blocks: disjoint parts of dst that cover it."""
     yield from product(*folding.axes(problem))
 
 
-def _window(problem: Problem, box: Sequence[Cell]) -> tuple[View, dict[str, Any]] | None:
+def _window(problem: Problem, box: Sequence[AxisBlock]) -> tuple[View, dict[str, Any]] | None:
     src, before, behind = problem.src, [], []
-    for axis, cell in enumerate(box, 2):
-        window = cell.window(problem.src.shape[axis])
+    for axis, block in enumerate(box, 2):
+        window = block.window(problem.src.shape[axis])
         if window is None:
             return None
         begin, start, size, end = window
@@ -74,7 +74,7 @@ def _window(problem: Problem, box: Sequence[Cell]) -> tuple[View, dict[str, Any]
         behind.append(end)
         src = src.narrow(axis, start, size)
     attrs = {
-        "strides": tuple(cell.hop for cell in box),
+        "strides": tuple(block.hop for block in box),
         "pads_begin": tuple(before),
         "pads_end": tuple(behind),
         "dilations": (1,) * len(box),
@@ -85,16 +85,16 @@ def _window(problem: Problem, box: Sequence[Cell]) -> tuple[View, dict[str, Any]
     return src, attrs
 
 
-def box_view(dst: View, box: Sequence[Cell]) -> View:
+def box_view(dst: View, box: Sequence[AxisBlock]) -> View:
     """The box's part of dst as (N, C, count, fold, count, fold, ...)."""
-    for axis, cell in enumerate(box):
+    for axis, block in enumerate(box):
         at = 2 + 2 * axis
-        if cell.fold == 1:
-            dst = dst.narrow(at, cell.start, cell.count, cell.step).insert(at + 1)
-        elif cell.count == 1:
-            dst = dst.narrow(at, cell.start, cell.fold).insert(at)
+        if block.fold == 1:
+            dst = dst.narrow(at, block.start, block.count, block.step).insert(at + 1)
+        elif block.count == 1:
+            dst = dst.narrow(at, block.start, block.fold).insert(at)
         else:
-            dst = dst.narrow(at, cell.start, cell.count * cell.fold).split(at, (cell.count, cell.fold))
+            dst = dst.narrow(at, block.start, block.count * block.fold).split(at, (block.count, block.fold))
     return dst
 
 
@@ -121,12 +121,12 @@ def _apart(program: Program, view: View) -> tuple[View, View]:
     return dense, folded
 
 
-def _folded_shape(box: Sequence[Cell], channels: tuple[int, int]) -> tuple[int, ...]:
+def _folded_shape(box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[int, ...]:
     """A box's weights as they lie in memory: (taps..., IC, folds..., OC)."""
-    return (*(cell.length for cell in box), channels[0], *(cell.fold for cell in box), channels[1])
+    return (*(block.length for block in box), channels[0], *(block.fold for block in box), channels[1])
 
 
-def _oix(program: Program, box: Sequence[Cell], channels: tuple[int, int], dtype: str) -> View:
+def _oix(program: Program, box: Sequence[AxisBlock], channels: tuple[int, int], dtype: str) -> View:
     """A buffer for a box's weights as (folds * OC, IC, taps...)."""
     rank = len(box)
     view = program.scratch(_folded_shape(box, channels), dtype).permute(
@@ -137,7 +137,7 @@ def _oix(program: Program, box: Sequence[Cell], channels: tuple[int, int], dtype
     return view
 
 
-def _pairs(weights: View, box: Sequence[Cell], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
+def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -> tuple[list[tuple[int, int]], bool]:
     """Offsets of the (IC, OC) matrices in the plain and in the folded weights; whether some are absent."""
     rank = len(box)
     strides = dense_strides(_folded_shape(box, channels))
@@ -152,12 +152,12 @@ def _pairs(weights: View, box: Sequence[Cell], channels: tuple[int, int]) -> tup
     return found, absent
 
 
-def _matrix_strides(weights: View, box: Sequence[Cell]) -> tuple[list[int], list[int]]:
+def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[list[int], list[int]]:
     """Strides of one (IC, OC) matrix in the plain and in the folded weights."""
-    return list(weights.strides[1:3]), [prod(cell.fold for cell in box) * weights.shape[2], 1]
+    return list(weights.strides[1:3]), [prod(block.fold for block in box) * weights.shape[2], 1]
 
 
-def _gather(program: Program, problem: Problem, box: Sequence[Cell]) -> View:
+def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> View:
     """The weights of a box; absent taps are zeros."""
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
@@ -171,7 +171,7 @@ def _gather(program: Program, problem: Problem, box: Sequence[Cell]) -> View:
     return target
 
 
-def _scatter(program: Program, problem: Problem, box: Sequence[Cell], source: View) -> None:
+def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], source: View) -> None:
     """A box's gradient to the weights' own places, each written by one pair only."""
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
@@ -198,7 +198,7 @@ def forward(program: Program, problem: Problem, folding: Folding) -> None:
         src, attrs = found
         inputs = [src, _gather(program, problem, box)]
         if problem.bias is not None:
-            inputs.append(repeated_bias(program, problem.bias, prod(cell.fold for cell in box)))
+            inputs.append(repeated_bias(program, problem.bias, prod(block.fold for block in box)))
         target = as_channels(whole)
         dense = None
         if target is None:

@@ -12,32 +12,32 @@ constexpr int64_t kShortLine = 16;  // positions, for which sums are loaded and 
 constexpr int64_t kLineBytes = 24 * 1024;  // of both lines, which stay in the first cache level
 constexpr int64_t kLineTile = kTileRows * kPanel;
 
-inline bool in_lines(const GradientPlan& plan) {
-    const int64_t most = plan.diff.run % kPanel == 0 ? kNarrowRun : kNarrowOddRun;
+inline bool in_lines(const GradientParams& params) {
+    const int64_t most = params.diff.run % kPanel == 0 ? kNarrowRun : kNarrowOddRun;
     const auto narrow = [most](int64_t count, int64_t least) { return count >= least && count <= most; };
-    return plan.planes == 1 && !plan.in_items && plan.row_parts == 1 && plan.column_parts == 1 &&
-           plan.src.cell == Cell::f32 && plan.diff.cell == Cell::f32 && narrow(plan.src.channels, kTileRows) &&
-           narrow(plan.diff.run, kLanes) && plan.tiles[kFilterAxes - 1] >= kShortLine;
+    return params.planes == 1 && !params.in_items && params.row_parts == 1 && params.column_parts == 1 &&
+           params.src.cell == Cell::f32 && params.diff.cell == Cell::f32 && narrow(params.src.channels, kTileRows) &&
+           narrow(params.diff.run, kLanes) && params.tiles[kFilterAxes - 1] >= kShortLine;
 }
 
-// `count` elements in pieces of `size`, the last of which may overlap the one before.
-struct Pieces {
+// `count` elements in tiles of `size`, the last of which may overlap the one before.
+struct Tiling {
     int64_t count, size;
 
     int64_t number() const { return ceil_div(count, size); }
     int64_t from(int64_t i) const { return smaller(i * size, count - size); }
 };
 
-inline Pieces line_rows(const GradientPlan& plan) { return {plan.src.channels, kTileRows}; }
-inline Pieces line_vectors(const GradientPlan& plan) { return {plan.diff.run, kLanes}; }
+inline Tiling line_rows(const GradientParams& params) { return {params.src.channels, kTileRows}; }
+inline Tiling line_vectors(const GradientParams& params) { return {params.diff.run, kLanes}; }
 
 // Register tiles across a run of diff_dst.
-inline int64_t line_tiles(const GradientPlan& plan) {
-    return ceil_div(line_vectors(plan).number(), kTileVectors);
+inline int64_t line_tiles(const GradientParams& params) {
+    return ceil_div(line_vectors(params).number(), kTileVectors);
 }
 
-inline int64_t line_sums(const GradientPlan& plan) {
-    return plan.diff.runs * line_rows(plan).number() * line_tiles(plan) * kLineTile;
+inline int64_t line_sums(const GradientParams& params) {
+    return params.diff.runs * line_rows(params).number() * line_tiles(params) * kLineTile;
 }
 
 // sums[i][j] += sum over k of a[k * a_step + i] * the vector at b + k * b_step + column[j].
@@ -71,9 +71,9 @@ __attribute__((noinline)) void product_line(const float* a, int64_t a_step, cons
 }
 
 // `count` positions of src from `a` on times those of one run of diff_dst from `b` on.
-inline void multiply_line(const GradientPlan& plan, const float* a, int64_t a_step, const float* b, int64_t b_step,
+inline void multiply_line(const GradientParams& params, const float* a, int64_t a_step, const float* b, int64_t b_step,
                           int64_t count, float* sums) {
-    const Pieces rows = line_rows(plan), vectors = line_vectors(plan);
+    const Tiling rows = line_rows(params), vectors = line_vectors(params);
     for (int64_t r = 0; r < rows.number(); ++r) {
         for (int64_t j = 0; j < vectors.number(); j += kTileVectors, sums += kLineTile) {
             const int64_t column[] = {vectors.from(j), vectors.from(j + 1)};
@@ -84,55 +84,57 @@ inline void multiply_line(const GradientPlan& plan, const float* a, int64_t a_st
 }
 
 // The sums of tiles [first, end), per run of diff_dst.
-inline void sum_lines(const GradientPlan& plan, int64_t first, int64_t end, const char* src, const char* diff,
+inline void sum_lines(const GradientParams& params, int64_t first, int64_t end, const char* src, const char* diff,
                       float* sums, float* wide) {
     constexpr int last = kFilterAxes - 1;
     static constexpr Axes kOrigin{{0, 0, 0}};
-    const FilterImage& image = plan.diff;
-    const int64_t a_step = plan.src.step[last] * plan.src.strides[last];
+    const FilterImage& image = params.diff;
+    const int64_t a_step = params.src.step[last] * params.src.strides[last];
     const int64_t step = image.step[last], b_step = step * image.strides[last];
-    const int64_t per_run = line_sums(plan) / image.runs;
+    const int64_t per_run = line_sums(params) / image.runs;
     const int64_t most = larger(kShortLine, kLineBytes / 4 / (a_step + b_step));
-    __builtin_memset(sums, 0, static_cast<size_t>(line_sums(plan)) * sizeof(float));
-    for_each_line(plan.tiles, kOrigin, plan.window, first, end - first, [&](int64_t, int64_t n, const TilePlace& p) {
-        const LineRun from = line_run(plan.src, p, 0);
-        const float* a = reinterpret_cast<const float*>(src) + from.offset + from.position * plan.src.strides[last];
-        for (int64_t run = 0; run < image.runs; ++run) {
-            const LineRun line = line_run(image, p, run);
-            if (line.absent) continue;
-            const float* data = reinterpret_cast<const float*>(diff) + line.offset;
-            const auto at = [&](int64_t i) { return line.position + i * step; };
-            // Runs of positions [whole, cut) exist from end to end.
-            const int64_t room = image.size[last] - image.fold - line.position;
-            const int64_t cut = smaller(n, room < 0 ? 0 : room / step + 1);
-            const int64_t whole = smaller(cut, ceil_div(larger(0, -line.position), step));
-            float* to = sums + run * per_run;
-            for (int64_t i = whole; i < cut; i += most) {
-                const float* b = data + at(i) * image.strides[last];
-                multiply_line(plan, a + i * a_step, a_step, b, b_step, smaller(most, cut - i), to);
+    __builtin_memset(sums, 0, static_cast<size_t>(line_sums(params)) * sizeof(float));
+    for_each_line(
+        params.tiles, kOrigin, params.window, first, end - first, [&](int64_t, int64_t n, const TilePlace& p) {
+            const LineRun from = line_run(params.src, p, 0);
+            const float* a =
+                reinterpret_cast<const float*>(src) + from.offset + from.position * params.src.strides[last];
+            for (int64_t run = 0; run < image.runs; ++run) {
+                const LineRun line = line_run(image, p, run);
+                if (line.absent) continue;
+                const float* data = reinterpret_cast<const float*>(diff) + line.offset;
+                const auto at = [&](int64_t i) { return line.position + i * step; };
+                // Runs of positions [whole, cut) exist from end to end.
+                const int64_t last_whole = image.size[last] - image.fold - line.position;
+                const int64_t cut = smaller(n, last_whole < 0 ? 0 : last_whole / step + 1);
+                const int64_t whole = smaller(cut, ceil_div(larger(0, -line.position), step));
+                float* to = sums + run * per_run;
+                for (int64_t i = whole; i < cut; i += most) {
+                    const float* b = data + at(i) * image.strides[last];
+                    multiply_line(params, a + i * a_step, a_step, b, b_step, smaller(most, cut - i), to);
+                }
+                for (int64_t i = 0; i < n; ++i) {
+                    if (i == whole) i = cut;
+                    const int64_t low = larger(0, -at(i)), high = smaller(image.fold, image.size[last] - at(i));
+                    if (i == n || low >= high) continue;
+                    widen_run(image, reinterpret_cast<const char*>(data + at(i) * image.strides[last]), 0, image.run,
+                              low * image.channels, high * image.channels, wide);
+                    multiply_line(params, a + i * a_step, 0, wide, 0, 1, to);
+                }
             }
-            for (int64_t i = 0; i < n; ++i) {
-                if (i == whole) i = cut;
-                const int64_t low = larger(0, -at(i)), high = smaller(image.fold, image.size[last] - at(i));
-                if (i == n || low >= high) continue;
-                widen_run(image, reinterpret_cast<const char*>(data + at(i) * image.strides[last]), 0, image.run,
-                          low * image.channels, high * image.channels, wide);
-                multiply_line(plan, a + i * a_step, 0, wide, 0, 1, to);
-            }
-        }
-    });
+        });
 }
 
-// Those sums to where the panels of a share have theirs: [panel][row][kPanel].
-inline void put_lines(const GradientPlan& plan, const float* sums, int64_t rows, float* to) {
-    const Pieces tiles = line_rows(plan), vectors = line_vectors(plan);
-    const int64_t across = line_tiles(plan);
-    for (int64_t column = 0; column < plan.diff.runs * plan.diff.run; ++column) {
-        const int64_t run = column / plan.diff.run, element = column % plan.diff.run, j = element / kLanes;
+// Those sums to where the panels of a task have theirs: [panel][row][kPanel].
+inline void put_lines(const GradientParams& params, const float* sums, int64_t rows, float* to) {
+    const Tiling tiles = line_rows(params), vectors = line_vectors(params);
+    const int64_t across = line_tiles(params);
+    for (int64_t column = 0; column < params.diff.runs * params.diff.run; ++column) {
+        const int64_t run = column / params.diff.run, element = column % params.diff.run, j = element / kLanes;
         const float* tile = sums + (run * tiles.number() * across + j / kTileVectors) * kLineTile;
         const int64_t lane = j % kTileVectors * kLanes + element - vectors.from(j);
         float* panel = to + column / kPanel * rows * kPanel + column % kPanel;
-        for (int64_t row = 0; row < plan.src.channels; ++row) {
+        for (int64_t row = 0; row < params.src.channels; ++row) {
             const int64_t r = row / kTileRows;
             panel[row * kPanel] = tile[r * across * kLineTile + (row - tiles.from(r)) * kPanel + lane];
         }

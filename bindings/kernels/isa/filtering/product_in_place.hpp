@@ -5,16 +5,16 @@
 
 namespace dgo::DGO_ISA {
 
-// Products that are results, whole panels of a run at a time: they need not go through the room.
-inline bool direct(const ProductPlan& plan, const FilterImage& image) {
-    return in_place(plan) && image.cell == Cell::f32 && image.run % kPanel == 0;
+// Products that are results, whole panels of a run at a time: they need not go through scratch memory.
+inline bool direct(const ProductParams& params, const FilterImage& image) {
+    return in_place(params) && image.cell == Cell::f32 && image.run % kPanel == 0;
 }
 
 // Where one run of a block's tiles goes.
-inline void find_targets(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
+inline void find_targets(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                          int64_t count, int64_t run, char* dst, Target* targets) {
     constexpr int last = kFilterAxes - 1;
-    for_each_line(group.tiles, group.base, plan.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         const LineRun line = line_run(image, p, run);
         int64_t position = line.position;
         for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
@@ -27,16 +27,16 @@ inline void find_targets(const ProductPlan& plan, const FilterImage& image, cons
 }
 
 // Columns [column, end) of a group that are elements of one run from `n` on.
-struct Columns {
+struct ColumnRange {
     int64_t column, end, n;
     const Target* targets;
 };
 
-// Elements [n, n + kPanel) of a run as far as they exist, to or from `room`.
-inline void copy_cut(const Target& target, int64_t n, float* room, bool back) {
+// Elements [n, n + kPanel) of a run as far as they exist, to or from `scratch`.
+inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back) {
     const int64_t from = larger(n, target.low), until = smaller(n + kPanel, target.high);
     if (from >= until) return;
-    float *there = target.at + from, *here = room + from - n;
+    float *there = target.at + from, *here = scratch + from - n;
     __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
 }
 
@@ -46,16 +46,16 @@ struct Pass {
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
     int64_t lines;    // of src to fetch beside each panel
-    Shares shares;
+    FetchSplit split;
 };
 
-// The results of one row of register tiles, by way of the room where a part of them does not exist.
+// The results of one row of register tiles, by way of scratch memory where a part of them does not exist.
 template <class Rows>
-inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t t, int64_t count, Columns at,
-                        const Pass& pass, Fetch<Rows>& fetch, const Room& room) {
-    const int64_t all = plan.src.segments * plan.src.channels, present = smaller(count - t, kTileRows);
-    const int64_t runs = row_runs(plan), length = row_run(plan);
-    const float* panel = panel_at(plan, group, 0, at.column, pass.packed);
+inline void write_tiles(const ProductParams& params, const TargetGroup& group, int64_t t, int64_t count, ColumnRange at,
+                        const Pass& pass, Fetch<Rows>& fetch, const ProductScratch& scratch) {
+    const int64_t all = params.src.segments * params.src.channels, present = smaller(count - t, kTileRows);
+    const int64_t runs = row_runs(params), length = row_run(params);
+    const float* panel = panel_at(params, group, 0, at.column, pass.packed);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
     for (int64_t i = 0; i < kTileRows; ++i) {
@@ -66,20 +66,20 @@ inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t
     }
     for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
         for (int64_t i = 0; !whole && i < kTileRows; ++i) {
-            to[i] = room.result + smaller(i, present - 1) * kPanel;
+            to[i] = scratch.result + smaller(i, present - 1) * kPanel;
             if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
-        const Spans spans = spans_at(plan, at.column, pass.span_count, room);
+        const Spans spans = spans_at(params, at.column, pass.span_count, scratch);
         // Stores would wait for their lines one after the other.
         for (float*& line : below) {
             for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
             line += kPanel;
         }
         fetch.lines(pass.lines);
-        const Ahead ahead = pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                                              : pass.shares.of(panel + pass.further, t);
+        const Ahead ahead =
+            pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0} : pass.split.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(room.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead);
+        tile_product(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -87,24 +87,24 @@ inline void write_tiles(const ProductPlan& plan, const TileGroup& group, int64_t
 
 // Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
 // the other, so that the rows of both sides are touched in order.
-inline void write_products(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
-                           int64_t count, int64_t begin, int64_t end, const float* packed, const float* bias, char* dst,
-                           const Room& room) {
-    Depth depth = depth_of(plan);
+inline void write_products(const ProductParams& params, const FilterImage& image, const TargetGroup& group,
+                           int64_t first, int64_t count, int64_t begin, int64_t end, const float* packed,
+                           const float* bias, char* dst, const ProductScratch& scratch) {
+    Depth depth = depth_of(params);
     const bool all = depth.all * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
     if (all) depth.parts = 1;
-    const int64_t deep = depth.all / depth.parts, runs = row_runs(plan);
+    const int64_t deep = depth.all / depth.parts, runs = row_runs(params);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t first_column = begin;
-    find_spans(plan, group, begin, end, room);
-    int64_t found = -1;  // the run that room.targets begin with
+    find_spans(params, group, begin, end, scratch);
+    int64_t found = -1;  // the run that scratch.targets begin with
     for (int64_t stop; begin < end; begin = stop) {
         stop = smaller(begin + panels * kPanel, end);
         if (!all) stop = smaller(stop, (begin / image.run + 1) * image.run);
         const int64_t base = begin / image.run;
         for (int64_t run = base; found != base && run * image.run < stop; ++run) {
-            find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
-                         room.targets + (run - base) * plan.block);
+            find_targets(params, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
+                         scratch.targets + (run - base) * params.block);
         }
         found = base;
         // The rows of src are fetched once, a few lines beside each panel; later columns find them near.
@@ -112,20 +112,20 @@ inline void write_products(const ProductPlan& plan, const FilterImage& image, co
         const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
             Pass pass{packed, part == 0 ? bias : nullptr, 0, 0, part == 0 ? once : 0, {deep, count}};
-            if (plan.zero == nullptr) {
-                pass.span_count = spans_between(plan, depth.begin(part), depth.begin(part + 1), room.spans);
+            if (params.zero == nullptr) {
+                pass.span_count = spans_between(params, depth.begin(part), depth.begin(part + 1), scratch.spans);
             }
             // the next panels of this part of the depth, or these of the next
             const bool deeper = part + 1 < depth.parts;
             if (!all) pass.further = deeper ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
-                Fetch fetch{[&](int64_t i) { return room.rows[i]; }, smaller(t + kTileRows, count) * runs,
-                            smaller(t + 2 * kTileRows, count) * runs, row_run(plan)};
-                Columns at{begin, begin, 0, room.targets};
-                for (; at.column < stop; at.column = at.end, at.targets += plan.block) {
+                Fetch fetch{[&](int64_t i) { return scratch.rows[i]; }, smaller(t + kTileRows, count) * runs,
+                            smaller(t + 2 * kTileRows, count) * runs, row_run(params)};
+                ColumnRange at{begin, begin, 0, scratch.targets};
+                for (; at.column < stop; at.column = at.end, at.targets += params.block) {
                     at.end = smaller((at.column / image.run + 1) * image.run, stop);
                     at.n = at.column % image.run;
-                    write_tiles(plan, group, t, count, at, pass, fetch, room);
+                    write_tiles(params, group, t, count, at, pass, fetch, scratch);
                 }
             }
         }
@@ -133,13 +133,13 @@ inline void write_products(const ProductPlan& plan, const FilterImage& image, co
 }
 
 // Products that are results as well, but of panels that straddle the runs of the destination: rows of columns are put
-// together in the room before they are written.
-inline bool is_staged(const ProductPlan& plan, const FilterImage& image) {
-    return in_place(plan) && image.cell == Cell::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
-           depth_of(plan).parts == 1;
+// together in scratch memory before they are written.
+inline bool is_staged(const ProductParams& params, const FilterImage& image) {
+    return in_place(params) && image.cell == Cell::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
+           depth_of(params).parts == 1;
 }
 
-// Rows [t, end) of columns [begin, stop) from the room to where they belong.
+// Rows [t, end) of columns [begin, stop) from scratch memory to where they belong.
 inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end,
                               int64_t stride, const Target* targets, int64_t block, bool vast, const float* from) {
     for (int64_t column = begin, next; column < stop; column = next, targets += block) {
@@ -160,47 +160,49 @@ inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t s
     }
 }
 
-// Columns [begin, end) of products that are results, by way of the room.
-inline void write_staged(const ProductPlan& plan, const FilterImage& image, const TileGroup& group, int64_t first,
+// Columns [begin, end) of products that are results, by way of scratch memory.
+inline void write_staged(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                          int64_t count, int64_t begin, int64_t end, const float* packed, const float* bias, char* dst,
-                         const Room& room) {
-    const int64_t depth = depth_of(plan).all, runs = row_runs(plan), length = row_run(plan);
-    const bool near = depth * (end - begin) * 4 <= kNearBytes, vast = is_vast(plan);
+                         const ProductScratch& scratch) {
+    const int64_t depth = depth_of(params).all, runs = row_runs(params), length = row_run(params);
+    const bool near = depth * (end - begin) * 4 <= kNearBytes, vast = is_vast(params);
     const int64_t most = near ? kStagedColumns : larger(kNearBytes / 2 / (depth * kPanel * 4), 1) * kPanel;
-    const Shares shares(depth, count);
-    const int64_t span_count = plan.zero == nullptr ? spans_between(plan, 0, depth, room.spans) : 0;
-    find_spans(plan, group, begin, end, room);
+    const FetchSplit split(depth, count);
+    const int64_t span_count = params.zero == nullptr ? spans_between(params, 0, depth, scratch.spans) : 0;
+    find_spans(params, group, begin, end, scratch);
     for (int64_t column = begin, stop; column < end; column = stop) {
         const int64_t base = column / image.run;
         const int64_t reach = (base + kNearRuns) * image.run / kPanel * kPanel;
         stop = smaller(column + smaller(most, kStagedColumns), smaller(end, reach));
         const int64_t stride = round_up(stop - column, kPanel);
         for (int64_t run = base; run * image.run < stop; ++run) {
-            find_targets(plan, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
-                         room.targets + (run - base) * plan.block);
+            find_targets(params, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
+                         scratch.targets + (run - base) * params.block);
         }
-        for (int64_t c = column; c < column + stride; ++c) room.columns_bias[c - column] = bias[c % image.run];
+        for (int64_t c = column; c < column + stride; ++c) scratch.columns_bias[c - column] = bias[c % image.run];
         const int64_t row_lines = kTileRows * (depth / 16 + runs);
         const int64_t lines = column > begin ? 0 : row_lines * kPanel / (stop - column) + 1;
         for (int64_t t = 0; t < count; t += kStagedRows) {
             const int64_t rows_end = smaller(t + kStagedRows, count);
-            Fetch fetch{[&](int64_t i) { return room.rows[i]; }, rows_end * runs,
+            Fetch fetch{[&](int64_t i) { return scratch.rows[i]; }, rows_end * runs,
                         smaller(rows_end + kStagedRows, count) * runs, length};
             for (int64_t c = column; c < stop; c += kPanel) {
-                const Spans spans = spans_at(plan, c, span_count, room);
-                const float* panel = panel_at(plan, group, 0, c, packed);
+                const Spans spans = spans_at(params, c, span_count, scratch);
+                const float* panel = panel_at(params, group, 0, c, packed);
                 const auto tile = stop - c > kLanes ? &tile_product<kTileVectors> : &tile_product<1>;
                 for (int64_t row = t; row < rows_end; row += kTileRows) {
                     float* to[kTileRows];
-                    for (int64_t i = 0; i < kTileRows; ++i) to[i] = room.result + (row - t + i) * stride + c - column;
+                    for (int64_t i = 0; i < kTileRows; ++i)
+                        to[i] = scratch.result + (row - t + i) * stride + c - column;
                     fetch.lines(lines);
                     const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                                             : shares.of(panel + (stop - column) * depth, row);
-                    tile(room.rows + row * runs, runs, spans.at, spans.count, length, panel,
-                         room.columns_bias + c - column, to, ahead);
+                                             : split.of(panel + (stop - column) * depth, row);
+                    tile(scratch.rows + row * runs, runs, spans.at, spans.count, length, panel,
+                         scratch.columns_bias + c - column, to, ahead);
                 }
             }
-            write_staged_rows(image, column, stop, t, rows_end, stride, room.targets, plan.block, vast, room.result);
+            write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,
+                              scratch.result);
         }
     }
     if (vast) _mm_sfence();

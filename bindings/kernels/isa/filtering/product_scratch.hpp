@@ -1,10 +1,10 @@
-// What the two ways of computing forward and backward data share: the room of a thread, spans and panels of the inner
-// dimension.
+// What the two ways of computing forward and backward data share: the scratch memory of a thread, spans and panels of
+// the inner dimension.
 #pragma once
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
-#include "kernels/isa/parts.hpp"
+#include "kernels/isa/scratch_carver.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -12,20 +12,20 @@ namespace dgo::DGO_ISA {
 constexpr int64_t kLineRun = 64;
 
 // Floats of one plane of a block's results, up to the last row of a register tile.
-inline int64_t result_stride(const ProductPlan& plan) {
-    return plane_stride(round_up(plan.block, kTileRows) * kFilterChunk);
+inline int64_t result_stride(const ProductParams& params) {
+    return plane_stride(round_up(params.block, kTileRows) * kFilterChunk);
 }
 
-inline int64_t left_plane(const ProductPlan& plan) { return plane_stride(plan.block * left_stride(plan)); }
+inline int64_t left_plane(const ProductParams& params) { return plane_stride(params.block * left_stride(params)); }
 
 constexpr int64_t kNearRuns = 16;
 constexpr int64_t kDepth = 2048;  // of the inner dimension at once
 
-inline bool is_vast(const ProductPlan& plan) {
-    return plan.dst.cell == Cell::f32 && plan.batch * plan.dst.batch_stride * plan.dst.item > kVastBytes;
+inline bool is_vast(const ProductParams& params) {
+    return params.dst.cell == Cell::f32 && params.batch * params.dst.batch_stride * params.dst.item > kVastBytes;
 }
 
-// Results put together in the room before they are written: rows of a few register tiles, which find panels near.
+// Results put together in scratch memory before they are written: rows of a few register tiles, which find panels near.
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
@@ -35,7 +35,7 @@ struct Target {
     int64_t low, high;
 };
 
-struct Room {
+struct ProductScratch {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
     const float** rows;    // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
     Target* targets;       // [run][tile]: where products go that are results
@@ -44,54 +44,56 @@ struct Room {
 };
 
 // On direct axes alone nothing is transformed: the left factor is read where it is.
-inline bool in_place(const ProductPlan& plan) { return plan.planes == 1; }
+inline bool in_place(const ProductParams& params) { return params.planes == 1; }
 
 // The runs that a row of the left factor consists of, and their length.
-inline int64_t row_runs(const ProductPlan& plan) { return in_place(plan) ? plan.src.runs : 1; }
-inline int64_t row_run(const ProductPlan& plan) {
-    return in_place(plan) ? plan.src.run : plan.src.segments * plan.src.channels;
+inline int64_t row_runs(const ProductParams& params) { return in_place(params) ? params.src.runs : 1; }
+inline int64_t row_run(const ProductParams& params) {
+    return in_place(params) ? params.src.run : params.src.segments * params.src.channels;
 }
 
-inline int64_t most_spans(const ProductPlan& plan) { return plan.src.segments + 1; }
+inline int64_t most_spans(const ProductParams& params) { return params.src.segments + 1; }
 
-inline int64_t group_columns(const ProductPlan& plan, const TileGroup& group) {
-    return group.target_count * plan.dst.channels;
+inline int64_t group_columns(const ProductParams& params, const TargetGroup& group) {
+    return group.target_count * params.dst.channels;
 }
 
-inline Room divide(const ProductPlan& plan, char* scratch, int64_t* bytes) {
-    Parts parts(scratch);
-    Room room;
-    const int64_t outputs = plan.outputs[0] * plan.outputs[1] * plan.outputs[2];
-    const int64_t widest = larger(plan.src.run * plan.planes, kFilterChunk * outputs);
-    room.zeros = parts.take(larger(plan.src.run, kFilterChunk) + kLanes);
-    room.bias = parts.take(plan.channel_groups * plan.dst.run + kLanes);
-    room.trash = parts.take(kFilterChunk + kLanes);
-    room.wide = parts.take(widest);
-    room.left = parts.take(plan.planes * left_plane(plan));
-    const int64_t staged = in_place(plan) ? kStagedRows * kStagedColumns : 0;
-    room.result = parts.take(larger(plan.planes * result_stride(plan), staged) + kLanes);
-    room.columns_bias = parts.take(in_place(plan) ? kStagedColumns : 0);
-    room.lines = parts.take(plan.dst.gapless ? outputs * (plan.block * smaller(plan.dst.run, kLineRun) + kLanes) : 0);
-    room.rows = parts.take<const float*>(in_place(plan) ? (plan.block + kTileRows) * plan.src.runs : 0);
-    room.targets = parts.take<Target>(in_place(plan) ? smaller(plan.dst.segments, kNearRuns) * plan.block : 0);
+inline ProductScratch divide(const ProductParams& params, char* memory, int64_t* bytes) {
+    ScratchCarver carver(memory);
+    ProductScratch scratch;
+    const int64_t outputs = params.outputs[0] * params.outputs[1] * params.outputs[2];
+    const int64_t widest = larger(params.src.run * params.planes, kFilterChunk * outputs);
+    scratch.zeros = carver.take(larger(params.src.run, kFilterChunk) + kLanes);
+    scratch.bias = carver.take(params.channel_groups * params.dst.run + kLanes);
+    scratch.trash = carver.take(kFilterChunk + kLanes);
+    scratch.wide = carver.take(widest);
+    scratch.left = carver.take(params.planes * left_plane(params));
+    const int64_t staged = in_place(params) ? kStagedRows * kStagedColumns : 0;
+    scratch.result = carver.take(larger(params.planes * result_stride(params), staged) + kLanes);
+    scratch.columns_bias = carver.take(in_place(params) ? kStagedColumns : 0);
+    scratch.lines =
+        carver.take(params.dst.gapless ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes) : 0);
+    scratch.rows = carver.take<const float*>(in_place(params) ? (params.block + kTileRows) * params.src.runs : 0);
+    scratch.targets =
+        carver.take<Target>(in_place(params) ? smaller(params.dst.segments, kNearRuns) * params.block : 0);
     int64_t panels = 1;
-    for (int64_t g = 0; plan.zero != nullptr && g < plan.group_count; ++g) {
-        panels = larger(panels, ceil_div(group_columns(plan, plan.groups[g]), kPanel));
+    for (int64_t g = 0; params.zero != nullptr && g < params.group_count; ++g) {
+        panels = larger(panels, ceil_div(group_columns(params, params.groups[g]), kPanel));
     }
-    room.spans = parts.take<Span>(panels * most_spans(plan));
-    room.span_counts = parts.take<int64_t>(panels);
-    *bytes = parts.bytes;
-    return room;
+    scratch.spans = carver.take<Span>(panels * most_spans(params));
+    scratch.span_counts = carver.take<int64_t>(panels);
+    *bytes = carver.bytes;
+    return scratch;
 }
 
 // The spans of the inner dimension whose weights are not all zero in columns [column, column + kPanel).
-inline int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int plane, int64_t column, Span* spans) {
-    const int64_t depth = plan.src.channels, runs = row_runs(plan), per_run = plan.src.segments / runs;
+inline int64_t spans_of(const ProductParams& params, const TargetGroup& group, int plane, int64_t column, Span* spans) {
+    const int64_t depth = params.src.channels, runs = row_runs(params), per_run = params.src.segments / runs;
     int64_t count = 0;
-    const int64_t first = column / plan.dst.channels;
-    const int64_t last = smaller((column + kPanel - 1) / plan.dst.channels, group.target_count - 1);
-    for (int64_t s = 0; s < plan.src.segments; ++s) {
-        const uint8_t* zero = plan.zero + (plane * plan.src.segments + s) * plan.dst.segments;
+    const int64_t first = column / params.dst.channels;
+    const int64_t last = smaller((column + kPanel - 1) / params.dst.channels, group.target_count - 1);
+    for (int64_t s = 0; s < params.src.segments; ++s) {
+        const uint8_t* zero = params.zero + (plane * params.src.segments + s) * params.dst.segments;
         bool all = true;
         for (int64_t t = first; t <= last; ++t) all = all && zero[group.targets[t]];
         if (all) continue;
@@ -105,11 +107,13 @@ inline int64_t spans_of(const ProductPlan& plan, const TileGroup& group, int pla
     return count;
 }
 
-// Those spans of every panel of columns [begin, end) where some weights are all zero: room.spans and room.span_counts.
-inline void find_spans(const ProductPlan& plan, const TileGroup& group, int64_t begin, int64_t end, const Room& room) {
-    for (int64_t column = begin; plan.zero != nullptr && column < end; column += kPanel) {
-        Span* spans = room.spans + column / kPanel * most_spans(plan);
-        room.span_counts[column / kPanel] = spans_of(plan, group, 0, column, spans);
+// Those spans of every panel of columns [begin, end) where some weights are all zero: scratch.spans,
+// scratch.span_counts.
+inline void find_spans(const ProductParams& params, const TargetGroup& group, int64_t begin, int64_t end,
+                       const ProductScratch& scratch) {
+    for (int64_t column = begin; params.zero != nullptr && column < end; column += kPanel) {
+        Span* spans = scratch.spans + column / kPanel * most_spans(params);
+        scratch.span_counts[column / kPanel] = spans_of(params, group, 0, column, spans);
     }
 }
 
@@ -118,17 +122,17 @@ struct Spans {
     int64_t count;
 };
 
-// What was found of the panel at a column; `all` of room.spans where no weights are all zero.
-inline Spans spans_at(const ProductPlan& plan, int64_t column, int64_t all, const Room& room) {
-    if (plan.zero == nullptr) return {room.spans, all};
-    return {room.spans + column / kPanel * most_spans(plan), room.span_counts[column / kPanel]};
+// What was found of the panel at a column; `all` of scratch.spans where no weights are all zero.
+inline Spans spans_at(const ProductParams& params, int64_t column, int64_t all, const ProductScratch& scratch) {
+    if (params.zero == nullptr) return {scratch.spans, all};
+    return {scratch.spans + column / kPanel * most_spans(params), scratch.span_counts[column / kPanel]};
 }
 
 // A panel of a plane: its weights, and where they lie among those of the group.
-inline const float* panel_at(const ProductPlan& plan, const TileGroup& group, int64_t plane, int64_t column,
+inline const float* panel_at(const ProductParams& params, const TargetGroup& group, int64_t plane, int64_t column,
                              const float* packed) {
-    const int64_t panels = ceil_div(group_columns(plan, group), kPanel);
-    return packed + (plane * panels + column / kPanel) * plan.src.segments * plan.src.channels * kPanel;
+    const int64_t panels = ceil_div(group_columns(params, group), kPanel);
+    return packed + (plane * panels + column / kPanel) * params.src.segments * params.src.channels * kPanel;
 }
 
 // The inner dimension in parts, so that those of both factors stay in the second cache level. Where some of its weights
@@ -139,16 +143,16 @@ struct Depth {
     int64_t begin(int64_t part) const { return all * part / parts; }
 };
 
-inline Depth depth_of(const ProductPlan& plan) {
-    const int64_t all = plan.src.segments * plan.src.channels;
-    return {all, plan.zero == nullptr ? larger(ceil_div(all, kDepth), 1) : 1};
+inline Depth depth_of(const ProductParams& params) {
+    const int64_t all = params.src.segments * params.src.channels;
+    return {all, params.zero == nullptr ? larger(ceil_div(all, kDepth), 1) : 1};
 }
 
-// The tiles of a block share out between them what is to be fetched: `depth` rows of a later panel.
-struct Shares {
+// The tiles of a block divide between them what is to be fetched: `depth` rows of a later panel.
+struct FetchSplit {
     int64_t size, step;  // bytes
 
-    Shares(int64_t depth, int64_t count) {
+    FetchSplit(int64_t depth, int64_t count) {
         const int64_t tiles = ceil_div(count, kTileRows), bytes = kPanel * static_cast<int64_t>(sizeof(float));
         size = depth * bytes / tiles;
         step = larger(bytes / tiles, 1);
@@ -160,8 +164,8 @@ struct Shares {
 };
 
 // Elements [begin, end) of the inner dimension.
-inline int64_t spans_between(const ProductPlan& plan, int64_t begin, int64_t end, Span* spans) {
-    const int64_t length = row_run(plan);
+inline int64_t spans_between(const ProductParams& params, int64_t begin, int64_t end, Span* spans) {
+    const int64_t length = row_run(params);
     int64_t count = 0;
     for (int64_t run = begin / length; run * length < end; ++run) {
         spans[count++] = {run, larger(begin - run * length, 0), smaller(end - run * length, length)};

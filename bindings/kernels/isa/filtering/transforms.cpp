@@ -106,15 +106,15 @@ void gather_tile(const float* from, int64_t plane, int64_t channels, const float
     }
 }
 
-constexpr int points_of(ShapeCode code) { return code == 0 ? 1 : code == 1 ? 3 : 4; }
-constexpr int length_of(ShapeCode code) { return code == 0 ? 1 : code == 3 ? 3 : 2; }
+constexpr int points_of(ShapeIndex code) { return code == 0 ? 1 : code == 1 ? 3 : 4; }
+constexpr int length_of(ShapeIndex code) { return code == 0 ? 1 : code == 3 ? 3 : 2; }
 
-template <Transform kKind, ShapeCode kCode>
+template <Transform kKind, ShapeIndex kCode>
 using MatrixOf = Matrix<kKind, points_of(kCode), length_of(kCode)>;
 
 // In three transformed axes all are alike: more combinations only cost code.
 constexpr bool supported(Transform kind, int a, int b, int c) {
-    if (kind == Transform::window && (a == 3 || b == 3 || c == 3)) return false;  // see window_code
+    if (kind == Transform::window && (a == 3 || b == 3 || c == 3)) return false;  // see window_index
     if (a == 0) return true;
     return (b == 0 || b == a) && (c == 0 || c == a);
 }
@@ -132,18 +132,19 @@ constexpr auto entry() {
 
 template <Transform kKind, class Fn>
 struct Table {
-    Fn at[kShapeCodes * kShapeCodes * kShapeCodes] = {};
+    Fn at[kShapes * kShapes * kShapes] = {};
 
     constexpr Table() { fill<0>(); }
 
     template <int kIndex>
     constexpr void fill() {
-        if constexpr (kIndex < kShapeCodes * kShapeCodes * kShapeCodes) {
-            if constexpr (supported(kKind, kIndex / 16, kIndex / 4 % 4, kIndex % 4)) at[kIndex] = entry<kKind, kIndex>();
+        if constexpr (kIndex < kShapes * kShapes * kShapes) {
+            constexpr bool known = supported(kKind, kIndex / 16, kIndex / 4 % 4, kIndex % 4);
+            if constexpr (known) at[kIndex] = entry<kKind, kIndex>();
             fill<kIndex + 1>();
         }
     }
-    Fn find(ShapeCode a, ShapeCode b, ShapeCode c) const { return at[a * 16 + b * 4 + c]; }
+    Fn find(ShapeIndex a, ShapeIndex b, ShapeIndex c) const { return at[a * 16 + b * 4 + c]; }
 };
 
 constexpr Table<Transform::window, SpreadFn> kWindows;
@@ -151,16 +152,16 @@ constexpr Table<Transform::filter, SpreadFn> kFilters;
 constexpr Table<Transform::output, GatherFn> kOutputs;
 
 // Windows of four points have one transform, whatever the filter's length.
-ShapeCode window_code(ShapeCode shape) { return shape == 3 ? 2 : shape; }
+ShapeIndex window_index(ShapeIndex shape) { return shape == 3 ? 2 : shape; }
 
 }  // namespace
 
-SpreadFn window_transform(const ShapeCode* shape) {
-    return kWindows.find(window_code(shape[0]), window_code(shape[1]), window_code(shape[2]));
+SpreadFn window_transform(const ShapeIndex* shape) {
+    return kWindows.find(window_index(shape[0]), window_index(shape[1]), window_index(shape[2]));
 }
 
-SpreadFn filter_transform(const ShapeCode* shape) { return kFilters.find(shape[0], shape[1], shape[2]); }
+SpreadFn filter_transform(const ShapeIndex* shape) { return kFilters.find(shape[0], shape[1], shape[2]); }
 
-GatherFn output_transform(const ShapeCode* shape) { return kOutputs.find(shape[0], shape[1], shape[2]); }
+GatherFn output_transform(const ShapeIndex* shape) { return kOutputs.find(shape[0], shape[1], shape[2]); }
 
 }  // namespace dgo::DGO_ISA

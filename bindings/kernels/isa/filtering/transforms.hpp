@@ -16,8 +16,8 @@ using SpreadFn = void (*)(const float* const* from, int64_t channels, float* to,
 using GatherFn = void (*)(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to);
 
 // By the shape of every axis; null for a combination that is not compiled, which filter_product.cpp refuses beforehand.
-SpreadFn window_transform(const ShapeCode* shape);
-SpreadFn filter_transform(const ShapeCode* shape);
-GatherFn output_transform(const ShapeCode* shape);
+SpreadFn window_transform(const ShapeIndex* shape);
+SpreadFn filter_transform(const ShapeIndex* shape);
+GatherFn output_transform(const ShapeIndex* shape);
 
 }  // namespace dgo::DGO_ISA

@@ -6,7 +6,7 @@ namespace dgo::DGO_ISA {
 
 const FilterCode kFilterCode = {
     kPanel,        kTileRows,    kFilterChunk, products_scratch, gradient_scratch,
-    gradient_sums, prepare_room, run_products, run_prepare,      run_gradient,
+    gradient_sums, pack_scratch, run_products, run_pack,         run_gradient,
 };
 
 }  // namespace dgo::DGO_ISA

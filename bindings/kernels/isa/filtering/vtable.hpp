@@ -30,23 +30,23 @@ inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segme
 }
 
 // Rows of the left factor: whole vectors, and not a multiple of 4 KB apart, which would share one cache set.
-inline int64_t left_stride(const ProductPlan& plan) {
+inline int64_t left_stride(const ProductParams& params) {
     // The last vector of a segment is stored whole.
-    const int64_t spill = plan.src.channels % kLanes == 0 ? 0 : kLanes;
-    const int64_t depth = round_up(plan.src.segments * plan.src.channels + spill, kLanes);
+    const int64_t spill = params.src.channels % kLanes == 0 ? 0 : kLanes;
+    const int64_t depth = round_up(params.src.segments * params.src.channels + spill, kLanes);
     return depth % 512 == 0 ? depth + 16 : depth;
 }
 
 // From one plane to the next: an element's values in all of them lie in different cache sets.
 constexpr int64_t plane_stride(int64_t floats) { return round_up(floats, 1024) + 64; }
 
-int64_t products_scratch(const ProductPlan& plan);
-int64_t gradient_scratch(const GradientPlan& plan);
-int64_t gradient_sums(const GradientPlan& plan);
-void run_products(const ProductPlan& plan, const char* src, const float* packed, const char* bias, char* scratch,
+int64_t products_scratch(const ProductParams& params);
+int64_t gradient_scratch(const GradientParams& params);
+int64_t gradient_sums(const GradientParams& params);
+void run_products(const ProductParams& params, const char* src, const float* packed, const char* bias, char* scratch,
                   char* dst);
-int64_t prepare_room(const PreparePlan& plan);
-void run_prepare(const PreparePlan& plan, const char* weights, float* room, float* packed);
-void run_gradient(const GradientPlan& plan, const char* src, const char* diff, char* scratch, char* weights);
+int64_t pack_scratch(const PackParams& params);
+void run_pack(const PackParams& params, const char* weights, float* scratch, float* packed);
+void run_gradient(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 
 }  // namespace dgo::DGO_ISA

@@ -2,7 +2,7 @@
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/gemm_tile.hpp"
-#include "kernels/isa/parts.hpp"
+#include "kernels/isa/scratch_carver.hpp"
 #include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {
@@ -18,39 +18,41 @@ struct Term {
     int64_t count;
 };
 
-struct Room {
+struct OverlapScratch {
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
     Term* terms;
 };
 
-Room divide(const OverlapPlan& plan, char* scratch, int64_t* bytes) {
-    const int64_t lines = plan.planes * plan.live;
-    Parts parts(scratch);
-    Room room;
-    room.bias = parts.take(plan.run + kLanes);
-    room.few = parts.take(kTileRows * plan.src.channels);
-    room.trash = parts.take(kTileRows * plan.width);
-    room.line = parts.take((plan.runs + kRunsAtOnce) * plan.run + kLanes);
-    room.wide = parts.take(plan.src.cell == Cell::f32 ? 0 : plan.together * plan.positions() * plan.src.channels);
-    room.columns = parts.take(plan.planes * plan.kept() * plan.positions() * plan.width + kLanes);
-    room.bases = parts.take<const float*>(lines);
-    room.terms = parts.take<Term>(lines * plan.shifts);
-    *bytes = parts.bytes;
-    return room;
+OverlapScratch divide(const OverlapParams& params, char* memory, int64_t* bytes) {
+    const int64_t lines = params.planes * params.live;
+    ScratchCarver carver(memory);
+    OverlapScratch scratch;
+    scratch.bias = carver.take(params.run + kLanes);
+    scratch.few = carver.take(kTileRows * params.src.channels);
+    scratch.trash = carver.take(kTileRows * params.width);
+    scratch.line = carver.take((params.runs + kRunsAtOnce) * params.run + kLanes);
+    scratch.wide =
+        carver.take(params.src.cell == Cell::f32 ? 0 : params.together * params.positions() * params.src.channels);
+    scratch.columns = carver.take(params.planes * params.kept() * params.positions() * params.width + kLanes);
+    scratch.bases = carver.take<const float*>(lines);
+    scratch.terms = carver.take<Term>(lines * params.shifts);
+    *bytes = carver.bytes;
+    return scratch;
 }
 
 // Calls visit(tap, position) for the taps of an axis that meet output `o`, and the positions of src that they meet.
 template <class Visit>
-void for_each_tap(const OverlapPlan& plan, int axis, int64_t o, Visit&& visit) {
-    const int64_t stride = plan.stride[axis];
-    for (int64_t k = 0, at = o + plan.pad[axis]; k < plan.kernel[axis] && at >= 0; ++k, at -= plan.dilation[axis]) {
-        if (at % stride == 0 && at / stride < plan.src.size[axis]) visit(k, at / stride);
+void for_each_tap(const OverlapParams& params, int axis, int64_t o, Visit&& visit) {
+    const int64_t stride = params.stride[axis];
+    for (int64_t k = 0, at = o + params.pad[axis]; k < params.kernel[axis] && at >= 0;
+         ++k, at -= params.dilation[axis]) {
+        if (at % stride == 0 && at / stride < params.src.size[axis]) visit(k, at / stride);
     }
 }
 
 // The runs that a task writes of a line, and the positions of src that they need.
-struct Piece {
+struct LineSection {
     int64_t image, plane;  // plane: position of dst on axis 0
     int64_t first_run, runs, first, positions;
 };
@@ -61,8 +63,8 @@ struct Piece {
 struct Panels {
     int64_t begin, end, last, offset;  // last: columns up to the end of the last panel that are wanted
 
-    Panels(const OverlapPlan& plan, int64_t tap) {
-        const int64_t first = tap * plan.columns(), stop = first + plan.columns();
+    Panels(const OverlapParams& params, int64_t tap) {
+        const int64_t first = tap * params.columns(), stop = first + params.columns();
         begin = first / kPanel;
         end = ceil_div(stop, kPanel);
         last = stop - (end - 1) * kPanel;
@@ -71,22 +73,22 @@ struct Panels {
 };
 
 // Columns of a line of src of the plane's `index`-th tap of axis 0; lines take turns.
-float* columns_of(const OverlapPlan& plan, const Room& room, int64_t index, int64_t line) {
-    return room.columns + (index * plan.kept() + line % plan.kept()) * plan.positions() * plan.width;
+float* columns_of(const OverlapParams& params, const OverlapScratch& scratch, int64_t index, int64_t line) {
+    return scratch.columns + (index * params.kept() + line % params.kept()) * params.positions() * params.width;
 }
 
 // Rows of src that meet one panel after the other: few, so that they and their columns stay near, or enough for weights
 // that do not.
-int64_t strip_rows(const OverlapPlan& plan) {
-    if (plan.columns() * plan.src.channels * 4 > kNearBytes) return kRowsNear;
-    const int64_t widest = larger(plan.src.channels, plan.width / 4);
+int64_t strip_rows(const OverlapParams& params) {
+    if (params.columns() * params.src.channels * 4 > kNearBytes) return kRowsNear;
+    const int64_t widest = larger(params.src.channels, params.width / 4);
     return larger(kStripFloats / widest / kTileRows, 1) * kTileRows;
 }
 
 // The columns of `count` rows of src, in f32 and `step` apart.
-void multiply_rows(const OverlapPlan& plan, const Panels& panels, const float* rows, int64_t step, int64_t count,
-                   const float* packed, float* to, const Room& room) {
-    const int64_t depth = plan.src.channels;
+void multiply_rows(const OverlapParams& params, const Panels& panels, const float* rows, int64_t step, int64_t count,
+                   const float* packed, float* to, const OverlapScratch& scratch) {
+    const int64_t depth = params.src.channels;
     const Span all{0, 0, depth};
     const auto multiply = [&](const float* from, int64_t from_step, int64_t some, float* columns) {
         // the rows that come next
@@ -94,53 +96,53 @@ void multiply_rows(const OverlapPlan& plan, const Panels& panels, const float* r
         for (int64_t p = panels.begin; p < panels.end; ++p, columns += kPanel, ahead.step = 0) {
             const bool half = p + 1 == panels.end && panels.last <= kLanes;
             const auto product = half ? &strip_product<1, true> : &strip_product<kTileVectors, true>;
-            product(from, Strip{some, from_step, plan.width}, &all, 1, packed + p * depth * kPanel, nullptr, columns,
+            product(from, Strip{some, from_step, params.width}, &all, 1, packed + p * depth * kPanel, nullptr, columns,
                     ahead);
         }
     };
-    const int64_t whole = count / kTileRows * kTileRows, chunk = strip_rows(plan);
+    const int64_t whole = count / kTileRows * kTileRows, chunk = strip_rows(params);
     for (int64_t first = 0; first < whole; first += chunk) {
-        multiply(rows + first * step, step, smaller(chunk, whole - first), to + first * plan.width);
+        multiply(rows + first * step, step, smaller(chunk, whole - first), to + first * params.width);
     }
     if (whole == count) return;
     // the rest with rows that were multiplied before, or are there twice
     const int64_t last = count - kTileRows;
-    if (last > 0) return multiply(rows + last * step, step, kTileRows, to + last * plan.width);
+    if (last > 0) return multiply(rows + last * step, step, kTileRows, to + last * params.width);
     for (int64_t i = 0; i < kTileRows; ++i) {
         const auto bytes = static_cast<size_t>(depth) * sizeof(float);
-        __builtin_memcpy(room.few + i * depth, rows + smaller(i, count - 1) * step, bytes);
+        __builtin_memcpy(scratch.few + i * depth, rows + smaller(i, count - 1) * step, bytes);
     }
-    multiply(room.few, depth, kTileRows, room.trash);
-    __builtin_memcpy(to, room.trash, static_cast<size_t>(count * plan.width) * sizeof(float));
+    multiply(scratch.few, depth, kTileRows, scratch.trash);
+    __builtin_memcpy(to, scratch.trash, static_cast<size_t>(count * params.width) * sizeof(float));
 }
 
-// The columns of lines [begin, end) of src, for each tap of axis 0 that the piece meets.
-void multiply_lines(const OverlapPlan& plan, const Piece& piece, int64_t begin, int64_t end, const char* src,
-                    const float* packed, const Room& room) {
-    const OverlapImage& image = plan.src;
+// The columns of lines [begin, end) of src, for each tap of axis 0 that the section meets.
+void multiply_lines(const OverlapParams& params, const LineSection& section, int64_t begin, int64_t end,
+                    const char* src, const float* packed, const OverlapScratch& scratch) {
+    const OverlapImage& image = params.src;
     // lines that follow each other on both sides are one
-    const int64_t together = image.strides[1] == piece.positions * image.strides[2] &&
-                                     piece.positions == plan.positions()
-                                 ? end - begin
-                                 : 1;
+    const int64_t together =
+        image.strides[1] == section.positions * image.strides[2] && section.positions == params.positions()
+            ? end - begin
+            : 1;
     int64_t index = 0;
-    for_each_tap(plan, 0, piece.plane, [&](int64_t tap, int64_t plane) {
-        const Panels panels(plan, tap);
+    for_each_tap(params, 0, section.plane, [&](int64_t tap, int64_t plane) {
+        const Panels panels(params, tap);
         for (int64_t line = begin; line < end; line += together) {
-            const int64_t offset = piece.image * image.batch_stride + plane * image.strides[0] +
-                                   line * image.strides[1] + piece.first * image.strides[2];
+            const int64_t offset = section.image * image.batch_stride + plane * image.strides[0] +
+                                   line * image.strides[1] + section.first * image.strides[2];
             const char* at = src + offset * image.item;
             const float* rows = reinterpret_cast<const float*>(at);
             int64_t step = image.strides[2];
             if (image.cell != Cell::f32) {
-                for (int64_t i = 0; i < together * piece.positions; ++i) {
-                    widen(image.cell, at + i * step * image.item, image.channels, room.wide + i * image.channels);
+                for (int64_t i = 0; i < together * section.positions; ++i) {
+                    widen(image.cell, at + i * step * image.item, image.channels, scratch.wide + i * image.channels);
                 }
-                rows = room.wide;
+                rows = scratch.wide;
                 step = image.channels;
             }
-            multiply_rows(plan, panels, rows, step, together * piece.positions, packed,
-                          columns_of(plan, room, index, line), room);
+            multiply_rows(params, panels, rows, step, together * section.positions, packed,
+                          columns_of(params, scratch, index, line), scratch);
         }
         ++index;
     });
@@ -183,132 +185,137 @@ void add_terms(const Term* terms, int64_t count, int64_t begin, int64_t end, int
     for (; i < end; ++i) add_runs<1, kCut>(terms, count, i * width, width, first, to + i * run, run);
 }
 
-// Runs [begin, end) of a piece, to which `lines` lines of columns contribute: run i to `to` + i * plan.run.
-void add_line(const OverlapPlan& plan, const Piece& piece, int64_t begin, int64_t end, int64_t lines, float* to,
-              const Room& room) {
-    const int64_t channels = plan.dst.channels, size = plan.src.size[2];
+// Runs [begin, end) of a section, to which `lines` lines of columns contribute: run i to `to` + i * params.run.
+void add_line(const OverlapParams& params, const LineSection& section, int64_t begin, int64_t end, int64_t lines,
+              float* to, const OverlapScratch& scratch) {
+    const int64_t channels = params.dst.channels, size = params.src.size[2];
     // the last lanes first, so that the next run's first ones are written after them
-    for (int64_t c = (plan.run - 1) / kLanes * kLanes; c >= 0; c -= kLanes) {
+    for (int64_t c = (params.run - 1) / kLanes * kLanes; c >= 0; c -= kLanes) {
         int64_t shifts = 0;
         bool cut = false;
-        for (Term* term = room.terms; shifts < plan.shifts; ++shifts) {
-            const int64_t tap = plan.stride[2] * shifts;
-            const int64_t wide = smaller(plan.stride[2], plan.kernel[2] - tap) * channels;
+        for (Term* term = scratch.terms; shifts < params.shifts; ++shifts) {
+            const int64_t tap = params.stride[2] * shifts;
+            const int64_t wide = smaller(params.stride[2], params.kernel[2] - tap) * channels;
             if (wide <= c) break;
-            cut = cut || (wide < plan.run && wide < c + kLanes);
-            const int64_t offset = (piece.first_run - shifts - piece.first) * plan.width + tap * channels + c;
-            for (int64_t l = 0; l < lines; ++l) *term++ = {room.bases[l] + offset, smaller(wide - c, kLanes)};
+            cut = cut || (wide < params.run && wide < c + kLanes);
+            const int64_t offset = (section.first_run - shifts - section.first) * params.width + tap * channels + c;
+            for (int64_t l = 0; l < lines; ++l) *term++ = {scratch.bases[l] + offset, smaller(wide - c, kLanes)};
         }
         const auto add = cut ? &add_terms<true> : &add_terms<false>;
         // runs [i, stop) have the same terms
         for (int64_t i = begin, stop; i < end; i = stop) {
-            const int64_t run = piece.first_run + i;
+            const int64_t run = section.first_run + i;
             const int64_t low = smaller(larger(run - size + 1, 0), shifts);
             const int64_t high = larger(smaller(run + 1, shifts), low);
-            stop = run + 1 < shifts || run + 1 >= size ? i + 1 : smaller(end, size - piece.first_run);
-            add(room.terms + low * lines, (high - low) * lines, i, stop, plan.width, room.bias + c, to + c, plan.run);
+            stop = run + 1 < shifts || run + 1 >= size ? i + 1 : smaller(end, size - section.first_run);
+            add(scratch.terms + low * lines, (high - low) * lines, i, stop, params.width, scratch.bias + c, to + c,
+                params.run);
         }
     }
 }
 
 // Positions [begin, end) of a line of dst, without the padding, from `from` on.
-void write_line(const OverlapPlan& plan, const float* from, int64_t begin, int64_t end, char* line) {
-    const int64_t channels = plan.dst.channels, step = plan.dst.strides[2] * plan.dst.item;
+void write_line(const OverlapParams& params, const float* from, int64_t begin, int64_t end, char* line) {
+    const int64_t channels = params.dst.channels, step = params.dst.strides[2] * params.dst.item;
     char* to = line + begin * step;
     if (begin >= end) return;
-    if (plan.dst.strides[2] != channels) {
-        for (int64_t i = begin; i < end; ++i, from += channels, to += step) narrow(plan.dst.cell, from, channels, to);
-    } else if (plan.vast) {
+    if (params.dst.strides[2] != channels) {
+        for (int64_t i = begin; i < end; ++i, from += channels, to += step) narrow(params.dst.cell, from, channels, to);
+    } else if (params.vast) {
         stream(from, (end - begin) * channels, reinterpret_cast<float*>(to));
     } else {
-        narrow(plan.dst.cell, from, (end - begin) * channels, to);
+        narrow(params.dst.cell, from, (end - begin) * channels, to);
     }
 }
 
-// A piece of a line of dst. Runs that are whole, and the lanes beyond them, are written where they belong; the others
-// by way of the room.
-void finish_line(const OverlapPlan& plan, const Piece& piece, int64_t lines, char* line, const Room& room) {
-    const int64_t stride = plan.stride[2], origin = piece.first_run * stride - plan.pad[2];
-    const int64_t first = larger(origin, 0), stop = smaller(origin + piece.runs * stride, plan.dst.size[2]);
+// A section of a line of dst. Runs that are whole, and the lanes beyond them, are written where they belong; the others
+// by way of scratch memory.
+void finish_line(const OverlapParams& params, const LineSection& section, int64_t lines, char* line,
+                 const OverlapScratch& scratch) {
+    const int64_t stride = params.stride[2], origin = section.first_run * stride - params.pad[2];
+    const int64_t first = larger(origin, 0), stop = smaller(origin + section.runs * stride, params.dst.size[2]);
     int64_t begin = 0, end = 0;
-    if (plan.dst.cell == Cell::f32 && plan.dst.strides[2] == plan.dst.channels && !plan.vast) {
-        const int64_t spill = round_up(plan.run, kLanes) - plan.run;
+    if (params.dst.cell == Cell::f32 && params.dst.strides[2] == params.dst.channels && !params.vast) {
+        const int64_t spill = round_up(params.run, kLanes) - params.run;
         begin = origin < 0 ? 1 : 0;
-        end = larger(((stop - origin) * plan.dst.channels - spill) / plan.run, begin);
+        end = larger(((stop - origin) * params.dst.channels - spill) / params.run, begin);
     }
-    float* const to = reinterpret_cast<float*>(line) + origin * plan.dst.channels;
+    float* const to = reinterpret_cast<float*>(line) + origin * params.dst.channels;
     const auto indirect = [&](int64_t i, int64_t until) {
         if (i >= until) return;
-        add_line(plan, piece, i, until, lines, room.line, room);
+        add_line(params, section, i, until, lines, scratch.line, scratch);
         const int64_t from = larger(origin + i * stride, first);
-        write_line(plan, room.line + (from - origin) * plan.dst.channels, from,
+        write_line(params, scratch.line + (from - origin) * params.dst.channels, from,
                    smaller(origin + until * stride, stop), line);
     };
     indirect(0, begin);
-    if (begin < end) add_line(plan, piece, begin, end, lines, to, room);
-    indirect(end, piece.runs);
+    if (begin < end) add_line(params, section, begin, end, lines, to, scratch);
+    indirect(end, section.runs);
 }
 
-void run_task(const OverlapPlan& plan, int64_t task, const char* src, const float* packed, char* dst,
-              const Room& room) {
-    const int64_t number = task % plan.pieces, block = task / plan.pieces % plan.blocks;
-    const int64_t plane = task / plan.pieces / plan.blocks % plan.dst.size[0];
-    Piece piece{task / plan.pieces / plan.blocks / plan.dst.size[0], plane, 0, 0, 0, 0};
-    const int64_t first = plan.all_runs * number / plan.pieces, end = plan.all_runs * (number + 1) / plan.pieces;
-    piece.first_run = plan.first_run + first;
-    piece.runs = end - first;
-    piece.first = larger(piece.first_run - plan.shifts + 1, 0);
-    piece.positions = larger(smaller(piece.first_run + piece.runs, plan.src.size[2]) - piece.first, 0);
-    const int64_t lines_end = plan.dst.size[1] * (block + 1) / plan.blocks;
+void run_task(const OverlapParams& params, int64_t task, const char* src, const float* packed, char* dst,
+              const OverlapScratch& scratch) {
+    const int64_t number = task % params.sections, block = task / params.sections % params.blocks;
+    const int64_t plane = task / params.sections / params.blocks % params.dst.size[0];
+    LineSection section{task / params.sections / params.blocks / params.dst.size[0], plane, 0, 0, 0, 0};
+    const int64_t first = params.all_runs * number / params.sections,
+                  end = params.all_runs * (number + 1) / params.sections;
+    section.first_run = params.first_run + first;
+    section.runs = end - first;
+    section.first = larger(section.first_run - params.shifts + 1, 0);
+    section.positions = larger(smaller(section.first_run + section.runs, params.src.size[2]) - section.first, 0);
+    const int64_t lines_end = params.dst.size[1] * (block + 1) / params.blocks;
     int64_t next = 0;  // line of src without columns
     const auto last_line = [&](int64_t o) {
-        const int64_t at = o + plan.pad[1];
-        return at < 0 ? -1 : smaller(at / plan.stride[1], plan.src.size[1] - 1);
+        const int64_t at = o + params.pad[1];
+        return at < 0 ? -1 : smaller(at / params.stride[1], params.src.size[1] - 1);
     };
-    const int64_t until = last_line(lines_end - 1) + 1, reach = plan.dilation[1] * (plan.kernel[1] - 1);
-    for (int64_t o = plan.dst.size[1] * block / plan.blocks; o < lines_end; ++o) {
-        next = larger(next, ceil_div(larger(o + plan.pad[1] - reach, 0), plan.stride[1]));
-        for (; next <= last_line(o) && piece.positions > 0;) {
+    const int64_t until = last_line(lines_end - 1) + 1, reach = params.dilation[1] * (params.kernel[1] - 1);
+    for (int64_t o = params.dst.size[1] * block / params.blocks; o < lines_end; ++o) {
+        next = larger(next, ceil_div(larger(o + params.pad[1] - reach, 0), params.stride[1]));
+        for (; next <= last_line(o) && section.positions > 0;) {
             // lines of columns that follow each other
-            const int64_t stop = smaller(smaller(next + plan.together, until), (next / plan.kept() + 1) * plan.kept());
-            multiply_lines(plan, piece, next, stop, src, packed, room);
+            const int64_t stop =
+                smaller(smaller(next + params.together, until), (next / params.kept() + 1) * params.kept());
+            multiply_lines(params, section, next, stop, src, packed, scratch);
             next = stop;
         }
         int64_t lines = 0, index = 0;
-        for_each_tap(plan, 0, plane, [&](int64_t plane_tap, int64_t) {
-            const int64_t offset = Panels(plan, plane_tap).offset;
-            for_each_tap(plan, 1, o, [&](int64_t tap, int64_t line) {
-                const int64_t column = offset + tap * plan.kernel[2] * plan.dst.channels;
-                room.bases[lines++] = columns_of(plan, room, index, line) + column;
+        for_each_tap(params, 0, plane, [&](int64_t plane_tap, int64_t) {
+            const int64_t offset = Panels(params, plane_tap).offset;
+            for_each_tap(params, 1, o, [&](int64_t tap, int64_t line) {
+                const int64_t column = offset + tap * params.kernel[2] * params.dst.channels;
+                scratch.bases[lines++] = columns_of(params, scratch, index, line) + column;
             });
             ++index;
         });
-        const Axes& strides = plan.dst.strides;
-        const int64_t line = piece.image * plan.dst.batch_stride + plane * strides[0] + o * strides[1];
-        finish_line(plan, piece, lines, dst + line * plan.dst.item, room);
+        const Axes& strides = params.dst.strides;
+        const int64_t line = section.image * params.dst.batch_stride + plane * strides[0] + o * strides[1];
+        finish_line(params, section, lines, dst + line * params.dst.item, scratch);
     }
 }
 
-int64_t scratch_of(const OverlapPlan& plan) {
+int64_t scratch_of(const OverlapParams& params) {
     int64_t bytes = 0;
-    divide(plan, nullptr, &bytes);
+    divide(params, nullptr, &bytes);
     return bytes;
 }
 
-void run(const OverlapPlan& plan, const char* src, const float* packed, const char* bias, char* scratch, char* dst) {
-#pragma omp parallel num_threads(plan.threads)
+void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, char* memory, char* dst) {
+#pragma omp parallel num_threads(params.threads)
     {
         int64_t bytes = 0;
-        const Room room = divide(plan, scratch + omp_get_thread_num() * plan.scratch_per_thread, &bytes);
-        __builtin_memset(room.bias, 0, static_cast<size_t>(plan.run + kLanes) * sizeof(float));
-        for (int64_t i = 0; plan.has_bias && i < plan.stride[2]; ++i) {
-            widen(plan.bias_cell, bias, plan.dst.channels, room.bias + i * plan.dst.channels);
+        const OverlapScratch scratch =
+            divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
+        for (int64_t i = 0; params.has_bias && i < params.stride[2]; ++i) {
+            widen(params.bias_cell, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
         }
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t task = 0; task < plan.batch * plan.dst.size[0] * plan.blocks * plan.pieces; ++task) {
-            run_task(plan, task, src, packed, dst, room);
+        for (int64_t task = 0; task < params.batch * params.dst.size[0] * params.blocks * params.sections; ++task) {
+            run_task(params, task, src, packed, dst, scratch);
         }
-        if (plan.vast) _mm_sfence();
+        if (params.vast) _mm_sfence();
     }
 }
 

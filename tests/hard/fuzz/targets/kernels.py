@@ -258,19 +258,19 @@ def filtering(c: Choices) -> None:
     operand_x = Operand(kind, [*src, layer.c], [*x[:-1], 1])
     operand_y = Operand(to, [*dst, outside], [*y[:-1], 1])
     if which == 2:
-        kernel = kernels.minimal_filter_backward_weights(problem, kind, x[:-1], to, y[:-1], 3, w, threads)
+        kernel = kernels.filter_backward_weights(problem, kind, x[:-1], to, y[:-1], 3, w, threads)
         run(kernel, [operand_x, operand_y, _scratch(kernel), Operand(3, taps, w)], work)
         return
     direction = "backward_data" if which == 1 else "forward"
     packing = problem.taps_apart() if which == 3 else problem
     packed = Operand(3, [packing.packed_size(direction)], [1])
-    prepare = kernels.minimal_filter_prepare(packing, direction, 3, w)
+    prepare = kernels.filter_pack(packing, direction, 3, w)
     run(prepare, [Operand(3, taps, w), packed], work)
     if which == 1:
-        kernel = kernels.minimal_filter_backward_data(problem, to, y[:-1], kind, x[:-1], threads)
+        kernel = kernels.filter_backward_data(problem, to, y[:-1], kind, x[:-1], threads)
         run(kernel, [operand_y, packed, _scratch(kernel), operand_x], work)
         return
-    make = kernels.overlap_product if which == 3 else kernels.minimal_filter_forward
+    make = kernels.overlap_product if which == 3 else kernels.filter_forward
     bias = 3 if c.often() else 0
     kernel = make(problem, kind, x[:-1], to, y[:-1], bias, threads)
     extra = [Operand(3, [outside], [1])] if bias else []

@@ -61,18 +61,18 @@ def run_product(case: Case, direction: str, source: Array, weights: Array, resul
     problem = case.problem()
     packed = unwritten([problem.packed_size(direction)])
     strides = in_out_taps(weights, case.weights_format)
-    kernels.minimal_filter_prepare(problem, direction, types[0], strides).run(weights, packed)
+    kernels.filter_pack(problem, direction, types[0], strides).run(weights, packed)
     operands = [types[1], positions(source), types[2], positions(result)]
     if direction == "forward":
         operands.append(code(names[bias.dtype]) if bias is not None else 0)
-    kernel = getattr(kernels, f"minimal_filter_{direction}")(problem, *operands)
+    kernel = getattr(kernels, f"filter_{direction}")(problem, *operands)
     extra = () if bias is None else (bias,)
     kernel.run(source, packed, *extra, scratch(kernel), result)
     return kernel
 
 
 def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> None:
-    kernel = kernels.minimal_filter_backward_weights(
+    kernel = kernels.filter_backward_weights(
         case.problem(),
         code("f32"),
         positions(src),
@@ -153,7 +153,7 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     case = Case(2, (50, 33), source, output, (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, weights_format)
     src, weights, bias, diff_dst = random_operands(rng, case, integers)
     got = unwritten(weights.shape, "bf16")
-    kernel = kernels.minimal_filter_backward_weights(
+    kernel = kernels.filter_backward_weights(
         case.problem(), code("f32"), positions(src), code("f32"), positions(diff_dst), code("bf16"),
         in_out_taps(got, weights_format),
     )  # fmt: skip
@@ -169,11 +169,9 @@ def test_every_thread_takes_part(seed):
     src, weights, _, diff_dst = random_operands(rng, case, integers)
     problem = case.problem()
     packed = unwritten([problem.packed_size("forward")])
-    kernels.minimal_filter_prepare(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
+    kernels.filter_pack(problem, "forward", code("f32"), in_out_taps(weights, "IOX")).run(weights, packed)
     dst = unwritten(diff_dst.shape)
-    kernel = kernels.minimal_filter_forward(
-        problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2
-    )
+    kernel = kernels.filter_forward(problem, code("f32"), positions(src), code("f32"), positions(dst), threads=2)
     room = scratch(kernel)
     kernel.run(src, packed, room, dst)
     for half in np.split(room, 2):
@@ -247,7 +245,7 @@ def test_fewer_products_than_the_direct_form():
     def products(tile: int) -> int:
         case = Case(1, (64, 64), (24, 24), (48, 48), (4, 4), (2, 2), (1, 1), (tile, tile), (1, 1), 1, "IOX")
         strides = [0, 0, 0]
-        return int(kernels.minimal_filter_forward(case.problem(), code("f32"), strides, code("f32"), strides).products)
+        return int(kernels.filter_forward(case.problem(), code("f32"), strides, code("f32"), strides).products)
 
     direct = 24 * 24 * 16 * 64 * 64
     assert products(1) >= direct
@@ -267,7 +265,7 @@ def test_fewer_products_than_the_direct_form():
 def test_refusals_name_the_cause(kernel, strides, dilations, tile, message):
     case = Case(1, (16, 16), (4,), (8,), kernel, strides, (0,), tile, dilations, 1, "IOX")
     with pytest.raises(errors.InvalidArgumentError, match=message):
-        kernels.minimal_filter_prepare(case.problem(), "forward", code("f32"), [1, 1, 1])
+        kernels.filter_pack(case.problem(), "forward", code("f32"), [1, 1, 1])
 
 
 def test_wrong_ranks_are_refused():

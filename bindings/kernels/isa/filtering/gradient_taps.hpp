@@ -1,0 +1,117 @@
+// The last step of backward weights: sums -> transform -> taps, written to diff_weights as it lies in memory.
+#pragma once
+
+#include "kernels/isa/filtering/gradient_scratch.hpp"
+#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/filtering/transpose_panels.hpp"
+
+namespace dgo::DGO_ISA {
+
+// Adds the sums of the other parts of the tiles to the first's.
+inline void add_parts(const GradientParams& params, int64_t panel, float* sums) {
+    const Sizes s = sizes_of(params);
+    for (int p = 0; p < params.planes; ++p) {
+        if (unused(params, p, panel)) continue;
+        for (int64_t part = 1; part < params.tile_parts; ++part) {
+            float* to = sums + p * s.plane;
+            const float* other = to + part * params.planes * s.plane;
+            for (int64_t c = 0; c < kPanel; ++c) to[c] += other[c];
+        }
+    }
+}
+
+// Where sums are: plane, panel, in channel from `row` on.
+struct Sums {
+    float* at;
+    int64_t plane, panel, row;
+};
+
+template <class C>
+inline void write_taps(const float* values, int64_t count, int64_t stride, char* to) {
+    auto* at = reinterpret_cast<typename C::T*>(to);
+    for (int64_t c = 0; c < count; ++c) C::put(at + c * stride, values[c]);
+}
+
+// weights[i * stride + j] = from[i + j * from_stride]
+inline void write_transposed(const GradientParams& params, const float* from, int64_t from_stride, int64_t rows,
+                             int64_t columns, int64_t stride, char* weights, const GradientScratch& scratch) {
+    const auto* bits_of = reinterpret_cast<const F32::T*>(from);
+    if (params.weights_cell == Cell::f32) {
+        transpose_to<F32>(bits_of, from_stride, rows, columns, reinterpret_cast<float*>(weights), stride);
+        return;
+    }
+    transpose_to<F32>(bits_of, from_stride, rows, columns, scratch.flat, columns);
+    for (int64_t i = 0; i < rows; ++i) {
+        narrow(params.weights_cell, scratch.flat + i * columns, columns, weights + i * stride * params.weights_item);
+    }
+}
+
+// One tap of `rows` in channels from `row` on and `count` out channels from `channel` on. `column`: of the item.
+inline void write_tap(const GradientParams& params, const float* values, int64_t tap, int64_t row, int64_t rows,
+                      int64_t channel, int64_t column, int64_t count, char* weights, const GradientScratch& scratch) {
+    const Order order = order_of(params);
+    char* out = weights + (row * params.in_stride + channel * params.out_stride + tap) * params.weights_item;
+    if (order == Order::rows) {
+        write_transposed(params, values, kPanel, count, rows, params.out_stride, out, scratch);
+        return;
+    }
+    const int64_t columns = item_columns(params), together = tap_count(params) * columns;
+    for (int64_t r = 0; r < rows; ++r, values += kPanel, out += params.in_stride * params.weights_item) {
+        if (order == Order::taps) {
+            float* to = scratch.taps + r * together + tap * columns + column;
+            for (int64_t c = 0; c < count; ++c) to[c] = values[c];
+        } else if (order == Order::columns) {
+            narrow(params.weights_cell, values, count, out);
+        } else if (params.weights_cell == Cell::bf16) {
+            write_taps<Bf16>(values, count, params.out_stride, out);
+        } else if (params.weights_cell == Cell::f16) {
+            write_taps<F16>(values, count, params.out_stride, out);
+        } else {
+            write_taps<F32>(values, count, params.out_stride, out);
+        }
+    }
+}
+
+// The sums of in channels [row, row_end) and the item's panels -> taps -> diff_weights. `own`: the sums are only the
+// item's.
+inline void finish(const GradientParams& params, int64_t row, int64_t row_end, int64_t first, const Sums& sums,
+                   bool own, char* weights, const GradientScratch& scratch) {
+    const Sizes s = sizes_of(params);
+    const GatherFn transform = output_transform(params.tap_shape);
+    const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
+    const int64_t rows = row_end - row, channels = params.diff.channels;
+    float* to[kMaxLength];
+    int64_t offset[kMaxLength];
+    for (int64_t i = 0; i < item_panels(params); ++i) {
+        const int64_t panel = item_panel(params, first, i);
+        float* from = sums.at + (own ? i : panel) * sums.panel + (row - sums.row) * kPanel;
+        for (int64_t r = 0; r < rows; ++r, from += kPanel) {
+            if (!own && params.tile_parts > 1) add_parts(params, panel, from);
+            for (int64_t j = 0; j < kMaxLength; ++j) {
+                to[j] = scratch.values + (j < length ? j * rows + r : length * rows) * kPanel;
+            }
+            transform(from, sums.plane, kPanel, scratch.zeros, to);
+        }
+        const int64_t begin = panel * kPanel, end = smaller(begin + kPanel, s.columns);
+        for (int64_t column = begin; column < end;) {
+            const int64_t channel = column % channels, count = smaller(channels - channel, end - column);
+            tap_offsets(params.taps, params.tap_strides, column / channels, 0, offset);
+            for (int64_t j = 0; j < length; ++j) {
+                if (offset[j] < 0) continue;
+                write_tap(params, scratch.values + j * rows * kPanel + column - begin, offset[j], row, rows, channel,
+                          channel - first, count, weights, scratch);
+            }
+            column += count;
+        }
+    }
+    if (order_of(params) != Order::taps) return;
+    const int64_t taps = tap_count(params), columns = item_columns(params);
+    for (int64_t r = 0; r < rows; ++r) {
+        write_transposed(params, scratch.taps + r * taps * columns, columns, smaller(columns, channels - first), taps,
+                         params.out_stride,
+                         weights + ((row + r) * params.in_stride + first * params.out_stride) * params.weights_item,
+                         scratch);
+    }
+}
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,273 @@
+// Weights -> their transform, packed in panels of columns for the products.
+#include <omp.h>
+
+#include "kernels/isa/filtering/transforms.hpp"
+#include "kernels/isa/filtering/transpose_panels.hpp"
+#include "kernels/isa/filtering/vtable.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leave the choice: half a first cache level
+constexpr int64_t kCachedWeights = 1 << 18;
+constexpr int64_t kFetched = 3;  // rows ahead
+
+// `count` consecutive columns of a panel: channels of one target.
+struct PanelSlice {
+    int64_t target, channel, column, count;
+};
+
+// Weights as f32 whose columns are contiguous: [tap][row][column], columns from `first` on.
+struct TapColumns {
+    const float* at;
+    int64_t first, row_stride;
+    Axes tap_strides;
+};
+
+int64_t tap_count(const PackParams& params) { return params.kernel[0] * params.kernel[1] * params.kernel[2]; }
+
+Axes dense_taps(const PackParams& params, int64_t step) {
+    return Axes{{params.kernel[1] * params.kernel[2] * step, params.kernel[2] * step, step}};
+}
+
+// Rows of a task.
+int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8 : 16; }
+
+// The taps of one pair of channels lie together: they are read together, too, unless the weights stay in the cache from
+// one tap to the next and whole vectors of taps do not become whole panels.
+bool taps_together(const PackParams& params) {
+    const bool cached = tap_count(params) * params.n * params.k < kCachedWeights;
+    const bool even = tap_count(params) % kLanes == 0 && params.n % kPanel == 0;
+    if (tap_count(params) < 8 || (cached && !even)) return false;
+    const Axes dense = dense_taps(params, 1);
+    for (int a = 0; a < kFilterAxes; ++a) {
+        if (params.kernel[a] > 1 && params.tap_strides[a] != dense[a]) return false;
+    }
+    return params.k_stride != 1 && params.n_stride != 1;
+}
+
+// Columns of one task: a part of each target, in whole panels, or all.
+int64_t column_block(const PackParams& params) {
+    if (params.n % kPanel != 0) return params.n;
+    const int64_t most = kTransposedFloats / (tap_count(params) * row_block(params)) / kPanel * kPanel;
+    return smaller(params.n, larger(most, kPanel));
+}
+
+int64_t padded_block(const PackParams& params) { return round_up(column_block(params), 8); }
+
+// Calls run(cell, weights) for the type of the weights.
+template <class Run>
+DGO_INLINE void with_cell(Cell cell, const char* weights, Run&& run) {
+    if (cell == Cell::bf16)
+        run(Bf16{}, reinterpret_cast<const Bf16::T*>(weights));
+    else if (cell == Cell::f16)
+        run(F16{}, reinterpret_cast<const F16::T*>(weights));
+    else
+        run(F32{}, reinterpret_cast<const F32::T*>(weights));
+}
+
+// `rows` rows and `columns` columns of one tap: to[row * kPanel + column].
+template <class C>
+void read_tap(const PackParams& params, const typename C::T* from, int64_t rows, int64_t columns, float* to) {
+    if (params.k_stride == 1) {
+        transpose_to<C>(from, params.n_stride, rows, columns, to, kPanel);
+        return;
+    }
+    for (int64_t row = 0; row < rows; ++row, from += params.k_stride, to += kPanel) {
+        int64_t c = 0;
+        for (; params.n_stride == 1 && c + kLanes <= columns; c += kLanes) {
+            store_bytes(to + c, load_float<C, kLanes>(from + c));
+        }
+        for (; c < columns; ++c) to[c] = C::get(from + c * params.n_stride);
+    }
+}
+
+// One row of a panel: the direct form only passes it on.
+DGO_INLINE void put_row(SpreadFn transform, const PackParams& params, const float* const* from, float* to,
+                        const Spread& spread) {
+    if (params.planes > 1) return transform(from, kPanel, to, spread);
+    for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(to + c, load_bytes<Lanes>(from[0] + c));
+}
+
+// One segment of one panel, read tap by tap.
+void pack_taps(const PackParams& params, const char* weights, int64_t segment, const PanelSlice* slices,
+               int64_t slice_count, float* to, const Spread& spread) {
+    const SpreadFn transform = filter_transform(params.shape);
+    const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
+    constexpr int64_t kRows = 16;
+    alignas(64) float taps[kMaxLength][kRows * kPanel];
+    const float* from[kMaxLength];
+    int64_t offset[kPanel][kMaxLength];
+    __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
+    for (int64_t i = 0; i < slice_count; ++i) {
+        tap_offsets(params.taps, params.tap_strides, segment, slices[i].target, offset[i]);
+    }
+    for (int64_t k = 0; k < params.k; k += kRows) {
+        const int64_t rows = smaller(kRows, params.k - k);
+        for (int64_t i = 0; i < slice_count; ++i) {
+            const int64_t start = slices[i].channel * params.n_stride + k * params.k_stride;
+            for (int64_t j = 0; j < length; ++j) {
+                if (offset[i][j] < 0) continue;
+                with_cell(params.cell, weights + (start + offset[i][j]) * params.item, [&](auto cell, const auto* at) {
+                    read_tap<decltype(cell)>(params, at, rows, slices[i].count, taps[j] + slices[i].column);
+                });
+            }
+        }
+        for (int64_t row = 0; row < rows; ++row) {
+            for (int64_t j = 0; j < length; ++j) from[j] = taps[j] + row * kPanel;
+            put_row(transform, params, from, to + (k + row) * kPanel, spread);
+        }
+    }
+}
+
+// `rows` rows of one segment of one panel.
+void pack_segment(const PackParams& params, const TapColumns& columns, int64_t segment, const PanelSlice* slices,
+                  int64_t slice_count, int64_t rows, float* to, const Spread& spread) {
+    const SpreadFn transform = filter_transform(params.shape);
+    const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
+    alignas(64) float taps[kMaxLength][kPanel];
+    __builtin_memset(taps, 0, static_cast<size_t>(length) * sizeof(taps[0]));
+    alignas(64) static const float zeros[kPanel] = {};
+    const float* from[kMaxLength];
+    int64_t offset[kPanel][kMaxLength];
+    for (int64_t i = 0; i < slice_count; ++i) {
+        tap_offsets(params.taps, columns.tap_strides, segment, slices[i].target, offset[i]);
+    }
+    // What follows the last channel of one target fills its panel up, and is never asked for.
+    const bool whole = slice_count == 1;
+    if (whole && params.planes == 1) {
+        const int64_t at = offset[0][0] + slices[0].channel - columns.first;
+        for (int64_t k = 0; k < rows; ++k) {
+            // where the next segment goes
+            __builtin_prefetch(to + (params.k + k) * kPanel, 1);
+            const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
+            put_row(transform, params, &row, to + k * kPanel, spread);
+        }
+        return;
+    }
+    for (int64_t k = 0; k < rows; ++k) {
+        const float* row = columns.at + k * columns.row_stride;
+        for (int64_t j = 0; j < length; ++j) {
+            if (whole) {
+                from[j] = offset[0][j] < 0 ? zeros : row + offset[0][j] + slices[0].channel - columns.first;
+                continue;
+            }
+            from[j] = taps[j];
+            for (int64_t i = 0; i < slice_count; ++i) {
+                const PanelSlice& slice = slices[i];
+                if (offset[i][j] < 0) continue;
+                const float* at = row + offset[i][j] + slice.channel - columns.first;
+                for (int64_t c = 0; c < slice.count; ++c) taps[j][slice.column + c] = at[c];
+            }
+        }
+        put_row(transform, params, from, to + k * kPanel, spread);
+    }
+}
+
+int64_t panel_slices(const PackParams& params, const TargetGroup& group, int64_t panel, PanelSlice* slices) {
+    const int64_t end = smaller((panel + 1) * kPanel, group.target_count * params.n);
+    int64_t count = 0;
+    for (int64_t c = panel * kPanel; c < end;) {
+        const int64_t channel = c % params.n, width = smaller(params.n - channel, end - c);
+        slices[count++] = {group.targets[c / params.n], channel, c - panel * kPanel, width};
+        c += width;
+    }
+    return count;
+}
+
+int64_t segment_count(const PackParams& params) {
+    return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
+}
+
+int64_t panel_count(const PackParams& params, const TargetGroup& group) {
+    return ceil_div(group.target_count * params.n, kPanel);
+}
+
+void pack_panel(const PackParams& params, const TargetGroup& group, const TapColumns& columns, int64_t panel, int64_t k,
+                int64_t rows, float* packed) {
+    const int64_t segments = segment_count(params), depth = segments * params.k;
+    PanelSlice slices[kPanel];
+    const int64_t count = panel_slices(params, group, panel, slices);
+    const Spread spread{panel_count(params, group) * depth * kPanel, kPanel, 0};
+    for (int64_t s = 0; s < segments; ++s) {
+        float* to = packed + group.packed + (panel * depth + s * params.k + k) * kPanel;
+        pack_segment(params, columns, s, slices, count, rows, to, spread);
+    }
+}
+
+// Rows from `k` and a block of columns from `n` on of one group of channels: all taps are transposed, then packed.
+void pack_block(const PackParams& params, const char* weights, int64_t k, int64_t n, float* scratch, float* packed) {
+    const int64_t rows = smaller(row_block(params), params.k - k), stride = padded_block(params);
+    const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
+    with_cell(params.cell, weights + (k * params.k_stride + n * params.n_stride) * params.item,
+              [&](auto cell, const auto* at) {
+                  for (int64_t row = 0; row < rows; ++row) {
+                      // Columns are far apart: nobody else fetches their next lines.
+                      const auto* later = at + (row + kFetched) * params.k_stride;
+                      for (int64_t c = 0; c < width; ++c) {
+                          _mm_prefetch(reinterpret_cast<const char*>(later + c * params.n_stride), _MM_HINT_T0);
+                      }
+                      transpose_to<decltype(cell)>(at + row * params.k_stride, params.n_stride, tap_count(params),
+                                                   width, scratch + row * stride, all);
+                  }
+              });
+    const TapColumns columns{scratch, n, stride, dense_taps(params, all)};
+    for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
+        if (block == params.n) {
+            const int64_t panels = panel_count(params, *group);
+            for (int64_t panel = 0; panel < panels; ++panel)
+                pack_panel(params, *group, columns, panel, k, rows, packed);
+            continue;
+        }
+        for (int64_t target = 0; target < group->target_count; ++target) {
+            for (int64_t c = n; c < n + width; c += kPanel) {
+                pack_panel(params, *group, columns, (target * params.n + c) / kPanel, k, rows, packed);
+            }
+        }
+    }
+}
+
+void pack_together(const PackParams& params, const char* weights, float* scratch, float* packed) {
+    const int64_t rows = row_block(params), columns = column_block(params);
+    const int64_t blocks = ceil_div(params.n, columns), row_blocks = ceil_div(params.k, rows);
+#pragma omp parallel for schedule(static) num_threads(params.threads)
+    for (int64_t task = 0; task < params.channel_groups * row_blocks * blocks; ++task) {
+        const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;
+        pack_block(params, weights + g * params.group_stride * params.item, row * rows, column * columns,
+                   scratch + omp_get_thread_num() * pack_scratch(params), packed + g * params.packed);
+    }
+}
+
+void pack_by_tap(const PackParams& params, const char* weights, float* packed) {
+    const int64_t segments = segment_count(params), depth = segments * params.k;
+    for (int64_t g = 0; g < params.channel_groups * params.group_count; ++g) {
+        const TargetGroup& group = params.groups[g % params.group_count];
+        const int64_t panels = panel_count(params, group);
+        const Spread spread{panels * depth * kPanel, kPanel, 0};
+        const char* from = weights + g / params.group_count * params.group_stride * params.item;
+        float* to = packed + g / params.group_count * params.packed + group.packed;
+#pragma omp parallel for schedule(static) num_threads(params.threads)
+        for (int64_t task = 0; task < panels * segments; ++task) {
+            // The panels of a segment one after the other share pages of the weights.
+            const int64_t panel = task % panels, segment = task / panels;
+            PanelSlice slices[kPanel];
+            const int64_t count = panel_slices(params, group, panel, slices);
+            pack_taps(params, from, segment, slices, count, to + (panel * depth + segment * params.k) * kPanel, spread);
+        }
+    }
+}
+
+}  // namespace
+
+int64_t pack_scratch(const PackParams& params) {
+    return taps_together(params) ? tap_count(params) * row_block(params) * padded_block(params) + kPanel : 0;
+}
+
+void run_pack(const PackParams& params, const char* weights, float* scratch, float* packed) {
+    if (taps_together(params))
+        pack_together(params, weights, scratch, packed);
+    else
+        pack_by_tap(params, weights, packed);
+}
+
+}  // namespace dgo::DGO_ISA

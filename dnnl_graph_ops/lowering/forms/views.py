@@ -1,0 +1,25 @@
+"""Activations in the layout that a form asks for."""
+
+from __future__ import annotations
+
+from ..problem import Problem, is_channels_last
+from ..program import Program, View
+
+
+def channels_last(program: Program, view: View, label: str) -> View:
+    """A view whose channels are contiguous: itself, or a transposed copy."""
+    if is_channels_last(view):
+        return view
+    return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
+
+
+def result_view(program: Program, view: View) -> View:
+    """Where a result goes whose channels must be contiguous: the view itself, or scratch to copy from."""
+    if is_channels_last(view):
+        return view
+    return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
+
+
+def channels_first(problem: Problem) -> bool:
+    """Whether an activation's channels lie apart."""
+    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))
