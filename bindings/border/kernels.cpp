@@ -100,7 +100,6 @@ void bind_columns(py::module_& m) {
         [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
            const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
            int dst_dtype, const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
-            constexpr int kF32 = 3;
             return make_overlap_add({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
                                      kF32, col_strides, dst_dtype, dst_strides},
                                     has_bias, bias_dtype.value_or(dst_dtype));

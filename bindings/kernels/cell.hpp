@@ -9,6 +9,8 @@ namespace dgo {
 enum class Cell { raw1, raw2, raw4, raw8, raw16, raw32, f32, bf16, f16, s32, s8, u8 };
 constexpr int kCells = 12;
 
+constexpr int kF32 = 3;  // the oneDNN data type of what kernels sum in
+
 // Bytes of one element of a oneDNN data type; an error for a type without whole bytes.
 int64_t item_size(int dtype);
 

@@ -14,7 +14,6 @@
 namespace dgo {
 namespace {
 
-constexpr int kF32 = 3;
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
 constexpr int64_t kSectionOutputs = 2048;     // of a row, where a task handles one channel
 constexpr int64_t kLeastRun = 8;            // kernel positions worth a vector

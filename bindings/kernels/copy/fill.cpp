@@ -16,21 +16,10 @@ struct FillKernel : Kernel {
         : copy(shape, dtype, Dims(shape.size(), 0), dtype, strides) {
         arity = 1;
         name = "fill";
-        constexpr int kF32 = 3;
         const float single = static_cast<float>(number);
         StridedCopy({}, kF32, {}, dtype, {}).run(reinterpret_cast<const char*>(&single), value);
     }
     void run(char* const* operands) const override { copy.run(value, operands[0]); }
-};
-
-struct FillChannelKernel : Kernel {
-    StridedCopy copy;
-
-    explicit FillChannelKernel(StridedCopy p) : copy(std::move(p)) {
-        arity = 2;
-        name = "fill_channel";
-    }
-    void run(char* const* operands) const override { copy.run(operands[0], operands[1]); }
 };
 
 }  // namespace
@@ -47,7 +36,9 @@ std::shared_ptr<Kernel> make_fill_channel(const Dims& shape, int dtype, const Di
     }
     Dims bias_strides(shape.size(), 0);
     bias_strides[static_cast<size_t>(axis)] = 1;
-    return std::make_shared<FillChannelKernel>(StridedCopy(shape, bias_dtype, bias_strides, dtype, dst_strides));
+    std::shared_ptr<Kernel> kernel = make_copy(shape, bias_dtype, bias_strides, dtype, dst_strides);
+    kernel->name = "fill_channel";
+    return kernel;
 }
 
 }  // namespace dgo

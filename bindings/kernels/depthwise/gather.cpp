@@ -8,7 +8,6 @@
 namespace dgo {
 namespace {
 
-constexpr int kF32 = 3;
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
 constexpr int64_t kBlockCells = 512;        // positions that a task on a block of channels covers
 constexpr int64_t kSectionCells = 4096;       // of a row that a task along space reads or writes

@@ -9,7 +9,6 @@
 namespace dgo {
 namespace {
 
-constexpr int kF32 = 3;
 constexpr int64_t kSectionCells = 2048;  // of a row, between additions to the sums in memory
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kMostSums = 1024 * 1024;  // floats, of all parts
