@@ -1,4 +1,4 @@
-// Rows moved between memory of any data type and f32.
+// Rows moved between memory of any data type and f32, and the copies of the last few of them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include "kernels/copy/vtable.hpp"
 #include "kernels/division.hpp"
 #include "kernels/row_taps.hpp"
+#include "kernels/scratch.hpp"
 
 namespace dgo {
 
@@ -45,6 +46,35 @@ public:
 private:
     int64_t size_, stride_, phases_;
     BlockFn load_whole_, load_rest_, store_whole_, store_rest_;
+};
+
+// The f32 copies of the last few rows that a thread has read, on the outer axes modulo a small window.
+class RowCache {
+public:
+    // A place for as many rows as are in use at the same time on each outer axis.
+    class Layout {
+    public:
+        Layout() = default;
+        Layout(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats);
+
+    private:
+        friend class RowCache;
+        struct Tag {
+            int64_t image, i, j;
+        };
+        int64_t window_[2] = {0, 0}, row_floats_ = 0;
+        ScratchArray<float> rows_;
+        ScratchArray<Tag> tags_;
+    };
+
+    RowCache(const Layout& layout, char* scratch);
+    // The place of a row; `fresh` tells whether the caller has to fill it. `image` names all but the row.
+    float* find(int64_t image, int64_t i, int64_t j, bool& fresh);
+
+private:
+    const Layout& layout_;
+    float* rows_;
+    Layout::Tag* tags_;
 };
 
 }  // namespace dgo

@@ -2,7 +2,7 @@
 // kernel that differs in the axes' tables.
 #include <algorithm>
 
-#include "kernels/depthwise/common.hpp"
+#include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
-#include "kernels/depthwise/common.hpp"
+#include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {

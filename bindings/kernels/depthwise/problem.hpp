@@ -1,4 +1,4 @@
-// What the three depthwise kernels share: the checked problem, the way its sums are vectorised, rows kept in f32.
+// What the three depthwise kernels share: the checked problem and the way its sums are vectorised.
 #pragma once
 
 #include <cstdint>
@@ -33,35 +33,6 @@ struct PackedWeights {
     int64_t block;             // channels of a full block
     int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
     PackedWeights(const DepthwiseProblem& problem, Path path);
-};
-
-// The f32 copies of the last few rows that a thread has read, on the outer axes modulo a small window.
-class RowCache {
-public:
-    // A place for as many rows as are in use at the same time on each outer axis.
-    class Layout {
-    public:
-        Layout() = default;
-        Layout(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats);
-
-    private:
-        friend class RowCache;
-        struct Tag {
-            int64_t image, i, j;
-        };
-        int64_t window_[2] = {0, 0}, row_floats_ = 0;
-        ScratchArray<float> rows_;
-        ScratchArray<Tag> tags_;
-    };
-
-    RowCache(const Layout& layout, char* scratch);
-    // The place of a row; `fresh` tells whether the caller has to fill it. `image` names all but the row.
-    float* find(int64_t image, int64_t i, int64_t j, bool& fresh);
-
-private:
-    const Layout& layout_;
-    float* rows_;
-    Layout::Tag* tags_;
 };
 
 }  // namespace dgo

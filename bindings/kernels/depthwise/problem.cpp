@@ -1,4 +1,4 @@
-#include "kernels/depthwise/common.hpp"
+#include "kernels/depthwise/problem.hpp"
 
 #include <algorithm>
 
@@ -40,26 +40,6 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path)
         strides.insert(strides.begin() + 1, step);
         step *= p.kernel[axis];
     }
-}
-
-RowCache::Layout::Layout(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats)
-    : window_{axes.outer[0].span(), axes.outer[1].span()}, row_floats_(row_floats) {
-    const int64_t slots = checked_product("depthwise rows", {window_[0], window_[1]});
-    rows_ = scratch.add<float>(checked_product("depthwise rows", {slots, row_floats}));
-    tags_ = scratch.add<Tag>(slots);
-}
-
-RowCache::RowCache(const Layout& layout, char* scratch)
-    : layout_(layout), rows_(layout.rows_.in(scratch)), tags_(layout.tags_.in(scratch)) {
-    std::fill_n(tags_, layout.window_[0] * layout.window_[1], Layout::Tag{-1, 0, 0});
-}
-
-float* RowCache::find(int64_t image, int64_t i, int64_t j, bool& fresh) {
-    const int64_t slot = i % layout_.window_[0] * layout_.window_[1] + j % layout_.window_[1];
-    Layout::Tag& tag = tags_[slot];
-    fresh = tag.image != image || tag.i != i || tag.j != j;
-    tag = {image, i, j};
-    return rows_ + slot * layout_.row_floats_;
 }
 
 }  // namespace dgo
