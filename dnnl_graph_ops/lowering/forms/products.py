@@ -17,7 +17,6 @@ from ..problem import Problem, channels_apart
 from ..program import NativeOp, Program, View, order_of
 from .deconvolution import crop, fill_untouched, repeated_bias
 from .depthwise import MOST_PHASES
-from .views import channels_first
 
 
 def single(problem: Problem, env: Env) -> bool:

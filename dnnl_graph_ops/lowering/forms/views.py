@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..problem import Problem, is_channels_last
+from ..problem import is_channels_last
 from ..program import Program, View
 
 
@@ -18,8 +18,3 @@ def result_view(program: Program, view: View) -> View:
     if is_channels_last(view):
         return view
     return program.scratch(view.shape, view.dtype, (0, *range(2, view.ndim), 1))
-
-
-def channels_first(problem: Problem) -> bool:
-    """Whether an activation's channels lie apart."""
-    return not (is_channels_last(problem.src) and is_channels_last(problem.dst))
