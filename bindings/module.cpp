@@ -14,7 +14,6 @@ void bind_op(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_partition(py::module_& m);
 void bind_graph(py::module_& m);
-void bind_host_task(py::module_& m);
 void bind_threads(py::module_& m);
 void bind_dlpack(py::module_& m);
 void bind_kernels(py::module_& m);
@@ -37,7 +36,6 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_tensor(m);
     dgo::bind_partition(m);
     dgo::bind_graph(m);
-    dgo::bind_host_task(m);
     dgo::bind_threads(m);
     dgo::bind_dlpack(m);
     dgo::bind_kernels(m);

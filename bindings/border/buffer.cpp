@@ -1,6 +1,6 @@
 #include "border/buffer.hpp"
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "graph/logical_tensor.hpp"
 
 namespace dgo {

@@ -8,7 +8,7 @@
 
 #include "border/buffer.hpp"
 #include "border/gil.hpp"
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "graph/logical_tensor.hpp"
 
 namespace dgo {

@@ -11,7 +11,7 @@
 #include <pybind11/stl.h>
 
 #include "border/gil.hpp"
-#include "border/guard.hpp"
+#include "common/error.hpp"
 
 namespace py = pybind11;
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "border/gil.hpp"
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "library/fork_guard.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 
 namespace dgo {
 namespace {

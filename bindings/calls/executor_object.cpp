@@ -8,7 +8,7 @@
 #include "border/buffer.hpp"
 #include "border/device_array.hpp"
 #include "border/gil.hpp"
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "library/fork_guard.hpp"
 
 namespace dgo {

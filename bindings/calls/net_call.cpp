@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "border/guard.hpp"
 #include "calls/call.hpp"
+#include "common/error.hpp"
 
 #include <structmember.h>  // after Python.h
 

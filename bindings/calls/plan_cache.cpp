@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "border/guard.hpp"
 #include "calls/call.hpp"
+#include "common/error.hpp"
 
 namespace dgo {
 namespace {

@@ -2,12 +2,7 @@
 
 #include <cstdint>
 
-#include <pybind11/stl.h>
-
-#include "border/gil.hpp"
 #include "library/fork_guard.hpp"
-
-namespace py = pybind11;
 
 namespace dgo {
 namespace {
@@ -112,57 +107,6 @@ std::pair<int, bool> Graph::fpmath_mode() const {
     int apply_to_int = 0;
     DGO_CALL(lib->api(), graph_graph_get_fpmath_mode, handle, &mode, &apply_to_int);
     return {int(mode), apply_to_int != 0};
-}
-
-namespace {
-
-// Waiting for another thread's filter must not hold the GIL.
-template <typename Result, typename... Args>
-auto released(Result (Graph::*method)(Args...)) {
-    return [method](Graph& graph, Args... args) -> Result {
-        const py::object keep = kept(graph);
-        const ReleaseGil release;
-        const fork_guard::Busy busy;
-        return (graph.*method)(args...);
-    };
-}
-
-template <typename Result>
-auto released(Result (Graph::*method)() const) {
-    return [method](const Graph& graph) -> Result {
-        const py::object keep = kept(graph);
-        const ReleaseGil release;
-        const fork_guard::Busy busy;
-        return (graph.*method)();
-    };
-}
-
-void add_op(Graph& graph, const Op& op) {
-    const py::object keep[] = {kept(graph), kept(op)};
-    const ReleaseGil release;
-    const fork_guard::Busy busy;
-    graph.add_op(op);
-}
-
-}  // namespace
-
-void bind_graph(py::module_& m) {
-    py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph")
-        .def(py::init([](std::shared_ptr<Library> lib, int kind, int fpmath_mode) {
-            return std::make_shared<Graph>(std::move(lib), engine_kind_from(kind), fpmath_mode);
-        }),
-            py::arg("library").none(false), py::arg("engine_kind"),
-            py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
-        .def_property_readonly("library", [](const Graph& g) { return std::const_pointer_cast<Library>(g.lib); })
-        .def_property_readonly("engine_kind", [](const Graph& g) { return g.kind; })
-        .def("add_op", &add_op, py::arg("op"))
-        .def("finalize", released(&Graph::finalize))
-        .def_property_readonly("is_finalized", released(&Graph::is_finalized))
-        .def("filter", released(&Graph::filter), py::arg("policy") = int(dnnl_graph_partition_policy_fusion))
-        .def_property_readonly("partition_count", released(&Graph::partition_count))
-        .def("partitions", released(&Graph::partitions))
-        .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false)
-        .def("get_fpmath_mode", released(&Graph::fpmath_mode));
 }
 
 }  // namespace dgo

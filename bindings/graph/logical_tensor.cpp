@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include <pybind11/stl.h>
-
-namespace py = pybind11;
-
 namespace dgo {
 namespace {
 
@@ -157,67 +153,6 @@ std::string LogicalTensor::str() const {
         case dnnl_graph_layout_type_opaque: return out + " layout " + std::to_string(raw.layout.layout_id);
         default: return out + " layout undef";
     }
-}
-
-namespace {
-
-using OptionalDims = std::optional<std::vector<std::optional<std::int64_t>>>;
-
-std::optional<std::vector<std::int64_t>> known(const OptionalDims& dims) {
-    if (!dims) return std::nullopt;
-    std::vector<std::int64_t> out;
-    for (const auto& dim : *dims) {
-        // The library's own mark for unknown is not an integer a caller may write.
-        if (dim && *dim < 0)
-            fail(ErrorKind::shape,
-                "dims and strides cannot be negative, got " + std::to_string(*dim) + "; write None for unknown");
-        out.push_back(dim.value_or(kUnknown));
-    }
-    return out;
-}
-
-py::object tuple(const std::int64_t* values, int count) {
-    if (count < 0) return py::none();
-    py::tuple out(count);
-    for (int i = 0; i < count; ++i) out[i] = values[i] == kUnknown ? py::object(py::none()) : py::int_(values[i]);
-    return out;
-}
-
-}  // namespace
-
-void bind_logical_tensor(py::module_& m) {
-    py::class_<LogicalTensor>(m, "LogicalTensor")
-        .def(py::init([](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
-                          int property) {
-            return LogicalTensor(id, dtype, known(dims), known(strides), layout, property);
-        }),
-            py::arg("id"), py::arg("dtype"), py::arg("dims") = py::none(), py::arg("strides") = py::none(),
-            py::arg("layout") = int(dnnl_graph_layout_type_strided),
-            py::arg("property") = int(dnnl_graph_tensor_property_undef))
-        .def_property_readonly("id", &LogicalTensor::id)
-        .def_property_readonly("dtype", [](const LogicalTensor& lt) { return lt.raw.data_type; })
-        .def_property_readonly(
-            "dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })
-        .def_property_readonly("strides",
-            [](const LogicalTensor& lt) {
-                return lt.is_strided() ? tuple(lt.raw.layout.strides, lt.raw.ndims) : py::object(py::none());
-            })
-        .def_property_readonly("layout_type", [](const LogicalTensor& lt) { return lt.raw.layout_type; })
-        .def_property_readonly("layout_id",
-            [](const LogicalTensor& lt) -> std::optional<std::size_t> {
-                if (lt.raw.layout_type != dnnl_graph_layout_type_opaque) return std::nullopt;
-                return lt.raw.layout.layout_id;
-            })
-        .def_property_readonly("property", [](const LogicalTensor& lt) { return lt.raw.property; })
-        .def("mem_size", &LogicalTensor::mem_size, py::arg("library"))
-        .def("is_equal",
-            [](const LogicalTensor& a, const Library& lib, const LogicalTensor& b) {
-                std::uint8_t equal = 0;
-                DGO_CALL(lib.api(), graph_logical_tensor_is_equal, &a.raw, &b.raw, &equal);
-                return equal != 0;
-            },
-            py::arg("library"), py::arg("other"))
-        .def("__repr__", [](const LogicalTensor& lt) { return "LogicalTensor(" + lt.str() + ")"; });
 }
 
 }  // namespace dgo

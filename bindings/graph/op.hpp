@@ -35,4 +35,7 @@ public:
     dnnl_graph_op_t handle = nullptr;
 };
 
+// "f32", "f32[]", "s64", "s64[]", "bool" or "string"; null for a code that no attribute can have.
+const char* attr_type(int code);
+
 }  // namespace dgo

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 
 namespace dgo {
 namespace {

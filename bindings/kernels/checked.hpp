@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 
 namespace dgo {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "kernels/copy/vtable.hpp"
 
 namespace dgo {

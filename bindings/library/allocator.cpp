@@ -1,7 +1,6 @@
 #include "library/allocator.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -10,8 +9,6 @@
 
 #include "library/fork_guard.hpp"
 #include "memory/arena.hpp"
-
-namespace py = pybind11;
 
 namespace dgo {
 namespace {
@@ -100,20 +97,6 @@ std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const L
 
 Allocator::~Allocator() {
     fork_guard::destroy(lib->api().graph_allocator_destroy, handle);
-}
-
-void bind_allocator(py::module_& m) {
-    const auto make = [](Allocator::Kind kind) {
-        return [kind](std::shared_ptr<Library> lib, std::uintptr_t allocate, std::uintptr_t deallocate) {
-            return std::make_shared<Allocator>(std::move(lib), kind, reinterpret_cast<void*>(allocate),
-                reinterpret_cast<void*>(deallocate));
-        };
-    };
-    py::class_<Allocator, std::shared_ptr<Allocator>>(m, "Allocator")
-        .def_static("host", make(Allocator::Kind::host), py::arg("library").none(false), py::arg("allocate") = 0,
-            py::arg("deallocate") = 0)
-        .def_static("sycl", make(Allocator::Kind::sycl), py::arg("library").none(false), py::arg("allocate") = 0,
-            py::arg("deallocate") = 0);
 }
 
 }  // namespace dgo

@@ -2,14 +2,10 @@
 
 #include <cstdint>
 
-#include <pybind11/stl.h>
-
-#include "border/gil.hpp"
+#include "common/gil.hpp"
 #include "library/allocator.hpp"
 #include "library/fork_guard.hpp"
 #include "library/sycl_objects.hpp"
-
-namespace py = pybind11;
 
 namespace dgo {
 
@@ -86,100 +82,5 @@ Stream::~Stream() {
 }
 
 void Stream::wait() const { DGO_CALL(engine->api(), stream_wait, handle); }
-
-namespace {
-
-std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<Engine> engine, std::uintptr_t queue) {
-    const Api& api = engine->api();
-    engine->lib->need(api.sycl_interop_stream_create, "dnnl_sycl_interop_stream_create", "with the SYCL runtime");
-    if (!queue) fail(ErrorKind::invalid_argument, "Stream.from_sycl: queue must be the address of a SYCL queue");
-    dnnl_stream_t handle = nullptr;
-    DGO_CALL(api, sycl_interop_stream_create, &handle, engine->handle, reinterpret_cast<void*>(queue));
-    return std::make_shared<Stream>(std::move(engine), handle);
-}
-
-// Address of a SYCL object behind an engine or a stream.
-template <typename F, typename H>
-std::uintptr_t sycl_address(const Library& lib, F function, const char* name, H handle) {
-    lib.need(function, name, "with the SYCL runtime");
-    void* out = nullptr;
-    guarded(name, [&] { return function(handle, &out); });
-    return reinterpret_cast<std::uintptr_t>(out);
-}
-
-}  // namespace
-
-void bind_engine(py::module_& m) {
-    py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
-        .def(py::init([](std::shared_ptr<Library> lib, int kind, std::size_t index,
-                          std::shared_ptr<Allocator> allocator, bool device_memory) {
-            const auto native = engine_kind_from(kind);
-            const ReleaseGil release;
-            return std::make_shared<Engine>(std::move(lib), native, index, std::move(allocator), device_memory);
-        }),
-            py::arg("library").none(false), py::arg("kind"), py::arg("index") = 0,
-            py::arg("allocator") = std::shared_ptr<Allocator>(), py::arg("device_memory") = false)
-        .def_static("from_sycl", &engine_from_sycl, py::arg("library").none(false), py::arg("device"),
-            py::arg("context"), py::arg("index") = 0, py::arg("device_memory") = false)
-        .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
-            py::arg("index") = 0, py::arg("device_memory") = false)
-        .def_property_readonly("sycl_identity",
-            [](const Engine& e) {
-                // SYCL objects are handles: their first word tells whether two are the same
-                const auto implementation = [&](auto function, const char* name) {
-                    return *reinterpret_cast<const std::uintptr_t*>(sycl_address(*e.lib, function, name, e.handle));
-                };
-                return std::pair(
-                    implementation(e.api().sycl_interop_engine_get_device, "dnnl_sycl_interop_engine_get_device"),
-                    implementation(e.api().sycl_interop_engine_get_context, "dnnl_sycl_interop_engine_get_context"));
-            })
-        .def("sycl_context_capsule",
-            [](const Engine& e) {
-                return py::capsule(reinterpret_cast<void*>(sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,
-                                       "dnnl_sycl_interop_engine_get_context", e.handle)),
-                    "SyclContextRef");
-            })
-        .def("reaches",
-            [](const Engine& e, std::uintptr_t address) { return reaches(e, reinterpret_cast<const void*>(address)); },
-            py::arg("address"))
-        .def_property_readonly(
-            "library", [](const Engine& e) { return std::const_pointer_cast<Library>(e.lib); })
-        .def_property_readonly("kind", [](const Engine& e) { return e.kind; })
-        .def_property_readonly("index", [](const Engine& e) { return e.index; })
-        .def_property_readonly("on_device", [](const Engine& e) { return e.on_device; })
-        .def_property_readonly("sycl_device",
-            [](const Engine& e) {
-                return sycl_address(*e.lib, e.api().sycl_interop_engine_get_device,
-                    "dnnl_sycl_interop_engine_get_device", e.handle);
-            })
-        .def_property_readonly("sycl_context",
-            [](const Engine& e) {
-                return sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,
-                    "dnnl_sycl_interop_engine_get_context", e.handle);
-            })
-        .def("__repr__", [](const Engine& e) {
-            return std::string("Engine(") + engine_kind_name(e.kind) + ":" + std::to_string(e.index) + ", '"
-                + e.lib->path() + "')";
-        });
-
-    py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream")
-        .def(py::init([](std::shared_ptr<Engine> engine, unsigned flags) {
-            return std::make_shared<Stream>(std::move(engine), flags);
-        }),
-            py::arg("engine").none(false), py::arg("flags") = unsigned(dnnl_stream_default_flags))
-        .def_static("from_sycl", &stream_from_sycl, py::arg("engine").none(false), py::arg("queue"))
-        .def_property_readonly(
-            "engine", [](const Stream& s) { return std::const_pointer_cast<Engine>(s.engine); })
-        .def_property_readonly("sycl_queue",
-            [](const Stream& s) {
-                return sycl_address(*s.engine->lib, s.engine->api().sycl_interop_stream_get_queue,
-                    "dnnl_sycl_interop_stream_get_queue", s.handle);
-            })
-        .def("wait", [](const Stream& s) {
-            const py::object keep = kept(s);
-            const ReleaseGil release;
-            s.wait();
-        });
-}
 
 }  // namespace dgo

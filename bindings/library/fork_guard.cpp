@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 
 namespace dgo::fork_guard {
 

@@ -6,11 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-#include <pybind11/pybind11.h>
-
 #include "library/fork_guard.hpp"
-
-namespace py = pybind11;
 
 namespace dgo::host_task {
 namespace {
@@ -41,7 +37,9 @@ void move_to(int cpu) {
     if (allowed) thread.store(0, std::memory_order_release);
 }
 
-bool follow(pid_t id) {
+}  // namespace
+
+bool follow(int id) {
     fork_guard::check();
     const std::lock_guard lock(moving);
     cpu_set_t found;
@@ -58,7 +56,7 @@ void stop() {
     thread.store(0, std::memory_order_release);
 }
 
-}  // namespace
+int following() { return thread.load(std::memory_order_acquire); }
 
 Call::Call() {
     const bool alone = callers.fetch_add(1, std::memory_order_relaxed) == 0;
@@ -70,13 +68,3 @@ Call::Call() {
 Call::~Call() { callers.fetch_sub(1, std::memory_order_relaxed); }
 
 }  // namespace dgo::host_task
-
-namespace dgo {
-
-void bind_host_task(py::module_& m) {
-    m.def("follow_caller", &host_task::follow, py::arg("thread"));
-    m.def("stop_following", &host_task::stop);
-    m.def("following_thread", [] { return int(host_task::thread.load(std::memory_order_acquire)); });
-}
-
-}  // namespace dgo

@@ -14,4 +14,9 @@ public:
     Call& operator=(const Call&) = delete;
 };
 
+// Whether the thread of this number, as the kernel counts, follows from now on.
+bool follow(int thread);
+void stop();
+int following();  // 0: none
+
 }  // namespace dgo::host_task

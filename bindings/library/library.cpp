@@ -8,13 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include <pybind11/stl.h>
-
-#include "border/gil.hpp"
 #include "library/engine.hpp"
 #include "library/fork_guard.hpp"
-
-namespace py = pybind11;
 
 namespace dgo {
 namespace {
@@ -158,6 +153,10 @@ std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
     return guarded("dnnl_engine_get_count", [&] { return api_.engine_get_count(kind); });
 }
 
+std::string Library::effective_cpu_isa() const {
+    return isa_name(int(guarded("dnnl_get_effective_cpu_isa", api_.get_effective_cpu_isa)));
+}
+
 void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {
     constexpr std::size_t kTooMuch = std::size_t{16} << 20;
     const auto get = api_.graph_get_constant_tensor_cache_capacity;
@@ -175,98 +174,6 @@ void Library::missing(const char* symbol, const char* since) const {
         std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is "
             + std::to_string(version_.major) + "." + std::to_string(version_.minor) + "."
             + std::to_string(version_.patch));
-}
-
-void bind_library(py::module_& m) {
-    py::class_<Library, std::shared_ptr<Library>>(m, "Library")
-        .def(py::init([](const std::string& path, const std::vector<std::string>& preload) {
-            const ReleaseGil release;
-            return std::make_shared<Library>(path, preload);
-        }),
-            py::arg("path"), py::arg("preload") = std::vector<std::string>{})
-        .def_property_readonly("path", &Library::path)
-        .def_property_readonly("version",
-            [](const Library& lib) {
-                const auto& v = lib.version();
-                return py::make_tuple(v.major, v.minor, v.patch);
-            })
-        .def_property_readonly("hash", &Library::hash)
-        .def_property_readonly("cpu_runtime", [](const Library& lib) { return runtime_name(lib.cpu_runtime()); })
-        .def_property_readonly("gpu_runtime", [](const Library& lib) { return runtime_name(lib.gpu_runtime()); })
-        .def("functions",
-            [](const Library& lib) {
-                py::dict out;
-                for (const auto& [name, present] : lib.functions()) out[py::str(name)] = present;
-                return out;
-            })
-        .def("has", [](const Library& lib, const std::string& symbol) { return lib.has(symbol.c_str()); },
-            py::arg("symbol"))
-        .def("engine_count",
-            [](const Library& lib, int kind) {
-                const auto native = engine_kind_from(kind);
-                const py::object keep = kept(lib);
-                const ReleaseGil release;
-                return lib.engine_count(native);
-            },
-            py::arg("kind"))
-        .def_property_readonly("verbose", &Library::verbose)
-        .def("set_verbose", &Library::set_verbose, py::arg("level"))
-        .def("effective_cpu_isa",
-            [](const Library& lib) {
-                return isa_name(int(guarded("dnnl_get_effective_cpu_isa", lib.api().get_effective_cpu_isa)));
-            })
-        .def("get_compiled_partition_cache_capacity",
-            [](const Library& lib) {
-                int capacity = 0;
-                DGO_CALL(lib.api(), graph_get_compiled_partition_cache_capacity, &capacity);
-                return capacity;
-            })
-        .def("set_compiled_partition_cache_capacity",
-            [](const Library& lib, int capacity) {
-                DGO_CALL(lib.api(), graph_set_compiled_partition_cache_capacity, capacity);
-            },
-            py::arg("capacity"))
-        .def("get_constant_tensor_cache",
-            [](const Library& lib) {
-                int flag = 0;
-                DGO_CALL(lib.api(), graph_get_constant_tensor_cache, &flag);
-                return flag != 0;
-            })
-        .def("set_constant_tensor_cache",
-            [](const Library& lib, bool flag) {
-                DGO_CALL(lib.api(), graph_set_constant_tensor_cache, int(flag));
-            },
-            py::arg("flag"))
-        .def("get_constant_tensor_cache_capacity",
-            [](const Library& lib, int kind) {
-                const auto native = engine_kind_from(kind);
-                lib.need(lib.api().graph_get_constant_tensor_cache_capacity,
-                    "dnnl_graph_get_constant_tensor_cache_capacity", "3.4");
-                std::size_t capacity = 0;
-                DGO_CALL(lib.api(), graph_get_constant_tensor_cache_capacity, native, &capacity);
-                return capacity;
-            },
-            py::arg("kind"))
-        .def("set_constant_tensor_cache_capacity",
-            [](const Library& lib, int kind, std::size_t megabytes) {
-                const auto native = engine_kind_from(kind);
-                lib.need(lib.api().graph_set_constant_tensor_cache_capacity,
-                    "dnnl_graph_set_constant_tensor_cache_capacity", "3.4");
-                DGO_CALL(lib.api(), graph_set_constant_tensor_cache_capacity, native, megabytes);
-            },
-            py::arg("kind"), py::arg("megabytes"))
-        .def("set_dump_mode",
-            [](const Library& lib, int mode) {
-                lib.need(lib.api().graph_set_dump_mode, "dnnl_graph_set_dump_mode", "3.11");
-                DGO_CALL(lib.api(), graph_set_dump_mode, mode);
-            },
-            py::arg("mode"))
-        .def("__repr__", [](const Library& lib) {
-            const auto& v = lib.version();
-            return "Library('" + lib.path() + "', " + std::to_string(v.major) + "." + std::to_string(v.minor) + "."
-                + std::to_string(v.patch) + ", cpu " + runtime_name(lib.cpu_runtime()) + ", gpu "
-                + runtime_name(lib.gpu_runtime()) + ")";
-        });
 }
 
 }  // namespace dgo

@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <pybind11/pybind11.h>
-
-#include "border/guard.hpp"
 #include "library/abi.hpp"
+#include "library/status.hpp"
 
 // Functions every library from 3.2 on has; their types come from the build headers.
 #define DGO_REQUIRED_FUNCTIONS(X)                \
@@ -165,6 +163,7 @@ public:
     // Every C function of the table, and whether this library has it.
     std::vector<std::pair<std::string, bool>> functions() const;
     std::size_t engine_count(dnnl_engine_kind_t kind) const;
+    std::string effective_cpu_isa() const;
     // 0: silent, 1: executions, 2: creations as well. What ONEDNN_VERBOSE or DNNL_VERBOSE ask for, until it is set.
     int verbose() const { return verbose_.load(std::memory_order_relaxed); }
     void set_verbose(int level) const;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "border/guard.hpp"
+#include "library/status.hpp"
 
 namespace dgo {
 namespace {
@@ -76,6 +76,15 @@ std::shared_ptr<Engine> engine_of_queue(
     guarded("sycl::queue::get_device", [&] { return reinterpret_cast<FromQueue>(get_device)(&device, object); });
     return engine_from_sycl(std::move(lib), reinterpret_cast<std::uintptr_t>(&device),
         reinterpret_cast<std::uintptr_t>(&context), index, device_memory);
+}
+
+std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue) {
+    const Api& api = engine->api();
+    engine->lib->need(api.sycl_interop_stream_create, "dnnl_sycl_interop_stream_create", kNeeds);
+    if (!queue) fail(ErrorKind::invalid_argument, "Stream.from_sycl: queue must be the address of a SYCL queue");
+    dnnl_stream_t handle = nullptr;
+    DGO_CALL(api, sycl_interop_stream_create, &handle, engine->handle, reinterpret_cast<void*>(queue));
+    return std::make_shared<Stream>(std::move(engine), handle);
 }
 
 }  // namespace dgo

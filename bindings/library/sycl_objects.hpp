@@ -19,4 +19,7 @@ std::shared_ptr<Engine> engine_of_queue(
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
     std::uintptr_t context, std::size_t index, bool device_memory);
 
+// The stream of a sycl::queue.
+std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue);
+
 }  // namespace dgo

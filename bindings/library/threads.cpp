@@ -13,16 +13,10 @@
 #include <string>
 #include <vector>
 
-#include <pybind11/pybind11.h>
-
-#include "border/gil.hpp"
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "library/fork_guard.hpp"
 
-namespace py = pybind11;
-
-namespace dgo {
-namespace threads {
+namespace dgo::threads {
 namespace {
 
 // What OMP_STACKSIZE asks for, a number and perhaps one of the units B, K, M and G; 0: nothing that can be read.
@@ -107,18 +101,4 @@ void probe(int n) {
     startable.store(n, std::memory_order_relaxed);
 }
 
-}  // namespace threads
-
-void bind_threads(py::module_& m) {
-    m.def("get_num_threads", [] { return omp_get_max_threads(); });
-    m.def("set_num_threads", [](int n) { omp_set_num_threads(n); }, py::arg("n"));
-    m.def(
-        "require_threads",
-        [](int n) {
-            const ReleaseGil release;
-            threads::require(n);
-        },
-        py::arg("n"));
-}
-
-}  // namespace dgo
+}  // namespace dgo::threads

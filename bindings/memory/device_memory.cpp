@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "border/guard.hpp"
 #include "library/engine.hpp"
 #include "library/fork_guard.hpp"
+#include "library/status.hpp"
 
 namespace dgo {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "graph/logical_tensor.hpp"
 
 namespace dgo {

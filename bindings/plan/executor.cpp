@@ -8,9 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "border/guard.hpp"
 #include "library/fork_guard.hpp"
 #include "library/host_task.hpp"
+#include "library/status.hpp"
 #include "library/threads.hpp"
 #include "plan/executor_context.hpp"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "kernels/factories.hpp"
 #include "plan/executor_context.hpp"
 

@@ -1,7 +1,7 @@
 // Constant and per-channel fills: copies whose source has strides of 0.
 #include <cstring>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "kernels/copy/copy.hpp"
 #include "kernels/factories.hpp"
 

@@ -1,7 +1,7 @@
 // A product of rows shared between threads: blocks of a's rows times ranges of b's.
 #include <algorithm>
 
-#include "border/guard.hpp"
+#include "common/error.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/division.hpp"
 #include "kernels/factories.hpp"

@@ -1,33 +1,21 @@
-// Lines of a library's log, taken where C code writes them. While a capture is on, the C variable `stdout` is a stream
-// of ours that keeps these lines and hands everything else on; the file descriptor and what Python prints stay as they
-// are. No Python inside the callback: any thread may print, with or without the GIL. What is left: glibc's puts reads
-// `stdout` twice, so that a thread inside it while a capture starts or ends may print a line twice or torn.
+#include "library/log_capture.hpp"
+
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <mutex>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include <pybind11/stl.h>
-
-#include "border/gil.hpp"
-#include "border/guard.hpp"
-
-namespace py = pybind11;
+#include "common/error.hpp"
+#include "common/gil.hpp"
 
 namespace dgo {
 namespace {
 
 constexpr std::string_view kMark = "onednn_verbose,";
-
-class LogCapture;
 
 // Lives until the process ends, whose last act is to flush all streams.
 struct Tap {
@@ -53,20 +41,6 @@ void hand_on(std::FILE* file, std::string_view text) {
     // who printed has flushed our stream, or ended a line
     std::fflush(file);
 }
-
-class LogCapture {
-public:
-    explicit LogCapture(bool pass_on);
-    ~LogCapture() { stop(); }
-    LogCapture(const LogCapture&) = delete;
-    LogCapture& operator=(const LogCapture&) = delete;
-
-    void stop();
-
-    const bool pass_on;
-    // by the thread that printed it, as the kernel numbers threads
-    std::vector<std::pair<std::int64_t, std::string>> lines;
-};
 
 // Keeps the lines of the log; returns the rest, to be handed on.
 std::string Tap::take(std::string_view text) {
@@ -136,6 +110,8 @@ void point_stdout_at(std::FILE*) {}
 std::FILE* open_stream() { return nullptr; }
 #endif
 
+}  // namespace
+
 LogCapture::LogCapture(bool pass_on) : pass_on(pass_on) {
     if (!kAssignable)
         fail(ErrorKind::unsupported, "the library's log can be read only where the C library is glibc");
@@ -165,24 +141,6 @@ void LogCapture::stop() {
     }
     hand_on(shared.real, rest);
     std::fflush(shared.stream);  // of those who took the pointer before
-}
-
-}  // namespace
-
-void bind_log_capture(py::module_& m) {
-    py::class_<LogCapture>(m, "LogCapture", "Keeps the lines that oneDNN prints, from now until stop().")
-        .def(py::init<bool>(), py::arg("pass_on") = false)
-        .def("stop", [](LogCapture& self) {
-            self.stop();
-            py::list lines;
-            for (const auto& [thread, text] : self.lines) {
-                PyObject* const decoded =
-                    PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-                if (!decoded) throw py::error_already_set();
-                lines.append(py::make_tuple(thread, py::reinterpret_steal<py::str>(decoded)));
-            }
-            return lines;
-        });
 }
 
 }  // namespace dgo

@@ -1,0 +1,29 @@
+// The threads of this process: those of OpenMP, and the one of a SYCL runtime.
+#include <omp.h>
+
+#include <pybind11/pybind11.h>
+
+#include "common/gil.hpp"
+#include "library/host_task.hpp"
+#include "library/threads.hpp"
+
+namespace py = pybind11;
+
+namespace dgo {
+
+void bind_threads(py::module_& m) {
+    m.def("get_num_threads", [] { return omp_get_max_threads(); });
+    m.def("set_num_threads", [](int n) { omp_set_num_threads(n); }, py::arg("n"));
+    m.def(
+        "require_threads",
+        [](int n) {
+            const ReleaseGil release;
+            threads::require(n);
+        },
+        py::arg("n"));
+    m.def("follow_caller", &host_task::follow, py::arg("thread"));
+    m.def("stop_following", &host_task::stop);
+    m.def("following_thread", &host_task::following);
+}
+
+}  // namespace dgo

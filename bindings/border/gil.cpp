@@ -1,0 +1,61 @@
+#include "border/gil.hpp"
+
+#include <unistd.h>
+
+namespace dgo {
+namespace gil {
+namespace {
+
+// Stays true when the interpreter is gone.
+bool finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Whether this thread holds it; unlike PyGILState_Check, also right when the interpreter is gone.
+bool held() {
+    PyThreadState* const own = PyGILState_GetThisThreadState();
+#if PY_VERSION_HEX >= 0x030D0000
+    return own && own == PyThreadState_GetUnchecked();
+#else
+    return own && own == _PyThreadState_UncheckedGet();
+#endif
+}
+
+}  // namespace
+
+void park() {
+    for (;;) pause();
+}
+
+}  // namespace gil
+
+ReleaseGil::ReleaseGil(bool held) : state_(held && !gil::finalizing() ? PyEval_SaveThread() : nullptr) {}
+
+ReleaseGil::~ReleaseGil() {
+    if (!state_) return;
+    if (gil::finalizing()) gil::park();
+    // finalization may begin here
+    gil::waiting([this] { PyEval_RestoreThread(static_cast<PyThreadState*>(state_)); });
+}
+
+ReleaseGilIfHeld::ReleaseGilIfHeld() : ReleaseGil(gil::held()) {}
+
+TryAcquireGil::TryAcquireGil() : got_(gil::held()) {
+    if (got_ || !Py_IsInitialized() || gil::finalizing()) return;
+    gil::waiting([this] { state_ = PyGILState_Ensure(); });
+    got_ = taken_ = true;
+}
+
+TryAcquireGil::~TryAcquireGil() {
+    if (taken_) PyGILState_Release(static_cast<PyGILState_STATE>(state_));
+}
+
+AcquireGil::AcquireGil() {
+    if (!*this) gil::park();
+}
+
+}  // namespace dgo
