@@ -26,7 +26,7 @@ std::optional<std::vector<std::int64_t>> known(const OptionalDims& dims) {
         if (dim && *dim < 0)
             fail(ErrorKind::shape,
                 "dims and strides cannot be negative, got " + std::to_string(*dim) + "; write None for unknown");
-        out.push_back(dim.value_or(DNNL_GRAPH_UNKNOWN_DIM));
+        out.push_back(dim.value_or(kUnknownDim));
     }
     return out;
 }
@@ -34,7 +34,7 @@ std::optional<std::vector<std::int64_t>> known(const OptionalDims& dims) {
 py::object tuple(const std::int64_t* values, int count) {
     if (count < 0) return py::none();
     py::tuple out(count);
-    for (int i = 0; i < count; ++i) out[i] = values[i] == DNNL_GRAPH_UNKNOWN_DIM ? py::object(py::none()) : py::int_(values[i]);
+    for (int i = 0; i < count; ++i) out[i] = values[i] == kUnknownDim ? py::object(py::none()) : py::int_(values[i]);
     return out;
 }
 

@@ -22,8 +22,6 @@ const TypeRow* find(int dtype) {
     return nullptr;
 }
 
-constexpr std::int64_t kUnknown = DNNL_GRAPH_UNKNOWN_DIM;
-
 bool multiply(std::int64_t a, std::int64_t b, std::int64_t& out) { return !__builtin_mul_overflow(a, b, &out); }
 
 [[noreturn]] void invalid(std::size_t id, const std::string& message, ErrorKind kind = ErrorKind::shape) {
@@ -35,7 +33,7 @@ void check_values(std::size_t id, const char* name, const std::vector<std::int64
         invalid(id, std::string(name) + " has " + std::to_string(values.size()) + " values, at most "
                 + std::to_string(DNNL_MAX_NDIMS) + " are possible");
     for (const auto value : values)
-        if (value < 0 && value != kUnknown)
+        if (value < 0 && value != kUnknownDim)
             invalid(id, std::string(name) + " has the negative value " + std::to_string(value)
                     + "; write None for an unknown one");
 }
@@ -43,7 +41,7 @@ void check_values(std::size_t id, const char* name, const std::vector<std::int64
 std::string list(const std::int64_t* values, int count) {
     std::string out = "(";
     for (int i = 0; i < count; ++i)
-        out += (i ? ", " : "") + (values[i] == kUnknown ? std::string("?") : std::to_string(values[i]));
+        out += (i ? ", " : "") + (values[i] == kUnknownDim ? std::string("?") : std::to_string(values[i]));
     return out + ")";
 }
 
@@ -78,8 +76,8 @@ LogicalTensor::LogicalTensor(std::size_t id, int dtype, const std::optional<std:
     raw.layout_type = dnnl_graph_layout_type_t(layout);
     raw.property = dnnl_graph_tensor_property_t(property);
     raw.ndims = DNNL_GRAPH_UNKNOWN_NDIMS;
-    std::fill_n(raw.dims, DNNL_MAX_NDIMS, kUnknown);
-    std::fill_n(raw.layout.strides, DNNL_MAX_NDIMS, kUnknown);
+    std::fill_n(raw.dims, DNNL_MAX_NDIMS, kUnknownDim);
+    std::fill_n(raw.layout.strides, DNNL_MAX_NDIMS, kUnknownDim);
     if (!dims) return;
 
     check_values(id, "dims", *dims);

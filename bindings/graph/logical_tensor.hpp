@@ -11,11 +11,13 @@
 
 namespace dgo {
 
+inline constexpr std::int64_t kUnknownDim = DNNL_GRAPH_UNKNOWN_DIM;
+
 class LogicalTensor {
 public:
     LogicalTensor() = default;
     explicit LogicalTensor(const dnnl_graph_logical_tensor_t& raw) : raw(raw) {}
-    // Unknown dims are DNNL_GRAPH_UNKNOWN_DIM, dims == nullopt is an unknown rank; strides of a fully known strided
+    // Unknown dims are kUnknownDim, dims == nullopt is an unknown rank; strides of a fully known strided
     // tensor default to dense row-major ones. Throws on anything the library would read wrongly.
     LogicalTensor(std::size_t id, int dtype, const std::optional<std::vector<std::int64_t>>& dims,
         const std::optional<std::vector<std::int64_t>>& strides, int layout, int property);

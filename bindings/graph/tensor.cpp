@@ -1,8 +1,5 @@
 #include "graph/tensor.hpp"
 
-#include <algorithm>
-#include <cstdint>
-
 #include "library/fork_guard.hpp"
 
 namespace dgo {

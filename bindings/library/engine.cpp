@@ -1,11 +1,8 @@
 #include "library/engine.hpp"
 
-#include <cstdint>
-
 #include "common/gil.hpp"
 #include "library/allocator.hpp"
 #include "library/fork_guard.hpp"
-#include "library/sycl_objects.hpp"
 
 namespace dgo {
 

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "library/engine.hpp"
 #include "library/fork_guard.hpp"
 
 namespace dgo {
