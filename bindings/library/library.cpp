@@ -52,23 +52,6 @@ struct RuntimeRow {
 constexpr RuntimeRow kRuntimes[] = {{0, "none"}, {1, "sequential"}, {2, "omp"}, {4, "tbb"}, {8, "threadpool"},
     {256, "ocl"}, {512, "sycl"}, {1024, "ze"}};
 
-struct IsaRow {
-    int code;
-    const char* name;
-};
-constexpr IsaRow kIsas[] = {{0x1, "sse41"}, {0x3, "avx"}, {0x7, "avx2"}, {0xf, "avx2_vnni"},
-    {0x1f, "avx2_vnni_2"}, {0x27, "avx512_core"}, {0x67, "avx512_core_vnni"}, {0xe7, "avx512_core_bf16"},
-    {0x1ef, "avx512_core_fp16"}, {0xfef, "avx512_core_amx"}, {0x1fef, "avx512_core_amx_fp16"},
-    {0x201ff, "avx10_2"}, {0x22fff, "avx10_2_amx_2"}};
-
-std::string isa_name(int code) {
-    for (const auto& row : kIsas)
-        if (row.code == code) return row.name;
-    char text[32];
-    std::snprintf(text, sizeof text, "isa 0x%x", unsigned(code));
-    return text;
-}
-
 // What the user wants to be logged; null for nothing.
 const char* asked_verbosity() {
     for (const char* const name : {"ONEDNN_VERBOSE", "DNNL_VERBOSE"})
@@ -152,8 +135,8 @@ std::size_t Library::engine_count(dnnl_engine_kind_t kind) const {
     return guarded("dnnl_engine_get_count", [&] { return api_.engine_get_count(kind); });
 }
 
-std::string Library::effective_cpu_isa() const {
-    return isa_name(int(guarded("dnnl_get_effective_cpu_isa", api_.get_effective_cpu_isa)));
+int Library::effective_cpu_isa() const {
+    return int(guarded("dnnl_get_effective_cpu_isa", api_.get_effective_cpu_isa));
 }
 
 void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {

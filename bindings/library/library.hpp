@@ -163,7 +163,7 @@ public:
     // Every C function of the table, and whether this library has it.
     std::vector<std::pair<std::string, bool>> functions() const;
     std::size_t engine_count(dnnl_engine_kind_t kind) const;
-    std::string effective_cpu_isa() const;
+    int effective_cpu_isa() const;  // the number of a dnnl_cpu_isa_t
     // 0: silent, 1: executions, 2: creations as well. What ONEDNN_VERBOSE or DNNL_VERBOSE ask for, until it is set.
     int verbose() const { return verbose_.load(std::memory_order_relaxed); }
     void set_verbose(int level) const;

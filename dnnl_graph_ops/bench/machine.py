@@ -11,28 +11,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..errors import Error
+from ..runtime import cpu
+from ..runtime.engines import engine
 from . import contention, pool
 
 _CPU: Final = Path("/sys/devices/system/cpu")
-# which flags mean that the CPU multiplies the type itself
-_NATIVE: Final = {
-    "bf16": ("avx512_bf16", "amx_bf16", "avx_ne_convert"),
-    "f16": ("avx512_fp16", "amx_fp16", "avx10_1"),
-    "int8": ("avx512_vnni", "avx_vnni", "amx_int8"),
-}
 
 
 def record(threads: int, cpus: list[int]) -> dict[str, Any]:
     """CPU, caches, governor, native types, system and versions as a JSON-ready dict."""
-    flags = _cpuinfo("flags").split()
+    isa = _isa()
     return {
         "host": socket.gethostname(),
         "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
         "cpu_family": f"{_cpuinfo('cpu family')}/{_cpuinfo('model')}/{_cpuinfo('stepping')}",
         "architecture": platform.machine(),
-        "isa": _isa(),
-        "native_types": {name: any(f in flags for f in wanted) for name, wanted in _NATIVE.items()},
-        "vector": next((v for v in ("avx512f", "avx2", "avx", "sse4_1") if v in flags), "?"),
+        "isa": isa,
+        "native_types": {name: name in cpu.native(isa) for name in ("bf16", "f16", "int8")},
         "logical_cpus": os.cpu_count() or 0,
         "cores": pool.physical_cores(),
         "threads": threads,
@@ -41,7 +37,7 @@ def record(threads: int, cpus: list[int]) -> dict[str, Any]:
         "memory_gib": _memory(),
         "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor") or "not reported",
         "frequency_mhz": _frequency(),
-        "virtual": "hypervisor" in flags,
+        "virtual": "hypervisor" in _cpuinfo("flags").split(),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": sys.version.split()[0],
         "numpy": np.__version__,
@@ -79,28 +75,11 @@ def last_level_bytes(threads: int) -> int:
 
 
 def _isa() -> str:
-    """What the library reports; the flags' widest vectors where it cannot be asked."""
+    """What the library reports, or why it cannot be asked."""
     try:
-        import dnnl_graph_ops
-
-        information = dnnl_graph_ops.info()
-    except Exception as error:
+        return cpu.isa(engine("cpu"))
+    except Error as error:
         return f"unknown ({error})"
-    return _find(information, "isa") or "not reported"
-
-
-def _find(value: Any, word: str) -> str:
-    """First string under a key with `word` in it, depth first."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if word in str(key).lower() and isinstance(inner, str):
-                return inner
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for inner in value:
-            if found := _find(inner, word):
-                return found
-    return ""
 
 
 def _cpuinfo(key: str) -> str:

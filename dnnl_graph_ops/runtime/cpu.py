@@ -1,47 +1,83 @@
-"""What the CPU can do, as the library sees it."""
+"""What the CPU can do, as the library sees it: the one table of instruction sets."""
 
 from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
 
 from .engines import Engine
 from .probe import has_kernels
 
-# dnnl_cpu_isa_t: each name is a set of bits
-_ISA_BITS = {
-    "sse41": 0x1,
-    "avx": 0x3,
-    "avx2": 0x7,
-    "avx2_vnni": 0xF,
-    "avx2_vnni_2": 0x1F,
-    "avx512_core": 0x27,
-    "avx512_core_vnni": 0x67,
-    "avx512_core_bf16": 0xE7,
-    "avx512_core_fp16": 0x1EF,
-    "avx512_core_amx": 0xFEF,
-    "avx512_core_amx_fp16": 0x1FEF,
-}
-_NATIVE = {"bf16": "avx512_core_bf16", "f16": "avx512_core_fp16"}
+
+class InstructionSet(NamedTuple):
+    """A dnnl_cpu_isa_t by its name, which contains the sets whose bits it has."""
+
+    name: str
+    bits: int
+    lanes: int  # floats of a vector
+    fit: str  # the constants of `lowering.fits` that are for it
+    adds: tuple[str, ...] = ()  # what it computes natively beside what those that it contains do
+
+
+# a set stands behind all that it contains
+SETS = (
+    InstructionSet("sse41", 0x1, 4, "avx2"),
+    InstructionSet("avx", 0x3, 8, "avx2"),
+    InstructionSet("avx2", 0x7, 8, "avx2"),
+    # without VNNI the library halves signed 8-bit weights, and sums of two products saturate at 16 bits
+    InstructionSet("avx2_vnni", 0xF, 8, "avx2", ("int8",)),
+    # which converts bf16 and f16, but multiplies neither
+    InstructionSet("avx2_vnni_2", 0x1F, 8, "avx2"),
+    InstructionSet("avx512_core", 0x27, 16, "avx512"),
+    InstructionSet("avx512_core_vnni", 0x67, 16, "avx512", ("int8",)),
+    InstructionSet("avx512_core_bf16", 0xE7, 16, "avx512", ("bf16",)),
+    InstructionSet("avx512_core_fp16", 0x1EF, 16, "avx512", ("f16",)),
+    InstructionSet("avx10_2", 0x201FF, 16, "avx512"),
+    InstructionSet("avx512_core_amx", 0xFEF, 16, "avx512_amx", ("amx",)),
+    InstructionSet("avx512_core_amx_fp16", 0x1FEF, 16, "avx512_amx"),
+    InstructionSet("avx10_2_amx_2", 0x22FFF, 16, "avx512_amx"),
+)
+
+
+def name_of(bits: int) -> str:
+    """The name of a dnnl_cpu_isa_t; one that the table lacks is named by its bits."""
+    return next((row.name for row in SETS if row.bits == bits), f"isa {bits:#x}")
+
+
+@cache
+def contained(name: str) -> tuple[InstructionSet, ...]:
+    """What an instruction set consists of, the largest first: itself, or the nearest below one that is unknown."""
+    prefix, _, digits = name.partition("isa 0x")
+    unknown = int(digits, 16) if digits and not prefix else 0
+    bits = next((row.bits for row in SETS if row.name == name), unknown)
+    return tuple(row for row in reversed(SETS) if row.bits & bits == row.bits)
+
+
+def lanes(name: str) -> int:
+    """Floats of a vector."""
+    return max((row.lanes for row in contained(name)), default=4)
+
+
+@cache
+def native(name: str) -> frozenset[str]:
+    """What the library computes natively with an instruction set, beside f32: bf16, f16, int8, amx."""
+    return frozenset(item for row in contained(name) for item in row.adds)
 
 
 def isa(engine: Engine) -> str:
     """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
-    return engine.runtime.library.effective_cpu_isa()
+    return name_of(engine.runtime.library.effective_cpu_isa())
 
 
 def computes_natively(dtype: str, engine: Engine) -> bool:
     """Whether the library has kernels of its own for this dtype here, rather than none or an emulation."""
-    if dtype not in _NATIVE:
+    if dtype not in ("bf16", "f16"):
         return True
     if engine.kind != "cpu":
         return has_kernels(engine, dtype)
-    return _ISA_BITS.get(isa(engine), 0) & _ISA_BITS[_NATIVE[dtype]] == _ISA_BITS[_NATIVE[dtype]]
+    return dtype in native(isa(engine))
 
 
 def multiplies_int8_exactly(engine: Engine) -> bool:
-    """Whether products of 8-bit integers are summed in 32 bits.
-
-    Without VNNI the library halves signed weights, and sums of two products saturate at 16 bits.
-    """
-    if engine.kind != "cpu":
-        return True
-    bits = _ISA_BITS.get(isa(engine), 0)
-    return any(bits & _ISA_BITS[name] == _ISA_BITS[name] for name in ("avx2_vnni", "avx512_core_vnni"))
+    """Whether products of 8-bit integers are summed in 32 bits."""
+    return engine.kind != "cpu" or "int8" in native(isa(engine))

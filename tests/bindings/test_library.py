@@ -29,7 +29,7 @@ def test_facts_of_the_default_library():
     assert library.path == str(raw.PATH.resolve())
     assert library.version >= (3, 2, 0)
     assert library.engine_count(_core.EngineKind.cpu) == 1
-    assert library.effective_cpu_isa().startswith(("avx", "sse41"))
+    assert library.effective_cpu_isa() & 1  # SSE4.1, and whatever more
     assert library.has("dnnl_graph_op_create") and not library.has("dnnl_graph_no_such_function")
 
 
