@@ -49,19 +49,23 @@ bool has_avx512() {
                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")));
 }
 
-const VectorCode& forced(const std::string& name) {
-    const bool wide = name == "avx512";
-    if (!wide && name != "avx2") {
-        fail(ErrorKind::invalid_argument,
-             std::string(kVariable) + " is '" + name + "', which is no instruction set; set it to avx2 or avx512, or "
-                                                       "leave it out");
+const VectorCode& named(const std::string& name) {
+    for (const VectorCode* code : {&avx2::kVectorCode, &avx512::kVectorCode}) {
+        if (name == code->isa) return *code;
     }
-    if (wide && !has_avx512()) {
+    fail(ErrorKind::invalid_argument,
+         std::string(kVariable) + " is '" + name + "', which is no instruction set; set it to avx2 or avx512, or leave "
+                                                   "it out");
+}
+
+const VectorCode& forced(const std::string& name) {
+    const VectorCode& code = named(name);
+    if (&code == &avx512::kVectorCode && !has_avx512()) {
         fail(ErrorKind::runtime_unavailable,
              std::string(kVariable) + " is 'avx512', but this CPU or its operating system lacks AVX512F, AVX512BW, "
                                       "AVX512DQ or AVX512VL; set it to avx2, or leave it out");
     }
-    return wide ? avx512::kVectorCode : avx2::kVectorCode;
+    return code;
 }
 
 const VectorCode& choose() {
@@ -85,5 +89,7 @@ BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
     vector_code();  // refuses a CPU without AVX2
     return avx2::copy_block(kind, src, dst);
 }
+
+const VectorCode& vector_code_of(const std::string& isa) { return isa.empty() ? vector_code() : named(isa); }
 
 }  // namespace dgo

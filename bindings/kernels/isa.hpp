@@ -1,6 +1,9 @@
 // The vector code: functions that exist once per instruction set, and the choice between them.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
@@ -10,6 +13,7 @@ namespace dgo {
 
 struct VectorCode {
     const char* isa;
+    int64_t lanes;  // floats of a vector
     const DepthwiseCode& depthwise;
     const FilterCode& filter;
     const OverlapCode& overlap;
@@ -19,5 +23,7 @@ struct VectorCode {
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest
 // that ONEDNN_MAX_CPU_ISA allows the library, too. An error where the CPU lacks what is asked for, or AVX2, FMA and F16C.
 const VectorCode& vector_code();
+// One by its name, or the one above without; to be read and never run: this CPU may lack what it is made of.
+const VectorCode& vector_code_of(const std::string& isa);
 
 }  // namespace dgo

@@ -7,6 +7,7 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
+#include "kernels/filtering/gradient_params.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/scratch.hpp"
@@ -27,10 +28,13 @@ constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
+constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
 const FilterCode& code() { return vector_code().filter; }
 
-int64_t padded_columns(int64_t columns) { return ceil_div(columns, code().panel) * code().panel; }
+int64_t padded_columns(int64_t columns, const FilterCode& of = code()) {
+    return ceil_div(columns, of.panel) * of.panel;
+}
 
 // `products` on `columns` columns, with those that only fill up the panels.
 double padded(int64_t products, int64_t columns) {
@@ -290,25 +294,66 @@ private:
     ScratchArray<float> scratch_array_;
 };
 
+int64_t tiles_of(const GradientParams& params) { return params.batch * params.tiles[0] * params.tiles[1] * params.tiles[2]; }
+
+// Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
+void lay_out_tasks(GradientParams& params, const FilterCode& of) {
+    const int64_t columns = padded_columns(params.diff.segments * params.diff.channels, of);
+    const double set = static_cast<double>(params.planes * params.src.channels * columns);
+    const int64_t threads = params.threads;
+    double best = -1;
+    for (int64_t by_tile = 1; by_tile <= threads; ++by_tile) {
+        for (int64_t by_row = 1; by_row * by_tile <= threads; ++by_row) {
+            const int64_t most = std::max<int64_t>(1, columns / of.panel);
+            const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, most);
+            if (by_row > 1 && by_row * of.rows * 4 > params.src.channels) continue;
+            if (by_tile > 1 && by_tile * 16 > tiles_of(params)) continue;
+            const double part = static_cast<double>(ceil_div(tiles_of(params), by_tile));
+            const double rows = static_cast<double>(ceil_div(params.src.channels, by_row));
+            const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
+            // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
+            const double products = rows * wide + kTransformCost * (rows + wide);
+            const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
+            const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
+            const double cost = part * params.planes * products + adding;
+            if (best >= 0 && cost >= best) continue;
+            best = cost;
+            params.tile_parts = by_tile;
+            params.row_parts = by_row;
+            params.column_parts = by_column;
+        }
+    }
+    // Few tiles: the sums are as large as the weights and better not stored.
+    const int64_t least = 4 * of.rows * (threads > 1 ? 2 * threads : 1);
+    params.in_items = tiles_of(params) <= kFewTiles && params.src.channels >= least;
+    if (params.in_items) {
+        params.row_parts = threads;
+        params.column_parts = params.tile_parts = 1;
+    }
+    const int64_t widths = params.src.channels / params.row_parts + columns / params.column_parts;
+    const int64_t row_bytes = params.planes * 4 * widths;
+    params.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
+    params.block = std::clamp<int64_t>(ceil_div(tiles_of(params), params.tile_parts), 1, params.block);
+    if (params.in_items) params.block = std::max<int64_t>(1, tiles_of(params));
+}
+
+// Steps of wider positions share few sets of the first cache level. Runs of whole panels are cheap to copy.
+bool is_in_lines(const GradientParams& params, const VectorCode& of) {
+    const int64_t most = params.diff.run % of.filter.panel == 0 ? kNarrowRun : kNarrowOddRun;
+    const auto narrow = [most](int64_t count, int64_t least) { return count >= least && count <= most; };
+    return params.planes == 1 && !params.in_items && params.row_parts == 1 && params.column_parts == 1 &&
+           params.src.cell == Cell::f32 && params.diff.cell == Cell::f32 &&
+           narrow(params.src.channels, of.filter.rows) && narrow(params.diff.run, of.lanes) &&
+           params.tiles[kFilterAxes - 1] >= kShortLine;
+}
+
 class GradientKernel final : public ScratchKernel {
 public:
     GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                    const FilterWeights& weights, int threads)
-        : layout_(backward_layout(problem)) {
+        : layout_(backward_layout(problem)), params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
         name = "filter_backward_weights";
         arity = 4;
-        params_.src = image(src, problem.in_channels, problem.in, layout_.dst_step, layout_.dst_first);
-        params_.diff = image(diff, problem.out_channels, problem.out, layout_.src_step, layout_.src_first);
-        params_.batch = problem.batch;
-        params_.channel_groups = problem.groups;
-        params_.points = layout_.points;
-        params_.window = layout_.tile;
-        for (int a = 0; a < kFilterAxes; ++a) params_.tiles[a] = ceil_div(problem.in[a], layout_.tile[a]);
-        // The roles of taps and outputs are swapped: a window of src is the filter, the taps are the outputs.
-        std::copy_n(layout_.output_shape, kFilterAxes, params_.window_shape);
-        std::copy_n(layout_.filter_shape, kFilterAxes, params_.tap_shape);
-        params_.planes = static_cast<int>(layout_.planes);
-        params_.zero = layout_.zero.empty() ? nullptr : layout_.zero.data();
         params_.taps = layout_.taps();
         params_.weights_cell = float_cell(weights.dtype);
         params_.weights_item = item_size(weights.dtype);
@@ -317,15 +362,13 @@ public:
         params_.out_stride = weights.out_stride;
         params_.tap_strides = weights.tap_strides;
         params_.kernel = problem.kernel;
-        params_.threads = filter_threads(problem, threads);
-        lay_out_tasks();
         params_.scratch_per_thread = code().gradient_scratch(params_);
         params_.sums = checked_product(name, {params_.scratch_per_thread, params_.threads});
         scratch_bytes = params_.sums + code().gradient_sums(params_);
         checked_product(name, {scratch_bytes});
         const int64_t columns = params_.diff.segments * params_.diff.channels;
         const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
-        products = whole(static_cast<double>(tiles()) * static_cast<double>(used_products(layout_, {0})) *
+        products = whole(static_cast<double>(tiles_of(params_)) * static_cast<double>(used_products(layout_, {0})) *
                          padded(pairs, columns));
     }
 
@@ -334,51 +377,8 @@ public:
     }
 
 private:
-    int64_t tiles() const { return params_.batch * params_.tiles[0] * params_.tiles[1] * params_.tiles[2]; }
-
-    // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
-    void lay_out_tasks() {
-        const int64_t columns = padded_columns(params_.diff.segments * params_.diff.channels);
-        const double set = static_cast<double>(params_.planes * params_.src.channels * columns);
-        const int64_t threads = params_.threads;
-        double best = -1;
-        for (int64_t by_tile = 1; by_tile <= threads; ++by_tile) {
-            for (int64_t by_row = 1; by_row * by_tile <= threads; ++by_row) {
-                const int64_t most = std::max<int64_t>(1, columns / code().panel);
-                const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, most);
-                if (by_row > 1 && by_row * code().rows * 4 > params_.src.channels) continue;
-                if (by_tile > 1 && by_tile * 16 > tiles()) continue;
-                const double part = static_cast<double>(ceil_div(tiles(), by_tile));
-                const double rows = static_cast<double>(ceil_div(params_.src.channels, by_row));
-                const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
-                // In multiplications: the products, the transforms, adding the sums up (about 32 per value).
-                const double products = rows * wide + kTransformCost * (rows + wide);
-                const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
-                const double adding = by_tile > 1 ? 32.0 * set * parts : 0.0;
-                const double cost = part * params_.planes * products + adding;
-                if (best >= 0 && cost >= best) continue;
-                best = cost;
-                params_.tile_parts = by_tile;
-                params_.row_parts = by_row;
-                params_.column_parts = by_column;
-            }
-        }
-        // Few tiles: the sums are as large as the weights and better not stored.
-        const int64_t least = 4 * code().rows * (threads > 1 ? 2 * threads : 1);
-        params_.in_items = tiles() <= kFewTiles && params_.src.channels >= least;
-        if (params_.in_items) {
-            params_.row_parts = threads;
-            params_.column_parts = params_.tile_parts = 1;
-        }
-        const int64_t widths = params_.src.channels / params_.row_parts + columns / params_.column_parts;
-        const int64_t row_bytes = params_.planes * 4 * widths;
-        params_.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
-        params_.block = std::clamp<int64_t>(ceil_div(tiles(), params_.tile_parts), 1, params_.block);
-        if (params_.in_items) params_.block = std::max<int64_t>(1, tiles());
-    }
-
     FilterLayout layout_;
-    GradientParams params_{};
+    GradientParams params_;
 };
 
 }  // namespace
@@ -388,6 +388,27 @@ int filter_threads(const FilterProblem& p, int threads) {
     for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
     if (work < kParallelWork) return 1;
     return threads > 0 ? threads : omp_get_max_threads();
+}
+
+GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
+                           const FilterLayout& layout, int threads, const VectorCode& of) {
+    GradientParams params{};
+    params.src = image(src, problem.in_channels, problem.in, layout.dst_step, layout.dst_first);
+    params.diff = image(diff, problem.out_channels, problem.out, layout.src_step, layout.src_first);
+    params.batch = problem.batch;
+    params.channel_groups = problem.groups;
+    params.points = layout.points;
+    params.window = layout.tile;
+    for (int a = 0; a < kFilterAxes; ++a) params.tiles[a] = ceil_div(problem.in[a], layout.tile[a]);
+    // The roles of taps and outputs are swapped: a window of src is the filter, the taps are the outputs.
+    std::copy_n(layout.output_shape, kFilterAxes, params.window_shape);
+    std::copy_n(layout.filter_shape, kFilterAxes, params.tap_shape);
+    params.planes = static_cast<int>(layout.planes);
+    params.zero = layout.zero.empty() ? nullptr : layout.zero.data();
+    params.threads = filter_threads(problem, threads);
+    lay_out_tasks(params, of.filter);
+    params.in_lines = is_in_lines(params, of);
+    return params;
 }
 
 std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }

@@ -76,6 +76,8 @@ struct PackParams {
     int threads;
 };
 
+constexpr int64_t kShortLine = 16;  // positions, for which sums of a line are loaded and stored once
+
 // Backward weights: per plane, U^T V summed over the tiles.
 struct GradientParams {
     FilterImage src, diff;  // windows of src have `window` positions, those of diff_dst `points`
@@ -87,6 +89,7 @@ struct GradientParams {
     int64_t block;                                // tiles per step
     int64_t row_parts, column_parts, tile_parts;  // of in channels, of (segment, out channel), of tiles
     bool in_items;                                // all tiles in one step, and what it sums is finished at once
+    bool in_lines;                                // lines of both tensors are multiplied where they lie
     int64_t scratch_per_thread, sums;             // bytes; sums: offset of the accumulators
     int threads;
     TapTable taps;

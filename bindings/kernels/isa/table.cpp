@@ -14,6 +14,6 @@ const bool kEmulated = false;
 #endif
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kDepthwiseCode, kFilterCode, kOverlapCode, kRowCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes, kDepthwiseCode, kFilterCode, kOverlapCode, kRowCode};
 
 }  // namespace dgo::DGO_ISA

@@ -17,10 +17,17 @@ constexpr int64_t kRowProductDepth = 1024;  // worked on at once: tiles of both 
 constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
 constexpr int64_t kRowProductPitch = kRowProductDepth + 16;  // elements between them in scratch
 
+// Fewer rows of a than `few` are dot products, of so many rows of both at once; for more, panels of b's rows are put
+// across.
+struct RowTiles {
+    int64_t few, rows, columns;
+};
+
 struct RowCode {
     int64_t (*scratch)();  // floats
     // One image of at most kRowProductRows rows.
     void (*product)(const RowProduct& p, const float* a, const float* b, float* c, float* scratch);
+    RowTiles tiles;
 };
 
 }  // namespace dgo

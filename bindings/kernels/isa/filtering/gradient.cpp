@@ -175,7 +175,7 @@ SumTask task_of(const GradientParams& params, int64_t rank, char* memory) {
 void sum_task(const GradientParams& params, const SumTask& task, const char* src, const char* diff,
               const GradientScratch& scratch) {
     if (task.row == task.row_end || task.panel == task.panel_end) return;
-    if (in_lines(params)) {
+    if (params.in_lines) {
         sum_lines(params, task.tile, task.tile_end, src, diff, scratch.lines, scratch.wide);
         put_lines(params, scratch.lines, sizes_of(params).rows, task.sums);
         return;

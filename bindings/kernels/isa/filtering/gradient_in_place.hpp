@@ -6,19 +6,8 @@
 
 namespace dgo::DGO_ISA {
 
-// Channels: steps of wider positions share few sets of the first cache level. Runs of whole panels are cheap to copy.
-constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;
-constexpr int64_t kShortLine = 16;  // positions, for which sums are loaded and stored once
 constexpr int64_t kLineBytes = 24 * 1024;  // of both lines, which stay in the first cache level
 constexpr int64_t kLineTile = kTileRows * kPanel;
-
-inline bool in_lines(const GradientParams& params) {
-    const int64_t most = params.diff.run % kPanel == 0 ? kNarrowRun : kNarrowOddRun;
-    const auto narrow = [most](int64_t count, int64_t least) { return count >= least && count <= most; };
-    return params.planes == 1 && !params.in_items && params.row_parts == 1 && params.column_parts == 1 &&
-           params.src.cell == Cell::f32 && params.diff.cell == Cell::f32 && narrow(params.src.channels, kTileRows) &&
-           narrow(params.diff.run, kLanes) && params.tiles[kFilterAxes - 1] >= kShortLine;
-}
 
 // `count` elements in tiles of `size`, the last of which may overlap the one before.
 struct Tiling {

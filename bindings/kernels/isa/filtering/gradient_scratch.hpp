@@ -72,7 +72,7 @@ inline GradientScratch divide(const GradientParams& params, char* memory, int64_
     scratch.zeros = carver.take(widest);
     scratch.wide = carver.take(widest * params.planes);
     scratch.line = carver.take(params.planes * (panels * kPanel + kLanes));
-    const int64_t block = in_lines(params) ? 0 : params.block;
+    const int64_t block = params.in_lines ? 0 : params.block;
     scratch.left = carver.take(params.planes * ceil_div(s.strips, params.row_parts) * block * kStrip);
     scratch.right = carver.take(params.planes * panels * block * kPanel);
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
@@ -81,7 +81,7 @@ inline GradientScratch divide(const GradientParams& params, char* memory, int64_
     scratch.taps = carver.take(order_of(params) == Order::taps ? rows * together : 0);
     scratch.flat = carver.take(params.weights_cell == Cell::f32 ? 0 : larger(together, rows * kPanel));
     scratch.sums = carver.take(params.in_items ? params.planes * item_panels(params) * rows * kPanel : 0);
-    scratch.lines = carver.take(in_lines(params) ? line_sums(params) : 0);
+    scratch.lines = carver.take(params.in_lines ? line_sums(params) : 0);
     *bytes = carver.bytes;
     return scratch;
 }

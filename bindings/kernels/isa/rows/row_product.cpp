@@ -7,8 +7,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int kRows = 4;
-constexpr int kColumns = kLanes == 16 ? 6 : 3;
+constexpr RowTiles kRowTiles{24, 4, kLanes == 16 ? 6 : 3};
+constexpr int kRows = kRowTiles.rows, kColumns = kRowTiles.columns;
 
 DGO_INLINE float total(Lanes v) {
     __m256 part[kLanes / 8];
@@ -56,7 +56,6 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
     }
 }
 
-constexpr int64_t kFewRows = 24;
 constexpr int64_t kPanelDepth = 512;  // transposed at once
 
 void dot_products(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
@@ -149,12 +148,12 @@ int64_t scratch_floats() {
 }
 
 void product(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
-    if (p.rows < kFewRows) dot_products(p, a, b, c, scratch);
+    if (p.rows < kRowTiles.few) dot_products(p, a, b, c, scratch);
     else panel_products(p, a, b, c, scratch);
 }
 
 }  // namespace
 
-const RowCode kRowCode = {scratch_floats, product};
+const RowCode kRowCode = {scratch_floats, product, kRowTiles};
 
 }  // namespace dgo::DGO_ISA

@@ -1,0 +1,140 @@
+#include "kernels/work.hpp"
+
+#include <algorithm>
+
+#include "kernels/division.hpp"
+#include "kernels/filtering/gradient_params.hpp"
+
+namespace dgo {
+
+namespace {
+
+// In products per result: what beginning and storing a register tile takes.
+constexpr double kTilePrice = 8;
+// Results that do not fill whole panels go through the scratch.
+constexpr double kThroughScratch = 2.5;
+// Absent taps of minimal filtering break the long sums of backward data into short ones.
+constexpr double kBrokenSums = 1.1;
+// Lines multiplied where they lie, against packed ones.
+constexpr double kInLines = 1.1;
+
+double padded(double count, int64_t multiple) {
+    const auto units = static_cast<int64_t>(count + static_cast<double>(multiple) - 1) / multiple;
+    return static_cast<double>(units * multiple);
+}
+
+double number(int64_t count) { return static_cast<double>(count); }
+
+// One axis as tiles of results in each phase of the stride.
+struct AxisWork {
+    double tiles, phases, points, fetched, written;  // points: products of a tile in all phases
+    bool uneven;                                      // phases have unlike numbers of taps
+
+    AxisWork(const FilterProblem& p, int a) {
+        const int64_t kernel = p.kernel[a], tile = p.tile[a];
+        // One position meets every tap once: it runs as kernel == stride.
+        const int64_t stride = p.in[a] == 1 ? std::max(p.stride[a], kernel) : p.stride[a];
+        const auto products = [&](int64_t taps) { return taps > 1 && tile > 1 ? tile + taps - 1 : taps * tile; };
+        const int64_t fewest = kernel / stride, longer = kernel % stride;
+        tiles = number(ceil_div(ceil_div(p.out[a], stride), tile));
+        phases = number(stride);
+        points = number(longer * products(fewest + 1) + (stride - longer) * products(fewest));
+        fetched = number(tile + ceil_div(kernel, stride) - 1);
+        written = number(tile * stride);
+        uneven = tile > 1 && kernel % p.stride[a] != 0;
+    }
+};
+
+double volume(const Axes& sizes) { return number(sizes[0]) * number(sizes[1]) * number(sizes[2]); }
+
+FilterTensor dense(const Axes& size, int64_t channels, int dtype) {
+    FilterTensor tensor;
+    tensor.dtype = dtype;
+    int64_t step = channels;
+    for (int a = kFilterAxes - 1; a >= 0; --a) {
+        tensor.strides[a] = step;
+        step *= size[a];
+    }
+    tensor.batch_stride = step;
+    return tensor;
+}
+
+}  // namespace
+
+Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,
+                 const VectorCode& of) {
+    constexpr int last = kFilterAxes - 1;
+    const AxisWork axes[] = {{p, 0}, {p, 1}, {p, 2}};
+    double tiles = number(p.batch * p.groups), phases = 1, points = 1, fetched = 1, written = 1;
+    bool uneven = false, tiled = false;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        tiles *= axes[a].tiles;
+        phases *= axes[a].phases;
+        points *= axes[a].points;
+        fetched *= axes[a].fetched;
+        written *= axes[a].written;
+        uneven = uneven || axes[a].uneven;
+        tiled = tiled || p.tile[a] > 1;
+    }
+    const double in = number(p.in_channels), out = number(p.out_channels);
+    Work work;
+    work.weights = number(p.groups) * points * in * out;
+    if (direction == WorkOf::backward_weights && !tiled) {
+        const FilterLayout layout = backward_layout(p);
+        const GradientParams params = gradient_params(p, dense(p.in, p.groups * p.in_channels, src_dtype),
+                                                dense(p.out, p.groups * p.out_channels, dst_dtype), layout, threads, of);
+        if (params.in_lines) {
+            const double all = number(p.batch * p.groups) * volume(p.in) * volume(p.kernel);
+            const double run = number(params.diff.run);
+            work.products = all * padded(in, of.filter.rows) * out * padded(run, of.lanes) / run * kInLines;
+            return work;
+        }
+    }
+    // Phases of the last axis share a vector.
+    const double together = axes[last].phases;
+    double pairs = direction == WorkOf::backward_data ? padded(in, of.lanes) * out
+                                                      : in * padded(out * together, of.lanes) / together;
+    const double width = direction == WorkOf::forward         ? out * number(p.stride[last])
+                         : direction == WorkOf::backward_data ? in
+                                                              : out * number(p.kernel[last]);
+    const double depth = direction == WorkOf::forward         ? in
+                         : direction == WorkOf::backward_data ? out * volume(p.stride)
+                                                              : tiles;
+    pairs *= (depth + kTilePrice) / depth;
+    const bool broken = uneven && direction == WorkOf::backward_data;
+    const bool whole = tiled || padded(width, of.filter.panel) == width;
+    work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
+    work.values = tiles * points * (in / phases + out);
+    work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);
+    return work;
+}
+
+Work overlap_work(const FilterProblem& p, const VectorCode& of) {
+    constexpr int last = kFilterAxes - 1;
+    const double in = number(p.in_channels), out = number(p.out_channels);
+    const double places = number(p.batch) * volume(p.in), src = places * in, dst = number(p.batch) * volume(p.out) * out;
+    double lanes = 0;
+    for (int64_t tap = 0; tap < p.kernel[last]; tap += p.stride[last]) {
+        lanes += padded(number(std::min(p.stride[last], p.kernel[last] - tap)) * out, of.lanes);
+    }
+    Work work;
+    work.products = places * padded(volume(p.kernel) * out, of.lanes) * (in + kTilePrice);
+    work.values = places * number(p.kernel[0] * p.kernel[1]) * lanes + src + dst;
+    work.runs = dst / (number(p.stride[last]) * out);
+    work.weights = volume(p.kernel) * in * out;
+    return work;
+}
+
+Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const VectorCode& of) {
+    const RowTiles& few = of.rows.tiles;
+    const bool across = rows >= few.few;
+    // a last row alone has a tile of its own
+    const int64_t tile = across ? of.filter.rows : rows % few.rows == 1 ? 1 : few.rows;
+    Work work;
+    work.products = number(depth) * padded(number(rows), tile) *
+                    padded(number(columns), across ? of.filter.panel : few.columns);
+    work.weights = across ? number(columns) * number(depth) * number(ceil_div(rows, kRowProductRows)) : 0.0;
+    return work;
+}
+
+}  // namespace dgo
