@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import stat
-import tempfile
 import time
 import warnings
 from collections.abc import Collection, Sequence
@@ -25,6 +22,7 @@ from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import Formulation
+from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
 from .plan import assemble, ones
@@ -35,8 +33,6 @@ HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
-# Bytes of the largest file that is read
-LARGEST_FILE = 1 << 16
 
 Ranked = list[tuple[Formulation, float]]
 
@@ -132,8 +128,7 @@ def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
 
 def folder() -> Path:
     """Where winners are remembered: dnnl_graph_ops in the user's cache directory."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "dnnl_graph_ops" / "tuning"
+    return cache_files.folder("tuning")
 
 
 def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
@@ -180,13 +175,7 @@ def _forms() -> str:
 def _load(path: Path, names: Collection[str]) -> list[tuple[str, float]] | None:
     """What the file says, fastest first; None if there is none, or, with a RuntimeWarning, if it is damaged."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-        if len(data) > LARGEST_FILE:
-            raise ValueError
-        return _rows(json.loads(data.decode("utf-8")), names)
+        return _rows(cache_files.read(path), names)
     except OSError:
         return None
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -207,15 +196,7 @@ def _rows(content: Any, names: Collection[str]) -> list[tuple[str, float]]:
 
 
 def _save(path: Path, rows: list[tuple[str, float]]) -> None:
-    """Write beside and rename, so that readers and other writers never see half a file."""
-    made = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
-            made = Path(file.name)
-            json.dump(rows, file)
-        made.replace(path)
+        cache_files.write(path, json.dumps(rows))
     except OSError as error:
-        if made is not None:
-            made.unlink(missing_ok=True)
         warnings.warn(f"the tuning result could not be remembered: {error}", RuntimeWarning, stacklevel=2)

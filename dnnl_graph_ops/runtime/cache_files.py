@@ -1,0 +1,49 @@
+"""Small JSON files, those in the user's cache directory first of all: bounded when read, never seen half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# bytes of the largest file that is read
+LARGEST_FILE = 1 << 16
+
+
+def folder(subject: str) -> Path:
+    """Where files of a subject are: dnnl_graph_ops in the user's cache directory."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "dnnl_graph_ops" / subject
+
+
+def read(path: Path) -> Any:
+    """What the file says.
+
+    Raises:
+        OSError: there is none. ValueError, RecursionError: it is no regular file, too large, or no JSON.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path} is no regular file")
+    with path.open("rb") as file:
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise ValueError(f"{path} has more than {LARGEST_FILE} bytes")
+    return json.loads(data.decode("utf-8"))
+
+
+def write(path: Path, text: str) -> None:
+    """Write beside and rename, so that readers and other writers never see half a file. OSError: it cannot be."""
+    made = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+            made = Path(file.name)
+            file.write(text)
+        made.replace(path)
+    except OSError:
+        if made is not None:
+            made.unlink(missing_ok=True)
+        raise
