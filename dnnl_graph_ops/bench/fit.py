@@ -1,8 +1,11 @@
-"""Fit the cost model to this machine: `python -m dnnl_graph_ops.bench.fit [--max-gmacs G] [--save F] [--load F ...]`.
+"""Fit the cost model to this machine: `python -m dnnl_graph_ops.bench.fit`.
 
-Every formulation of every layer of the suite is timed, in turns within a second; the constants of `lowering.cost` are
-fitted to the least times, relative errors squared. Printed: the constants, how well they predict, and
-what choosing by them costs against the best of all formulations.
+Every formulation of every layer of the suite is timed, in turns within a second; the constants of `lowering.fits` are
+fitted to the least times, relative errors squared. Printed: how well they predict, what choosing by them costs against
+the best of all formulations, and the same by constants fitted to the other half of the layers.
+
+`--save FILE` keeps what was measured, `--resume FILE` measures what that lacks, `--load FILE ...` measures nothing.
+`--write` makes this machine choose by the new constants (in the user's cache), `--write FILE` puts them elsewhere.
 """
 
 from __future__ import annotations
@@ -12,24 +15,28 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import engine
+from .. import dtypes, engine
 from ..compile.tune import Runner, runner_of
-from ..errors import Error
-from ..lowering import cost
-from ..lowering.cost import CONSTANTS, FITTED, Counts
+from ..errors import Error, InvalidArgumentError
+from ..lowering import cost, fits
+from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS as KINDS
 from ..lowering.family import make_problem
+from ..lowering.fits import FIELDS, Key, Prices
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from ..lowering.problem import Problem as LoweringProblem
 from ..lowering.program import Buffer, Place, Program, View
 from ..lowering.registry import FORMULATIONS
+from ..runtime import cache_files, cpu
+from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
 from ..strides import dense_strides
 from .problem import Problem
@@ -37,13 +44,74 @@ from .suite import real_layers
 
 SECONDS = 0.25
 HOPELESS = 4.0
-PULL = 0.05  # towards the constants that are there
+# towards the proportions of the constants that are there: of this dtype, and of another one
+PULL, PULL_OF_ANOTHER = 2.0, 0.1
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
+ROUNDS = 4
+FOLDS = 2
+ASKED = ((FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False))
 
-Constants = dict[tuple[str, str], Counts]
+Constants = Mapping[Key, Prices]
+Row = dict[str, Any]
 
 
-def described(layer: Problem, direction: str, layout: str, constant: bool) -> LoweringProblem:
+class Recorded(NamedTuple):
+    """A file of times: where and how they were measured, and for each layer and question those of every form."""
+
+    head: dict[str, Any]
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Elsewhere(Env):
+    """The environment of a machine by its instruction set, as far as counts and estimates ask."""
+
+    name: str = ""
+
+    @property
+    def isa(self) -> str:
+        return self.name
+
+    @property
+    def vectors(self) -> str:
+        return "avx512" if self.lanes == 16 else "avx2"
+
+    def compute_dtype(self, dtype: str) -> str:
+        return dtype if dtype in cpu.native(self.name) else "f32"
+
+
+class Form(NamedTuple):
+    """A form's time of one problem."""
+
+    name: str
+    family: str
+    counts: Counts
+    seconds: float
+
+
+class Sample(NamedTuple):
+    """What was measured of one problem."""
+
+    where: str
+    layer: str
+    problem: LoweringProblem
+    env: Env
+    forms: tuple[Form, ...]
+
+    @property
+    def direction(self) -> str:
+        return self.problem.direction
+
+    @property
+    def dtype(self) -> str:
+        """Whose constants its estimates take."""
+        return self.env.compute_dtype(self.problem.dtype)
+
+
+# -- measuring ----------------------------------------------------------------------------------------------------
+
+
+def described(layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32") -> LoweringProblem:
     """The layer as `lowering` sees it; constant weights have integers as data."""
     kind = next(kind for kind, name in KINDS.items() if name == direction)
     shapes = {
@@ -52,12 +120,12 @@ def described(layer: Problem, direction: str, layout: str, constant: bool) -> Lo
         BACKWARD_WEIGHTS: (layer.src_shape(layout), layer.dst_shape(layout), layer.weights_shape),
     }[direction]
     first, second, result = (
-        View(Buffer(place, "f32", math.prod(shape), index), shape, dense_strides(shape))
+        View(Buffer(place, dtype, math.prod(shape), index), shape, dense_strides(shape))
         for place, shape, index in zip((Place.INPUT, Place.INPUT, Place.OUTPUT), shapes, (0, 1, 0), strict=True)
     )
     if constant:
         rng = np.random.default_rng(0)
-        second = Program().constant(rng.integers(-2, 3, shapes[1]).astype(np.float32))
+        second = Program().constant(rng.integers(-2, 3, shapes[1]).astype(dtypes.numpy_dtype(dtype)))
     attrs: dict[str, Any] = {
         "strides": layer.strides, "pads_begin": layer.pads_begin, "pads_end": layer.pads_end,
         "dilations": layer.dilations, "output_padding": layer.output_padding, "groups": layer.groups,
@@ -68,12 +136,17 @@ def described(layer: Problem, direction: str, layout: str, constant: bool) -> Lo
     return make_problem(kind, attrs, [first, second], result)
 
 
-def measure(layer: Problem, direction: str, layout: str, constant: bool, env: Env) -> dict[str, Any] | None:
-    """Least seconds and counts of every formulation; those far behind the first round's best run once."""
-    problem = described(layer, direction, layout, constant)
+def applicable(problem: LoweringProblem, env: Env) -> list[str]:
+    """The forms that may compute it, by name."""
+    return [f.name for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
+
+
+def measure(problem: LoweringProblem, env: Env) -> dict[str, float]:
+    """Least seconds of every formulation; those far behind the first round's best run once."""
     runners: dict[str, Runner] = {}
+    names = applicable(problem, env)
     for form in FORMULATIONS:
-        if form.direction != direction or not form.applies(problem, env):
+        if form.direction != problem.direction or form.name not in names:
             continue
         try:
             runner = runner_of(problem, env, form)
@@ -84,22 +157,15 @@ def measure(layer: Problem, direction: str, layout: str, constant: bool, env: En
         runner.run()
         runner.run()
         runners[form.name] = runner
-    if len(runners) < 2:
-        return None
-    best = min(min(runner.times) for runner in runners.values())
+    best = min((min(runner.times) for runner in runners.values()), default=0.0)
     racing = [runner for runner in runners.values() if min(runner.times) <= HOPELESS * best]
     begin = time.perf_counter()
-    while len(racing[0].times) < 5 or (time.perf_counter() - begin < SECONDS and len(racing[0].times) < 32):
+    while racing and (
+        len(racing[0].times) < 5 or (time.perf_counter() - begin < SECONDS and len(racing[0].times) < 32)
+    ):
         for runner in racing:
             runner.run()
-    return {
-        "layer": layer.name, "direction": direction, "layout": layout, "constant": constant, "threads": env.threads,
-        "forms": [
-            {"name": name, "family": runner.form.family, "counts": list(runner.form.counts(problem, env)),
-             "rate": cost.rate(runner.form.family, problem.dtype, env), "seconds": min(runner.times)}
-            for name, runner in runners.items()
-        ],
-    }  # fmt: skip
+    return {name: float(f"{min(runner.times):.3g}") for name, runner in runners.items()}
 
 
 def smaller(layer: Problem, gmacs: float) -> Problem | None:
@@ -116,27 +182,138 @@ def smaller(layer: Problem, gmacs: float) -> Problem | None:
     return layer
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], np.ndarray, np.ndarray]]:
-    """For every family and direction: its counts scaled to seconds per constant, and the seconds measured."""
-    keys = sorted({(form["family"], row["direction"]) for row in rows for form in row["forms"]})
-    for key in keys:
-        counts, seconds = [], []
-        for row in rows:
-            for form in row["forms"]:
-                if (form["family"], row["direction"]) == key:
-                    one = Counts(*form["counts"])
-                    fixed = cost.overhead(one, row["threads"])
-                    scaled = np.array(one[:FITTED]) / row["threads"]
-                    scaled[0] *= form["rate"]
-                    counts.append(scaled)
-                    seconds.append(max(form["seconds"] - fixed, 0.2 * form["seconds"]))
+def here(dtype: str, gmacs: float) -> tuple[Env, dict[str, Any]]:
+    """This machine, and the head of a file of its times."""
+    env = Env(engine("cpu"), get_num_threads())
+    head = {
+        "cpu": cpu_model(), "isa": env.isa, "onednn": env.engine.runtime.version, "date": date.today().isoformat(),
+        "threads": env.threads, "dtype": dtype, "max_gmacs": gmacs,
+        "method": "least seconds of several runs in turn",
+    }  # fmt: skip
+    return env, head
+
+
+def questions(part: str, layouts: str) -> Iterator[dict[str, Any]]:
+    """Layers, layouts and directions to measure."""
+    first, step = map(int, part.split("/"))
+    for layer in real_layers()[first::step]:
+        for layout in layouts.split(","):
+            for direction, constant in ASKED:
+                yield {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
+
+
+def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: Path | None) -> None:
+    """Measure what `recorded` lacks; rows whose forms are not today's are measured anew. Saved after each."""
+    layers = {layer.name: layer for layer in real_layers()}
+    known = {_question(row): row for row in recorded.rows}
+    for one in asked:
+        layer = smaller(layers[one["layer"]], recorded.head["max_gmacs"])
+        if layer is None:
+            continue
+        problem = described(layer, one["direction"], one["layout"], one["constant"], recorded.head["dtype"])
+        before = known.get(_question(one))
+        if before is not None and sorted(before["forms"]) == sorted(applicable(problem, env)):
+            continue
+        if before is not None:
+            recorded.rows.remove(before)
+        row = {**one, "forms": applicable(problem, env), "seconds": measure(problem, env)}
+        recorded.rows.append(row)
+        if save is not None:
+            cache_files.write(save, text({**recorded.head, "rows": recorded.rows}))
+
+
+def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("layer", "direction", "layout", "constant"))
+
+
+def resumed(path: Path, head: dict[str, Any]) -> Recorded:
+    """What a file has of the times that are wanted. InvalidArgumentError: it is of another machine or question."""
+    recorded = read(path)
+    for name in ("cpu", "isa", "onednn", "threads", "dtype", "max_gmacs"):
+        if recorded.head.get(name) != head[name]:
+            raise InvalidArgumentError(
+                f"bench.fit: {path} has {name} {recorded.head.get(name)!r}, not {head[name]!r}; begin a file of its own"
+            )
+    return recorded
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path, older: Mapping[str, Any] | None = None) -> Recorded:
+    """A file of times. `older`: the head of files that were rows alone, whose dtype is in the rows."""
+    content = json.loads(path.read_text("utf-8"))
+    if isinstance(content, list):
+        rows = [{**row, "seconds": {form["name"]: form["seconds"] for form in row["forms"]}} for row in content]
+        return Recorded({**(older or {}), "dtype": rows[0].get("dtype", "f32"), "threads": rows[0]["threads"]}, rows)
+    return Recorded({name: value for name, value in content.items() if name != "rows"}, content["rows"])
+
+
+def text(content: Mapping[str, Any], depth: int = 3) -> str:
+    """JSON with a line for each row, and for each family's constants."""
+
+    def lines(value: Any, level: int) -> str:
+        if level == depth or not value or not isinstance(value, dict | list):
+            return json.dumps(value)
+        begin, inner, end = "\n" + " " * (level + 1), level + 1, "\n" + " " * level
+        if isinstance(value, list):
+            return "[" + ",".join(begin + json.dumps(item) for item in value) + end + "]"
+        return "{" + ",".join(f"{begin}{json.dumps(k)}: {lines(v, inner)}" for k, v in value.items()) + end + "}"
+
+    return lines(dict(content), 0) + "\n"
+
+
+def samples(recorded: Recorded) -> list[Sample]:
+    """The rows with the counts of today's forms; forms that are no more are left out."""
+    env = Elsewhere(engine("cpu"), recorded.head["threads"], name=recorded.head["isa"])
+    layers = {layer.name: layer for layer in real_layers()}
+    forms = {(form.direction, form.name): form for form in FORMULATIONS}
+    found = []
+    for row in recorded.rows:
+        layer = smaller(layers[row["layer"]], recorded.head["max_gmacs"])
+        if layer is None:
+            continue
+        direction = row["direction"]
+        problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"])
+        timed = tuple(
+            Form(name, form.family, form.counts(problem, env), seconds)
+            for name, seconds in row["seconds"].items()
+            if (form := forms.get((direction, name))) is not None
+        )
+        if len(timed) > 1:
+            where = f"{row['layer']} {row['layout']}{' constant' if row['constant'] else ''}"
+            found.append(Sample(where, row["layer"], problem, env, timed))
+    return found
+
+
+# -- fitting ------------------------------------------------------------------------------------------------------
+
+
+def present(sample: Sample) -> fits.Fit:
+    """The constants that such a machine has now."""
+    return fits.find(sample.env.isa, sample.env.engine.runtime.version, sample.dtype)
+
+
+def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
+    """For every family and direction: its counts by thread, and the seconds measured."""
+    reference = {(key, sample.dtype) for sample in rows for key in present(sample).reference}
+    timed: dict[Key, list[tuple[Form, int]]] = {}
+    for sample in rows:
+        for form in sample.forms:
+            key = form.family, sample.direction
+            if (key, sample.dtype) not in reference:
+                timed.setdefault(key, []).append((form, sample.env.threads))
+    for key, forms in sorted(timed.items()):
+        counts = [np.array(form.counts[:FIELDS]) / threads for form, threads in forms]
+        fixed = [cost.overhead(form.counts, threads) for form, threads in forms]
+        seconds = [max(f.seconds - o, 0.2 * f.seconds) for (f, _), o in zip(forms, fixed, strict=True)]
         yield key, np.array(counts), np.array(seconds)
 
 
-def fitted(counts: np.ndarray, seconds: np.ndarray, prior: np.ndarray) -> np.ndarray:
+def fitted(counts: np.ndarray, seconds: np.ndarray, prior: np.ndarray, pull: float) -> np.ndarray:
     """Non-negative constants of the least squared logarithm of predicted by measured, pulled towards `prior`."""
     found = prior.copy()
-    pull = PULL * len(seconds)
+    pull = pull * len(seconds)
     for _ in range(60):
         predicted = counts @ found
         # near the fit, log(p / y) is (p - y) / p
@@ -150,56 +327,157 @@ def fitted(counts: np.ndarray, seconds: np.ndarray, prior: np.ndarray) -> np.nda
     return found
 
 
-def report(rows: Sequence[dict[str, Any]]) -> Constants:
-    """Fit, print, and return the constants."""
-    constants = {}
-    for key, counts, seconds in table(rows):
-        found = fitted(counts, seconds, np.array(CONSTANTS[key][:FITTED]))
-        error = np.abs(np.log(counts @ found / seconds))
-        constants[key] = Counts(*found)
-        print(f"{key}: {len(seconds)} runs, median error {np.median(error):.0%}")
-    constants = cautious(rows, constants)
-    for key, one in constants.items():
-        print(f"{key}: Counts({', '.join(f'{value:.1e}' for value in one[:FITTED])})")
-    for name, chosen in (("these constants", constants), ("the present ones", CONSTANTS)):
-        for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS):
-            losses = sorted((loss(row, chosen) for row in rows if row["direction"] == direction), reverse=True)
-            if not losses:
-                continue
-            print(f"{name}, {direction}: choosing costs {mean(losses) - 1:.1%} in the mean; the worst:")
-            for times, layer, took, best in losses[:4]:
-                print(f"  {times:.2f} {layer}: {took} for {best}")
-    return constants
+def borrowed(sample: Sample) -> bool:
+    """Whether its constants are those of another dtype."""
+    others = fits.INSTEAD.get(sample.dtype, ("f32",))[1:]
+    version, prices = sample.env.engine.runtime.version, present(sample).prices
+    return any(fits.find(sample.env.isa, version, dtype).prices is prices for dtype in others)
 
 
-def mean(losses: Sequence[tuple[float, str, str, str]]) -> float:
-    """Geometric mean of how many times the best time was taken."""
-    return math.exp(sum(math.log(times) for times, *_ in losses) / len(losses))
-
-
-def cautious(rows: Sequence[dict[str, Any]], constants: Constants) -> Constants:
-    """The constants with each family scaled so that choosing by them costs least: unsure estimates are raised."""
-    found = dict(constants)
-    for _ in range(3):
-        for key in found:
-            mine = [row for row in rows if row["direction"] == key[1]]
-            scaled = {s: Counts(*(s * value for value in found[key])) for s in SCALES}
-            best = min(SCALES, key=lambda s: (mean([loss(row, {**found, key: scaled[s]}) for row in mine]), abs(s - 1)))
-            found[key] = scaled[best]
+def fit(rows: Sequence[Sample]) -> dict[Key, Prices]:
+    """Constants of all families for the rows, which are of one dtype."""
+    prior, other = present(rows[0]).prices, borrowed(rows[0])
+    timed = {key: (counts, seconds) for key, counts, seconds in table(rows)}
+    # a faster machine or dtype changes the scale first: of all, or of a family
+    scales = {key: float(np.mean(np.log(y / (x @ np.array(prior[key]))))) for key, (x, y) in timed.items()}
+    whole = float(np.mean(list(scales.values())))
+    found = {key: tuple(math.exp(whole) * price for price in prior[key]) for key in prior}
+    for key, (counts, seconds) in timed.items():
+        before = np.array(prior[key]) * math.exp(scales[key] if other else (scales[key] + whole) / 2)
+        found[key] = tuple(map(float, fitted(counts, seconds, before, PULL_OF_ANOTHER if other else PULL)))
+    # good estimates are not yet good choices: the search begins with those, and with the present choices
+    ends = [cautious(rows, dict(start)) for start in (prior, found)]
+    for direction in {sample.direction for sample in rows}:
+        mine = [sample for sample in rows if sample.direction == direction]
+        best = min(ends, key=lambda end: mean([loss(sample, end) for sample in mine]))
+        found.update({key: best[key] for key in found if key[1] == direction})
     return found
 
 
-def loss(row: dict[str, Any], constants: Mapping[tuple[str, str], Counts]) -> tuple[float, str, str, str]:
-    """Time of the formulation that the constants choose by the best one's; the layer and both names."""
+def cautious(rows: Sequence[Sample], constants: dict[Key, Prices]) -> dict[Key, Prices]:
+    """The constants with each family scaled so that choosing by them costs least: unsure estimates are raised."""
+    found = dict(constants)
+    for _ in range(ROUNDS):
+        for key in found:
+            mine = [sample for sample in rows if sample.direction == key[1]]
+            if not any(form.family == key[0] for sample in mine for form in sample.forms):
+                continue
+            scaled = {s: tuple(s * price for price in found[key]) for s in SCALES}
+            tried = {s: mean([loss(sample, {**found, key: scaled[s]}) for sample in mine]) for s in SCALES}
+            found[key] = scaled[min(SCALES, key=lambda s: (tried[s], abs(s - 1)))]
+    return found
 
-    def estimate(form: dict[str, Any]) -> float:
-        chosen = constants[form["family"], row["direction"]]
-        return cost.estimate(Counts(*form["counts"]), chosen, form["rate"], row["threads"])
 
-    took = min(row["forms"], key=estimate)
-    best = min(row["forms"], key=lambda form: form["seconds"])
-    where = f"{row['layer']} {row['layout']}{' constant' if row['constant'] else ''}"
-    return took["seconds"] / best["seconds"], where, took["name"], best["name"]
+def at_one_speed(files: Sequence[Sequence[Sample]]) -> list[Sample]:
+    """The rows of several machines, with the times of all at the speed of the first: only ratios matter to choices."""
+    found = list(files[0])
+    constants = fit(found) if len(files) > 1 else {}
+    for rows in files[1:]:
+        ratios = [
+            form.seconds / cost.estimate(form.counts, constants[form.family, sample.direction], sample.env.threads)
+            for sample in rows
+            for form in sample.forms
+        ]
+        slower = float(np.median(ratios))
+        for sample in rows:
+            forms = tuple(form._replace(seconds=form.seconds / slower) for form in sample.forms)
+            found.append(sample._replace(forms=forms))
+    return found
+
+
+class Loss(NamedTuple):
+    """How many times the best form's time choosing took."""
+
+    times: float
+    where: str
+    took: str
+    best: str
+
+
+def loss(sample: Sample, constants: Constants) -> Loss:
+    """Of the formulation that the constants choose."""
+    reference, threads = present(sample).reference, sample.env.threads
+
+    def estimate(form: Form) -> float:
+        key = form.family, sample.direction
+        return cost.seconds_of(form.counts, key, constants, reference, sample.problem, threads)
+
+    took = min(sample.forms, key=estimate)
+    best = min(sample.forms, key=lambda form: form.seconds)
+    return Loss(took.seconds / best.seconds, sample.where, took.name, best.name)
+
+
+def mean(losses: Sequence[Loss]) -> float:
+    """Geometric mean of how many times the best time was taken."""
+    return math.exp(sum(math.log(one.times) for one in losses) / len(losses))
+
+
+def crossed(rows: Sequence[Sample]) -> list[tuple[str, Loss]]:
+    """Direction and loss of every row by constants that were fitted to other layers."""
+    layers = sorted({sample.layer for sample in rows})
+    found = []
+    for fold in range(FOLDS):
+        judged = set(layers[fold::FOLDS])
+        others = [sample for sample in rows if sample.layer not in judged]
+        constants = fit(others)
+        found += [(s.direction, loss(s, constants)) for s in rows if s.layer in judged]
+    return found
+
+
+def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
+    """Fit to rows of one dtype, print, and return the constants."""
+    constants = fit(rows)
+    for key, counts, seconds in table(rows):
+        error = np.abs(np.log(counts @ np.array(constants[key]) / seconds))
+        print(f"{key}: {len(seconds)} runs, median error {np.median(error):.0%}")
+    by = {
+        "the present constants": [(s.direction, loss(s, present(s).prices)) for s in rows],
+        "these constants": [(s.direction, loss(s, constants)) for s in rows],
+        "those of the other half": crossed(rows),
+    }
+    for name, losses in by.items():
+        for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS):
+            mine = sorted((one for where, one in losses if where == direction), reverse=True)
+            if not mine:
+                continue
+            worst = ", ".join(f"{w.times:.2f} {w.where} ({w.took} for {w.best})" for w in mine[:4])
+            print(f"{name}, {rows[0].dtype} {direction}: choosing costs {mean(mine) - 1:.1%} in the mean; {worst}")
+    return constants
+
+
+def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What `--write` writes: constants of the dtypes of these rows; those of others as they were `before`."""
+    by: dict[str, list[list[Sample]]] = {}
+    named: dict[str, list[str]] = {}
+    for one in recorded:
+        rows = samples(one)
+        by.setdefault(rows[0].dtype, []).append(rows)
+        named.setdefault(rows[0].dtype, []).append(
+            "{} rows of {}, layers halved to {} gmac, {}".format(
+                len(rows), *(one.head.get(name, "unknown") for name in ("cpu", "max_gmacs", "date"))
+            )
+        )
+    head = recorded[0].head
+    key = fits.keys(head["isa"])[0]
+    constants = dict(before.get("constants", {}))
+    reference = before.get("reference", {}) or _nested(fits.package(key).reference)
+    for dtype, files in by.items():
+        found = report(at_one_speed(files))
+        digits = {name: [float(f"{price:.2g}") for price in prices] for name, prices in found.items()}
+        constants[dtype] = _nested({dtype: digits})[dtype]
+    where: dict[str, Any] = {name: head[name] for name in ("cpu", "isa", "onednn", "date", "threads") if name in head}
+    return {
+        **where, "rows": {**before.get("rows", {}), **named}, "constants": constants, "reference": reference,
+    }  # fmt: skip
+
+
+def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By dtype, direction and family."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for dtype, prices in values.items():
+        for (family, direction), value in prices.items():
+            found.setdefault(dtype, {}).setdefault(direction, {})[family] = value
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -208,29 +486,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-gmacs", type=float, default=0.3, help="layers are halved down to this")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th layer from i on")
     parser.add_argument("--layouts", default="NXC", help="NXC, NCX or NXC,NCX")
-    parser.add_argument("--save", type=Path, help="write the measurements as JSON")
-    parser.add_argument("--load", type=Path, nargs="+", help="fit to measurements saved before")
+    parser.add_argument("--dtype", choices=("f32", "bf16", "f16"), default="f32")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
+    parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
+    parser.add_argument("--isa", help="of the machine of older files, which do not say it")
+    parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
     options = parser.parse_args(arguments)
+    env, head = here(options.dtype, options.max_gmacs)
     if options.load:
-        rows = [row for path in options.load for row in json.loads(path.read_text("utf-8"))]
+        older = {**head, "isa": options.isa or env.isa}
+        recorded = [read(path, older) for path in options.load]
     else:
-        rows = []
-        env = Env(engine("cpu"), get_num_threads())
-        part, parts = map(int, options.part.split("/"))
-        for layer in real_layers()[part::parts]:
-            cut = smaller(layer, options.max_gmacs)
-            if cut is None:
-                continue
-            for layout in options.layouts.split(","):
-                for direction, constant in (
-                    (FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False),
-                ):  # fmt: skip
-                    row = measure(cut, direction, layout, constant, env)
-                    if row is not None:
-                        rows.append(row)
-            if options.save:
-                options.save.write_text(json.dumps(rows), "utf-8")
-    report(rows)
+        save = options.save or options.resume
+        resume = options.resume is not None and options.resume.exists()
+        one = resumed(options.resume, head) if resume else Recorded(head, [])
+        try:
+            record(one, list(questions(options.part, options.layouts)), env, save)
+        except KeyboardInterrupt:
+            kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
+            parser.exit(130, f"interrupted: {kept}\n")
+        recorded = [one]
+    path = options.write
+    if path == Path():
+        path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])
+    before = cache_files.read(path) if path is not None and path.exists() else {}
+    content = fitted_file(recorded, before)
+    if path is not None:
+        cache_files.write(path, text(content, depth=4))
+        fits.find.cache_clear()
+        print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,16 @@ class Env:
     def isa(self) -> str:
         return cpu.isa(self.engine)
 
+    @property
+    def lanes(self) -> int:
+        """Floats of the library's vectors."""
+        return cpu.lanes(self.isa)
+
+    @property
+    def vectors(self) -> str:
+        """The instruction set of own code as `_core.kernels` names it; empty: of this process."""
+        return ""
+
     def compute_dtype(self, dtype: str) -> str:
         """The dtype to compute in: f32 where the library has no kernels of its own for bf16 or f16."""
         return dtype if cpu.computes_natively(dtype, self.engine) else "f32"

@@ -1,0 +1,120 @@
+"""Fitted constants of the cost model: a file for each instruction set, made by `python -m dnnl_graph_ops.bench.fit`.
+
+A file says where and when it was fitted, and for each dtype that formulations compute in, family and direction the
+seconds on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first
+fields of `cost.Counts`. Forms that the library runs by a kernel without vector code stand under "reference", with the
+seconds of one of their sums' products.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...runtime import cache_files, cpu
+
+Prices = tuple[float, ...]
+FIELDS = 5
+# whose constants are taken where a dtype has none of its own
+INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
+
+
+Key = tuple[str, str]  # family, direction
+
+
+class Fit(NamedTuple):
+    """Constants of one dtype, and what a product of the definition takes where the library has a reference kernel."""
+
+    prices: Mapping[Key, Prices]
+    reference: Mapping[Key, float]
+
+
+class Fits(NamedTuple):
+    """A file: the same by dtype."""
+
+    prices: Mapping[str, Mapping[Key, Prices]]
+    reference: Mapping[str, Mapping[Key, float]]
+
+
+def package_file(key: str) -> Path:
+    """The package's own file for a key of `cpu.SETS`."""
+    return Path(__file__).with_name(f"{key}.json")
+
+
+def user_file(key: str) -> Path:
+    """Where `bench.fit --write` puts constants for this machine, which come before the package's."""
+    return cache_files.folder("fits") / f"{key}.json"
+
+
+def keys(isa: str) -> tuple[str, ...]:
+    """The files for an instruction set, the nearest first."""
+    return tuple(dict.fromkeys((*(row.fit for row in cpu.contained(isa)), "avx2")))
+
+
+@cache
+def find(isa: str, onednn: str, dtype: str) -> Fit:
+    """The constants for this instruction set, release and dtype: the user's, or the package's nearest."""
+    mine = _users(isa, onednn)
+    files = [*([] if mine is None else [mine]), *map(package, keys(isa))]
+    found = ((file, name) for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file.prices)
+    file, name = next(found)
+    return Fit(file.prices[name], file.reference.get(dtype, {}))
+
+
+@cache
+def package(key: str) -> Fits:
+    """The package's own constants for a key of `cpu.SETS`: none where it was fitted on no such machine."""
+    path = package_file(key)
+    return parse(json.loads(path.read_text("utf-8"))) if path.exists() else Fits({}, {})
+
+
+def _users(isa: str, onednn: str) -> Fits | None:
+    """What the user's file says if it is of this CPU and release; a damaged one is named in a RuntimeWarning."""
+    path = user_file(keys(isa)[0])
+    try:
+        content = cache_files.read(path)
+        made_for = tuple(content[name] for name in ("cpu", "isa", "onednn"))
+        from ...runtime.info import cpu_model
+
+        if made_for != (cpu_model(), isa, onednn):
+            return None
+        found = parse(content)
+        if any(prices.keys() != package("avx2").prices["f32"].keys() for prices in found.prices.values()):
+            raise ValueError("not every family of forms has its constants")
+        return found
+    except OSError:
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        warnings.warn(f"the fitted constants in {path} are damaged and are ignored", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def parse(content: Any) -> Fits:
+    """What a file says. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
+    return Fits(
+        {
+            dtype: {key: _seconds(value, FIELDS) for key, value in _pairs(directions)}
+            for dtype, directions in content["constants"].items()
+        },
+        {
+            dtype: {key: _seconds([value], 1)[0] for key, value in _pairs(directions)}
+            for dtype, directions in content.get("reference", {}).items()
+        },
+    )
+
+
+def _pairs(directions: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Key, Any]]:
+    for direction, families in directions.items():
+        for family, value in families.items():
+            yield (family, direction), value
+
+
+def _seconds(values: Any, count: int) -> Prices:
+    if len(values) != count or any(type(v) not in (int, float) or not 0 <= v < math.inf for v in values):
+        raise ValueError(values)
+    return tuple(map(float, values))

@@ -1,0 +1,169 @@
+"""The command that fits the cost model: files of times, going on after an interruption, and what it writes."""
+
+import json
+
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.errors import InvalidArgumentError
+from dnnl_graph_ops.lowering import cost, fits
+
+LAYERS = [
+    Problem(name, 1, channels, 8, (6, 6), (4, 4), (2, 2), (1, 1))
+    for name, channels in (("first", 8), ("second", 16), ("third", 3))
+]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, tmp_path):
+    """Three small layers, timed for a moment, and an empty cache directory."""
+    monkeypatch.setattr(fit, "real_layers", lambda: LAYERS)
+    monkeypatch.setattr(fit, "SECONDS", 0.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fits.find.cache_clear()
+    yield
+    fits.find.cache_clear()
+
+
+def rows_of(path):
+    return json.loads(path.read_text("utf-8"))["rows"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_rows_are_saved_and_loaded(tmp_path, capsys, dtype):
+    times = tmp_path / "times.json"
+    fit.main(["--save", str(times), "--dtype", dtype])
+    recorded = fit.read(times)
+    assert recorded.head["dtype"] == dtype
+    assert len(recorded.rows) == len(LAYERS) * len(fit.ASKED)
+    assert {s.problem.dtype for s in fit.samples(recorded)} == {dtype}
+    printed = capsys.readouterr().out
+    assert "these constants" in printed and "those of the other half" in printed
+    before = times.read_bytes()
+    fit.main(["--load", str(times)])
+    assert times.read_bytes() == before
+
+
+def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
+    times, measured = tmp_path / "times.json", []
+    real = fit.measure
+
+    def measure(problem, env):
+        if len(measured) == 5:
+            raise KeyboardInterrupt
+        measured.append(problem)
+        return real(problem, env)
+
+    monkeypatch.setattr(fit, "measure", measure)
+    with pytest.raises(SystemExit) as ended:
+        fit.main(["--save", str(times)])
+    assert ended.value.code == 130
+    assert f"--resume {times}" in capsys.readouterr().err
+    assert len(rows_of(times)) == 5
+    first = rows_of(times)
+    monkeypatch.setattr(fit, "measure", lambda problem, env: measured.append(problem) or real(problem, env))
+    fit.main(["--resume", str(times)])
+    assert len(measured) == len(rows_of(times)) == 12
+    assert rows_of(times)[:5] == first
+
+
+def test_forms_that_changed_are_measured_anew(monkeypatch, tmp_path):
+    times = tmp_path / "times.json"
+    fit.main(["--save", str(times)])
+    content = json.loads(times.read_text("utf-8"))
+    renamed = content["rows"][3]
+    renamed["forms"][0] = "of another name"
+    times.write_text(json.dumps(content), "utf-8")
+    asked, real = [], fit.measure
+    monkeypatch.setattr(fit, "measure", lambda problem, env: asked.append(problem) or real(problem, env))
+    fit.main(["--resume", str(times)])
+    assert [problem.direction for problem in asked] == [renamed["direction"]]
+    assert all("of another name" not in row["forms"] for row in rows_of(times))
+
+
+def test_another_machines_file_is_not_gone_on_with(tmp_path):
+    times = tmp_path / "times.json"
+    fit.main(["--save", str(times)])
+    with pytest.raises(InvalidArgumentError, match=r"dtype 'f32', not 'bf16'"):
+        fit.main(["--resume", str(times), "--dtype", "bf16"])
+    times.write_text(times.read_text("utf-8").replace('"cpu": "', '"cpu": "not '), "utf-8")
+    with pytest.raises(InvalidArgumentError, match="has cpu 'not "):
+        fit.main(["--resume", str(times)])
+
+
+def test_rows_of_older_files_are_read_by_their_names(tmp_path):
+    """They were rows alone, with counts that may be of other kernels."""
+    times, older = tmp_path / "times.json", tmp_path / "older.json"
+    fit.main(["--save", str(times)])
+    recorded = fit.read(times)
+    rows = [
+        {
+            **{name: row[name] for name in ("layer", "direction", "layout", "constant")},
+            "threads": 2,
+            "forms": [
+                {"name": name, "family": "?", "counts": [1] * 7, "rate": 1.0, "seconds": seconds}
+                for name, seconds in row["seconds"].items()
+            ],
+        }
+        for row in recorded.rows
+    ]
+    older.write_text(json.dumps(rows), "utf-8")
+    head = {name: recorded.head[name] for name in ("isa", "max_gmacs")}
+    found = fit.samples(fit.read(older, head))
+    assert [s.forms for s in found] == [s.forms for s in fit.samples(recorded)] or recorded.head["threads"] != 2
+
+
+def test_what_is_written_is_picked_up(tmp_path):
+    times = tmp_path / "times.json"
+    fit.main(["--save", str(times), "--write"])
+    env, head = fit.here("f32", 0.3)
+    mine = fits.user_file(fits.keys(env.isa)[0])
+    assert mine.is_relative_to(tmp_path)
+    content = json.loads(mine.read_text("utf-8"))
+    assert {name: content[name] for name in ("cpu", "isa", "onednn")} == {
+        name: head[name] for name in ("cpu", "isa", "onednn")
+    }
+    assert fits.find(env.isa, head["onednn"], "f32").prices == fits.parse(content).prices["f32"]
+    problem = fit.described(LAYERS[0], "forward", "NXC", constant=False)
+    form = next(f for f in fit.FORMULATIONS if f.direction == "forward" and f.name == "own direct")
+    counts = form.counts(problem, env)
+    prices = fits.parse(content).prices["f32"][cost.OWN, "forward"]
+    assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)
+
+
+def test_a_second_dtype_joins_the_first(tmp_path):
+    """bf16 is a class of its own where the library computes in it, and f32's again where it does not."""
+    written = tmp_path / "fit.json"
+    fit.main(["--write", str(written)])
+    first = json.loads(written.read_text("utf-8"))
+    fit.main(["--write", str(written), "--dtype", "bf16"])
+    second = json.loads(written.read_text("utf-8"))
+    native = fit.here("bf16", 0.3)[0].compute_dtype("bf16")
+    assert set(second["constants"]) == {"f32", native}
+    if native == "bf16":
+        assert second["constants"]["f32"] == first["constants"]["f32"]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_fitting_lowers_what_choosing_costs(tmp_path):
+    """Times that are exactly what some constants say are predicted again."""
+    truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").prices["f32"]}
+    env = fit.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
+    rows = []
+    for layer in LAYERS:
+        for direction, constant in fit.ASKED:
+            problem = fit.described(layer, direction, "NXC", constant)
+            forms = [f for f in fit.FORMULATIONS if f.direction == direction and f.applies(problem, env)]
+            timed = {
+                f.name: cost.estimate(f.counts(problem, env), truth[f.family, direction], env.threads) for f in forms
+            }
+            rows.append(
+                {"layer": layer.name, "direction": direction, "layout": "NXC", "constant": constant, "seconds": timed}
+            )
+    recorded = fit.Recorded({"isa": "avx2", "threads": 2, "dtype": "f32", "max_gmacs": 1.0}, rows)
+    samples = fit.samples(recorded)
+    before = fit.mean([fit.loss(s, fits.package("avx2").prices["f32"]) for s in samples])
+    assert fit.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
+    assert fit.mean([fit.loss(s, truth) for s in samples]) == 1.0

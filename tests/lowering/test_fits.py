@@ -1,0 +1,125 @@
+"""The fitted constants: those of the package, and a user's own, which come first if they are of this machine."""
+
+import json
+import os
+import warnings
+
+import pytest
+
+from dnnl_graph_ops.lowering import cost, fits
+from dnnl_graph_ops.lowering.registry import FORMULATIONS
+from dnnl_graph_ops.runtime import cpu
+from dnnl_graph_ops.runtime.info import cpu_model
+
+ISA, RELEASE = "avx512_core_bf16", "3.2.0"
+FAMILIES = {(form.family, form.direction) for form in FORMULATIONS}
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """An empty cache directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fits.find.cache_clear()
+    yield tmp_path / "dnnl_graph_ops" / "fits"
+    fits.find.cache_clear()
+
+
+@pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
+def test_the_packages_files(key):
+    """A file for every key of the table, each whole, and each says where its numbers are from."""
+    content = json.loads(fits.package_file(key).read_text("utf-8"))
+    assert {"cpu", "isa", "onednn", "threads", "rows", "constants"} <= content.keys()
+    assert fits.keys(content["isa"])[0] == key
+    read = fits.parse(content)
+    assert "f32" in read.prices
+    for prices in read.prices.values():
+        assert prices.keys() == FAMILIES
+    for slow in read.reference.values():
+        assert slow.keys() <= FAMILIES
+
+
+@pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
+def test_every_native_dtype_has_constants_of_its_set(row):
+    f32 = fits.find(row.name, RELEASE, "f32")
+    assert f32.prices is fits.package(row.fit).prices["f32"]
+    if "bf16" in cpu.native(row.name):
+        assert fits.find(row.name, RELEASE, "bf16").prices is fits.package(row.fit).prices["bf16"]
+
+
+def test_a_set_without_a_file_takes_the_nearest_below(monkeypatch, folder):
+    there = fits.package_file
+    monkeypatch.setattr(fits, "package_file", lambda key: there("absent" if key == "avx512_amx" else key))
+    fits.package.cache_clear()
+    assert fits.find("avx512_core_amx", RELEASE, "f32").prices == fits.package("avx512").prices["f32"]
+    fits.package.cache_clear()
+
+
+@pytest.mark.parametrize("isa", ["avx512_core_fp16", "avx512_core_amx", "avx10_2"])
+def test_backward_weights_in_f16_are_by_the_librarys_reference_kernel(isa):
+    slow = fits.find(isa, RELEASE, "f16").reference
+    assert slow.keys() == {(f, "backward_weights") for f in (cost.CONVOLUTION, cost.DECONVOLUTION, cost.PHASES)}
+    assert min(slow.values()) > 1e-9
+    assert not fits.find(isa, RELEASE, "f32").reference
+
+
+def mine(**changes):
+    """A user's file in which everything costs the same."""
+    prices = {direction: {} for _, direction in FAMILIES}
+    for family, direction in FAMILIES:
+        prices[direction][family] = [1e-9] * fits.FIELDS
+    return {"cpu": cpu_model(), "isa": ISA, "onednn": RELEASE, "constants": {"f32": prices}, **changes}
+
+
+def put(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "avx512.json").write_text(text, "utf-8")
+
+
+def is_mine(fit):
+    return set(fit.prices.values()) == {(1e-9,) * fits.FIELDS}
+
+
+def test_a_users_file_comes_first(folder):
+    put(folder, json.dumps(mine()))
+    assert is_mine(fits.find(ISA, RELEASE, "f32"))
+    assert fits.find(ISA, RELEASE, "bf16").prices is fits.package("avx512").prices["bf16"]
+
+
+@pytest.mark.parametrize("change", [{"cpu": "another"}, {"onednn": "3.3.0"}, {"isa": "avx512_core"}])
+def test_one_of_another_machine_or_release_does_not(folder, change):
+    put(folder, json.dumps(mine(**change)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_mine(fits.find(ISA, RELEASE, "f32"))
+
+
+def damaged():
+    lacking = mine()
+    del lacking["constants"]["f32"]["forward"][cost.OWN]
+    negative, infinite, words, short = mine(), mine(), mine(), mine()
+    negative["constants"]["f32"]["forward"][cost.OWN] = [-1e-9] * fits.FIELDS
+    infinite["constants"]["f32"]["forward"][cost.OWN] = [float("inf")] * fits.FIELDS
+    words["constants"]["f32"]["forward"][cost.OWN] = ["a"] * fits.FIELDS
+    short["constants"]["f32"]["forward"][cost.OWN] = [1e-9]
+    no_mapping = mine(constants=[1, 2])
+    return ["", "{", "[]", "7", '{"cpu": 3}', "[" * 5000, "\x00" * 40, json.dumps(mine()) + " " * (1 << 17)] + [
+        json.dumps(content) for content in (lacking, negative, infinite, words, short, no_mapping)
+    ]
+
+
+@pytest.mark.parametrize("text", damaged(), ids=range(len(damaged())))
+def test_a_damaged_one_is_named_and_ignored(folder, text):
+    put(folder, text)
+    with pytest.warns(RuntimeWarning, match=r"avx512\.json are damaged"):
+        assert not is_mine(fits.find(ISA, RELEASE, "f32"))
+
+
+def test_what_is_no_file_is_ignored(folder):
+    (folder / "avx512.json").mkdir(parents=True)
+    with pytest.warns(RuntimeWarning):
+        fits.find(ISA, RELEASE, "f32")
+    fits.find.cache_clear()
+    (folder / "avx512.json").rmdir()
+    os.mkfifo(folder / "avx512.json")
+    with pytest.warns(RuntimeWarning):
+        fits.find(ISA, RELEASE, "f32")
