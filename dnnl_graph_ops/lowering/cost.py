@@ -255,10 +255,11 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     g = problem.geometry
     # a product for each image, with its positions as columns
     places = g.batch * padded(prod(g.src), 2 * env.lanes) * prod(g.kernel)
-    scattered = 1.0 if one_tap(problem) or problem.direction == FORWARD else SCATTERED
+    alone = one_tap(problem)  # an image of dst is the product itself
+    scattered = 1.0 if alone or problem.direction == FORWARD else SCATTERED
     return counts._replace(
         products=places * oc * ic * scattered,
-        values=counts.values * scattered,
+        values=0 if alone else counts.values * scattered,
         weights=counts.weights * g.batch,
         bytes=counts.bytes - _detours(problem),
     )
