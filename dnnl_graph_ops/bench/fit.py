@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ class Elsewhere(Env):
 
     name: str = ""
 
-    @property
+    @cached_property
     def isa(self) -> str:
         return self.name
 
@@ -186,7 +187,7 @@ def here(dtype: str, gmacs: float) -> tuple[Env, dict[str, Any]]:
     """This machine, and the head of a file of its times."""
     env = Env(engine("cpu"), get_num_threads())
     head = {
-        "cpu": cpu_model(), "isa": env.isa, "onednn": env.engine.runtime.version, "date": date.today().isoformat(),
+        "cpu": cpu_model(), "isa": env.isa, "onednn": env.release, "date": date.today().isoformat(),
         "threads": env.threads, "dtype": dtype, "max_gmacs": gmacs,
         "method": "least seconds of several runs in turn",
     }  # fmt: skip
@@ -291,7 +292,7 @@ def samples(recorded: Recorded) -> list[Sample]:
 
 def present(sample: Sample) -> fits.Fit:
     """The constants that such a machine has now."""
-    return fits.find(sample.env.isa, sample.env.engine.runtime.version, sample.dtype)
+    return fits.find(sample.env.isa, sample.env.release, sample.dtype)
 
 
 def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
@@ -330,7 +331,7 @@ def fitted(counts: np.ndarray, seconds: np.ndarray, prior: np.ndarray, pull: flo
 def borrowed(sample: Sample) -> bool:
     """Whether its constants are those of another dtype."""
     others = fits.INSTEAD.get(sample.dtype, ("f32",))[1:]
-    version, prices = sample.env.engine.runtime.version, present(sample).prices
+    version, prices = sample.env.release, present(sample).prices
     return any(fits.find(sample.env.isa, version, dtype).prices is prices for dtype in others)
 
 

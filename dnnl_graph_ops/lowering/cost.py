@@ -61,7 +61,7 @@ def overhead(counts: Counts, threads: int) -> float:
 
 def seconds(counts: Counts, family: str, problem: Problem, env: Env) -> float:
     """The estimate of one formulation here."""
-    fit = fits.find(env.isa, env.engine.runtime.version, env.compute_dtype(problem.dtype))
+    fit = fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))
     return seconds_of(counts, (family, problem.direction), fit.prices, fit.reference, problem, env.threads)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..errors import InvalidArgumentError
@@ -36,11 +37,15 @@ class Env:
     def version(self) -> tuple[int, ...]:
         return self.engine.runtime.version_info
 
-    @property
+    @cached_property
+    def release(self) -> str:
+        return self.engine.runtime.version
+
+    @cached_property
     def isa(self) -> str:
         return cpu.isa(self.engine)
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Floats of the library's vectors."""
         return cpu.lanes(self.isa)
