@@ -496,7 +496,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     env, head = here(options.dtype, options.max_gmacs)
     if options.load:
-        older = {**head, "isa": options.isa or env.isa}
+        older = {**head, "cpu": "unknown", "date": "unknown", "isa": options.isa or env.isa}
         recorded = [read(path, older) for path in options.load]
     else:
         save = options.save or options.resume

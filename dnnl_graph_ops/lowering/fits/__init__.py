@@ -3,7 +3,7 @@
 A file says where and when it was fitted, and for each dtype that formulations compute in, family and direction the
 seconds on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first
 fields of `cost.Counts`. Forms that the library runs by a kernel without vector code stand under "reference", with the
-seconds of one of their sums' products.
+seconds of one of their sums' products. Choices ask for proportions alone: seconds may be those of another machine.
 """
 
 from __future__ import annotations
