@@ -11,7 +11,7 @@ namespace dgo {
 
 namespace {
 
-WorkOf direction_of(const std::string& name) {
+WorkOf work_of(const std::string& name) {
     if (name == "forward") return WorkOf::forward;
     if (name == "backward_data") return WorkOf::backward_data;
     if (name == "backward_weights") return WorkOf::backward_weights;
@@ -31,7 +31,7 @@ void bind_work(py::module_& m) {
     m.def("filter_work",
           [](const FilterProblem& p, const std::string& direction, int src_dtype, int dst_dtype, int threads,
              const std::string& isa) {
-              return filter_work(p, direction_of(direction), src_dtype, dst_dtype, threads, vector_code_of(isa));
+              return filter_work(p, work_of(direction), src_dtype, dst_dtype, threads, vector_code_of(isa));
           },
           "problem"_a, "direction"_a, "src_dtype"_a, "dst_dtype"_a, "threads"_a = 0, "isa"_a = "",
           "Of filter_* between dense activations, channels last; isa: of another CPU.");

@@ -26,7 +26,7 @@ def dense(size, channels):
 def test_products_are_about_the_kernels_own(channels, tile):
     """The kernel counts whole panels, work() vectors and what beginning a sum takes; on a big layer they are close."""
     case = problem(channels=channels, tile=tile)
-    kernel = kernels.minimal_filter_forward(case, F32, dense(32, channels[0]), F32, dense(64, channels[1]))
+    kernel = kernels.filter_forward(case, F32, dense(32, channels[0]), F32, dense(64, channels[1]))
     work = kernels.filter_work(case, "forward", F32, F32)
     begun = (channels[0] + 8) / channels[0]
     assert 0.4 * kernel.products <= work.products <= 1.6 * begun * kernel.products

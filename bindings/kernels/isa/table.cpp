@@ -1,4 +1,5 @@
 // What one instruction set offers.
+#include "kernels/isa/lanes.hpp"
 #include "kernels/isa/table.hpp"
 
 #define DGO_TEXT_(x) #x
