@@ -18,6 +18,7 @@ from .lowering.env import Env, default_algorithm
 from .ops.conv_transpose import check_dtypes, read_shape, resolve
 from .ops.family import annotated, document, family, with_keywords
 from .runtime import threads as pool
+from .runtime.dlpack import as_array
 from .runtime.engines import Engine, default_engine
 from .schema import KEYWORDS
 from .schema.arguments import unexpected
@@ -128,11 +129,11 @@ def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, e
         raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
     function = _FUNCTIONS[name]
     ins = tuple(
-        None if item is None and slot == "bias" else arrays.as_array(item, f"{name}: '{slot}'")
+        None if item is None and slot == "bias" else as_array(item, f"{name}: '{slot}'")
         for slot, item in zip(function.slots, given, strict=True)
     )
     plain = tuple(_hashable(value) for value in attrs)
-    target = None if out is None else arrays.as_array(out, f"{name}: 'out'")
+    target = None if out is None else as_array(out, f"{name}: 'out'")
     retry = any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True))
     if retry:
         result = cache.call(name, ins, plain, target, engine, partial(_build, name))
@@ -152,7 +153,7 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
     ]
     target = None
     if out is not None:
-        target = arrays.as_array(out, f"{name}: 'out'")
+        target = as_array(out, f"{name}: 'out'")
         arrays.check_out(target, shape, dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
     strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import NetBase
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Value
+from ..graph.drawing import net_to_dot, net_to_svg
 from ..lowering.env import ALGORITHMS, Env, default_algorithm
 from ..lowering.groups import Group
 from ..runtime import threads as pool
@@ -353,15 +354,11 @@ class Net(NetBase):
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, coloured by partition."""
-        from ..graph import hooks
-
-        return hooks.call("net_to_dot", self)
+        return net_to_dot(self)
 
     def to_svg(self, path: Any = None) -> str:
         """The graph as SVG text, coloured by partition; written to `path` if given."""
-        from ..graph import hooks
-
-        return hooks.call("net_to_svg", self, path)
+        return net_to_svg(self, path)
 
 
 def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:

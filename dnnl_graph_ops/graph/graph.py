@@ -9,13 +9,14 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
+from ..runtime.dlpack import as_array
+from ..runtime.engines import Engine
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
 
 if TYPE_CHECKING:
     from ..compile.net import Net
-    from ..runtime.engines import Engine
 
 Dims = tuple[int | None, ...]
 
@@ -112,8 +113,8 @@ class Graph:
     """
 
     def __init__(self, engine: Engine | None = None, *, fpmath_mode: str = "strict", name: str | None = None) -> None:
-        if engine is not None:
-            hooks.call("check_engine", engine)
+        if engine is not None and not isinstance(engine, Engine):
+            raise TypeError(f"Graph: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
         if not isinstance(fpmath_mode, str):
             raise TypeError(f"Graph: 'fpmath_mode' must be a string, got {type(fpmath_mode).__name__}")
         if fpmath_mode.lower() not in FPMATH_MODES:
@@ -174,7 +175,7 @@ class Graph:
         where = "Graph.constant" + (f" {name!r}" if name is not None else "")
         if isinstance(array, Value):
             raise TypeError(f"{where}: needs an array, got a Value")
-        data = np.array(hooks.call("as_array", array, where), order="C", copy=True)
+        data = np.array(as_array(array, where), order="C", copy=True)
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
         reclaim.account(data)
@@ -279,7 +280,8 @@ class Graph:
             InvalidArgumentError: no outputs, a Value of another graph, an unknown choice.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
-        return hooks.call("compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm)
+        net: Net = hooks.call("compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm)
+        return net
 
     @classmethod
     def from_json(cls, source: Any, engine: Engine | None = None) -> Graph:
@@ -299,7 +301,9 @@ class Graph:
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
-        return hooks.call("graph_to_dot", self)
+        from .drawing import graph_to_dot
+
+        return graph_to_dot(self)
 
 
 def _name(name: object, where: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .dlpack import from_dlpack, to_dlpack
+from ..runtime.dlpack import from_dlpack
+from .dlpack import to_dlpack
 
 if TYPE_CHECKING:
     from ..graph import Graph

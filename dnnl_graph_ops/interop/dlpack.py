@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dlpack_export, dlpack_import
-from ..errors import InvalidArgumentError, UnsupportedError
-from ..runtime.dlpack import CODES, CPU, DTYPES, capsule_of, device_of
-
-Array = np.ndarray[Any, Any]
+from .._core import dlpack_export
+from ..errors import UnsupportedError
+from ..runtime.dlpack import CODES, CPU, Array
 
 
 class DLPackArray:
@@ -54,29 +52,3 @@ def to_dlpack(array: Array) -> DLPackArray:
     if array.dtype not in CODES:
         raise UnsupportedError(f"to_dlpack: DLPack has no type for dtype {array.dtype}")
     return DLPackArray(array)
-
-
-def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
-    """A NumPy array from whatever has `__dlpack__` and lies in CPU memory.
-
-    Args:
-        obj: a tensor of PyTorch, JAX, CuPy on the host, ...; it stays alive as long as the array.
-        copy: True: always copy. None or False: share the memory; False raises where that is not possible.
-
-    Raises:
-        TypeError: no `__dlpack__`.
-        InvalidArgumentError: memory of another device, a dtype without a NumPy counterpart, or a producer that refuses
-            (a tensor that requires gradients, say).
-    """
-    if not hasattr(obj, "__dlpack__"):
-        raise TypeError(f"from_dlpack: needs an object with __dlpack__, got {type(obj).__name__}")
-    if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
-    if device_of(obj, "from_dlpack") not in (None, CPU):
-        raise InvalidArgumentError(
-            f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
-            f"copy it there"
-        )
-    capsule = capsule_of(obj, "from_dlpack")
-    array = dlpack_import(capsule, DTYPES)
-    return array.copy() if copy else array

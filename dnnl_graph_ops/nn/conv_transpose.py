@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import functional
-from ..compile.arrays import as_array
 from ..dtypes import canonical, numpy_dtype
 from ..errors import InvalidArgumentError, ShapeError
 from ..ops.conv_transpose import DTYPES
 from ..runtime import cpu
+from ..runtime.dlpack import as_array
 from ..runtime.engines import Engine, default_engine
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
+from ..runtime.dlpack import as_array
 from ..shapes import checked
 
 
@@ -40,7 +41,7 @@ def as_value(graph: Graph, operand: Any, where: str, slot: str) -> Value:
         return operand
     if operand is None or isinstance(operand, str | bytes):
         raise TypeError(f"{where}: '{slot}' must be a Value or an array, got {type(operand).__name__}")
-    array = hooks.call("as_array", operand, f"{where}: '{slot}'")
+    array = as_array(operand, f"{where}: '{slot}'")
     dtypes.canonical(array.dtype, f"{where}: '{slot}'")
     return graph.constant(array)
 

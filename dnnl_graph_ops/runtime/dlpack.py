@@ -1,4 +1,4 @@
-"""The DLPack protocol: its codes, and asking a producer."""
+"""The DLPack protocol: its codes, asking a producer, and arrays from what it hands over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .._core import dlpack_import
 from ..errors import InvalidArgumentError
+
+Array = np.ndarray[Any, Any]
 
 # device types
 CPU = 1
@@ -58,3 +61,43 @@ def capsule_of(obj: Any, where: str, **options: Any) -> Any:
             return obj.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{where}: {type(obj).__name__} refuses: {error}") from error
+
+
+def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
+    """A NumPy array from whatever has `__dlpack__` and lies in CPU memory.
+
+    Args:
+        obj: a tensor of PyTorch, JAX, CuPy on the host, ...; it stays alive as long as the array.
+        copy: True: always copy. None or False: share the memory; False raises where that is not possible.
+
+    Raises:
+        TypeError: no `__dlpack__`.
+        InvalidArgumentError: memory of another device, a dtype without a NumPy counterpart, or a producer that refuses
+            (a tensor that requires gradients, say).
+    """
+    if not hasattr(obj, "__dlpack__"):
+        raise TypeError(f"from_dlpack: needs an object with __dlpack__, got {type(obj).__name__}")
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
+    if device_of(obj, "from_dlpack") not in (None, CPU):
+        raise InvalidArgumentError(
+            f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
+            f"copy it there"
+        )
+    capsule = capsule_of(obj, "from_dlpack")
+    array = dlpack_import(capsule, DTYPES)
+    return array.copy() if copy else array
+
+
+def as_array(value: Any, where: str) -> Array:
+    """A NumPy array, NumPy scalar, or whatever has `__dlpack__` on the CPU, without a copy.
+
+    Raises:
+        TypeError: anything else.
+        InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients).
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value)
+    raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")

@@ -13,8 +13,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import schema
-from .._core import DataType, EngineKind, Executor, LogicalTensor, Op, Partition, follow_caller, stop_following
+from .._core import (
+    DataType,
+    EngineKind,
+    Executor,
+    LogicalTensor,
+    Op,
+    OpKind,
+    Partition,
+    follow_caller,
+    stop_following,
+)
 from .engines import Engine
 from .locks import renew_after_fork
 
@@ -113,7 +122,7 @@ def _relu(engine: Engine, elements: int) -> Callable[[], None]:
     """A run of one primitive on an executor of its own."""
     library, code = engine.runtime.library, int(DataType.f32)
     tensors = [LogicalTensor(i, code, [elements], [1]) for i in range(2)]
-    op = Op(library, 0, schema.OPS["ReLU"].value, "probe")
+    op = Op(library, 0, OpKind.relu, "probe")
     op.add_input(tensors[0])
     op.add_output(tensors[1])
     partition = Partition.create_with_op(op, EngineKind.cpu)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import hooks
-
 
 def graph_to_dot(graph: Any) -> str:
     """Implements `Graph.to_dot`."""
@@ -33,7 +31,3 @@ def net_to_svg(net: Any, path: Any = None) -> str:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     return text
-
-
-for _function in (graph_to_dot, net_to_dot, net_to_svg):
-    hooks.provide(_function.__name__, _function)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..graph import Graph, Node, Value
+if TYPE_CHECKING:
+    from ..graph import Graph, Node, Value
 
 _LONGEST = 28
 
