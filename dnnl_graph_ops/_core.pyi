@@ -500,11 +500,11 @@ class Executor:
     """
 
     def __init__(self, engine: Engine | None, name: str = "") -> None: ...
-    def add_input(self, dtype: int, shape: Sequence[int], strides: Sequence[int], name: str = "") -> int:
+    def add_input(self, dtype: int, shape: Sequence[int], strides: Sequence[int]) -> int:
         """The slot of an array that run() is given."""
-    def add_output(self, dtype: int, shape: Sequence[int], strides: Sequence[int], name: str = "") -> int: ...
-    def add_constant(self, array: np.ndarray[Any, Any]) -> int:
-        """A contiguous array; kept alive, not copied."""
+    def add_output(self, dtype: int, shape: Sequence[int], strides: Sequence[int]) -> int: ...
+    def add_constant(self, array: np.ndarray[Any, Any], shared: bool = False) -> int:
+        """A contiguous array; kept alive, not copied. shared: others keep it too, so it counts as theirs."""
     def add_scratch(self, offset: int, nbytes: int) -> int:
         """Part of the arena that a run has for itself; offset is a multiple of 64."""
     def add_partition(
@@ -513,9 +513,7 @@ class Executor:
         inputs: Sequence[_Ref],
         outputs: Sequence[_Ref],
         label: str = "",
-        exclusive: bool = False,
-    ) -> None:
-        """exclusive: one thread at a time inside this step."""
+    ) -> None: ...
     def add_kernel(self, kernel: Any, refs: Sequence[_Ref], label: str = "", nbytes: Sequence[int] = ()) -> None:
         """nbytes: how far each operand reaches; engines on a device need it."""
     def add_callback(self, callback: Callable[..., object], refs: Sequence[_View], label: str = "") -> None:
@@ -549,29 +547,37 @@ class NetBase:
     """A callable over compiled plans. Calls that no plan fits go to the subclass's `_slow_call`."""
 
     _input_names: tuple[str, ...]
-    def __init__(self, names: Sequence[str], n_outputs: int) -> None: ...
+    _plans: PlanCache
+    def __init__(self, names: Sequence[str], n_outputs: int, plans: PlanCache, row_major: bool = True) -> None:
+        """row_major: new results are; otherwise calls without out= go to `_slow_call`."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
-    def _add_plan(self, executor: Executor, explicit_out_strides: bool = False) -> None:
-        """Serve calls with arrays as the plan declares; with explicit_out_strides only those with out=."""
-    def _set_capacity(self, capacity: int, /) -> None: ...
-    def _clear_plans(self) -> None: ...
-    def _native_plans(self) -> tuple[Executor, ...]:
-        """The one used last comes first."""
 
 _Items: TypeAlias = tuple[Any, ...]
 _Slow: TypeAlias = Callable[[_Items, _Items, Any, Any], Any]
 
-class PlanCache:
-    """Plans of one-shot functions, the least recently used dropped first.
+def clear_plans() -> None:
+    """Forget the plans and counts of every PlanCache; begins a new generation of each."""
 
+def plan_totals() -> dict[str, int]:
+    """Over every PlanCache: net_plans; bytes that plans hold: constants, library, scratch; and their limit."""
+
+def set_plan_limit(bytes: int | None) -> None:
+    """For every PlanCache together; None: a quarter of the machine's memory."""
+
+_Layout: TypeAlias = tuple[int, Sequence[int], Sequence[int]]  # dtype, shape, strides
+
+class PlanCache:
+    """Plans of a net or of one-shot functions, the least recently used dropped first.
+
+    Where results are to lie row-major, calls with and without `out` share a plan.
     attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these; they are compared by
     type and value.
     """
 
     def __init__(self, capacity: int) -> None: ...
-    def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow, /) -> Any:
-        """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`."""
+    def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow | None, /) -> Any:
+        """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`; without slow: None."""
     def insert(
         self,
         name: str,
@@ -587,6 +593,12 @@ class PlanCache:
 
         False: such a call is never looked up, or the cache was cleared since this generation.
         """
+    def add(self, executor: Executor, payload: object, generation: int = ..., /) -> bool:
+        """For nets: the plan is found by its own declared arrays. Returns as insert()."""
+    def find(self, inputs: Sequence[_Layout], results: Sequence[_Layout] | None, /) -> Any:
+        """The payload of the plan added for such arrays, which now counts as the one used last, or None."""
+    def payloads(self) -> _Items:
+        """Of all plans, the one used last first."""
     def clear(self) -> None:
         """Forget all plans and counts; begins a new generation."""
     def generation(self) -> int:

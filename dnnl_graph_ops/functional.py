@@ -32,7 +32,6 @@ Array = np.ndarray[Any, Any]
 CAPACITY = 512
 
 cache = PlanCache(CAPACITY)
-pool.on_change(cache.clear)
 
 
 class _Function(NamedTuple):
@@ -134,14 +133,18 @@ def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, e
     )
     plain = tuple(_hashable(value) for value in attrs)
     target = None if out is None else as_array(out, f"{name}: 'out'")
-    retry = any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True))
-    if retry:
-        result = cache.call(name, ins, plain, target, engine, partial(_build, name))
-        return result if out is None else out
-    return _build(name, ins, attrs, out, engine)
+    if any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True)):
+        found: Array | None = cache.call(name, ins, plain, target, engine, None)
+        if found is not None:
+            return found if out is None else out
+    result = _build(name, ins, plain, target, engine)
+    return result if out is None else out
 
 
-def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, engine: Engine | None) -> Array:
+def _build(
+    name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], target: Array | None, engine: Engine | None
+) -> Array:
+    """A call on NumPy arrays that has no plan yet."""
     function = _FUNCTIONS[name]
     present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
     metas = {slot: Meta(array.shape, canonical(array.dtype, f"{name}: '{slot}'")) for slot, array in present}
@@ -151,19 +154,17 @@ def _build(name: str, ins: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, en
         Argument(slot, metas[slot].dtype, array.shape, arrays.element_strides(array, f"{name}: '{slot}'"))
         for slot, array in present
     ]
-    target = None
-    if out is not None:
-        target = as_array(out, f"{name}: 'out'")
+    if target is not None:
         arrays.check_out(target, shape, dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
     strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")
     generation = cache.generation()
     env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
     plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
-    cache.insert(name, ins, attrs, out, engine, plan.executor, generation)
+    cache.insert(name, ins, attrs, target, engine, plan.executor, generation)
     destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
     plan.executor.run([array for _, array in present], [destination])
-    return destination if out is None else out
+    return destination
 
 
 _backward_bias = partial(_slow, "conv_transpose_backward_bias")

@@ -9,7 +9,7 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.compile import pickled
-from dnnl_graph_ops.compile.net import Options
+from dnnl_graph_ops.compile.specialise import Options
 from dnnl_graph_ops.graph import Node, Value
 from dnnl_graph_ops.runtime.info import version
 from dnnl_graph_ops.shapes import Attributes

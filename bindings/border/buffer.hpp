@@ -47,6 +47,10 @@ inline bool is_writeable(const Array& array) {
     return array.flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
 }
 
+inline bool is_row_major(const Array& array) {
+    return array.flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;
+}
+
 // Whether memory can be read as `layout` says, with nothing to convert.
 inline bool matches(const Layout& layout, const Array& array) {
     if (array.nd != layout.rank || dtype_code(array) != layout.dtype) return false;

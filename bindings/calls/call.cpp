@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "calls/plan_store.hpp"
 #include "common/error.hpp"
 
 namespace dgo {
@@ -83,24 +84,25 @@ bool Call::set_out(PyObject* argument, std::size_t results) {
     return true;
 }
 
-bool Call::results_are_apart(const Executor& plan) const {
-    for (std::size_t o = 0; out_given && o < outputs; ++o) {
-        const std::size_t bytes = plan.outputs()[o].layout.extent;
-        if (!is_writeable(output(o))) return false;
+bool Call::fits_results(const Executor& plan) const {
+    const auto& results = plan.outputs();
+    if (results.size() > kMaxArguments) return false;
+    if (!out_given) return true;
+    if (outputs != results.size()) return false;
+    for (std::size_t o = 0; o < outputs; ++o) {
+        const std::size_t bytes = results[o].layout.extent;
+        if (!matches(results[o].layout, output(o)) || !is_writeable(output(o))) return false;
         for (std::size_t i = 0; i < inputs; ++i)
             if (extents_overlap(output(o).data, bytes, input(i).data, plan.inputs()[i].layout.extent)) return false;
         for (std::size_t p = 0; p < o; ++p)
-            if (extents_overlap(output(o).data, bytes, output(p).data, plan.outputs()[p].layout.extent)) return false;
+            if (extents_overlap(output(o).data, bytes, output(p).data, results[p].layout.extent)) return false;
     }
     return true;
 }
 
 PlanRef::PlanRef(py::object object) : executor(std::move(object)), plan(&executor.cast<ExecutorObject&>()) {
-    const Executor& core = plan->core;
-    if (!core.finalized()) fail(ErrorKind::invalid_argument, core.name() + ": finalize the plan before adding it");
-    if (core.inputs().size() > kMaxArguments || core.outputs().size() > kMaxArguments)
-        fail(ErrorKind::unsupported, core.name() + ": a plan with more than " + std::to_string(kMaxArguments) +
-                " inputs or outputs is called through run()");
+    if (!plan->core.finalized())
+        fail(ErrorKind::invalid_argument, plan->core.name() + ": finalize the plan before adding it");
 }
 
 void require_row_major_results(const Executor& plan) {
@@ -143,6 +145,7 @@ bool read_size(PyObject* object, const char* what, std::size_t& size) {
 void bind_call(py::module_& m) {
     m.add_object("NetBase", py::reinterpret_steal<py::object>(make_net_type()));
     m.add_object("PlanCache", py::reinterpret_steal<py::object>(make_plan_cache_type()));
+    bind_plan_store(m);
 }
 
 }  // namespace dgo

@@ -22,8 +22,8 @@ struct Call {
     // Takes the argument out= (null or None: not given) for so many results; false if it is not an array, or for
     // several results a tuple or list of arrays.
     bool set_out(PyObject* argument, std::size_t results);
-    // Whether results can be written: every given array writable, and apart from every other one.
-    bool results_are_apart(const Executor& plan) const;
+    // Whether the plan can write the results: every given array as declared, writable, apart from every other one.
+    bool fits_results(const Executor& plan) const;
 
     PyObject* in[kMaxArguments];
     PyObject* out[kMaxArguments];
@@ -33,7 +33,7 @@ struct Call {
 
 // A finalized plan and the Python object that owns it.
 struct PlanRef {
-    // Throws TypeError unless it is an Executor, an error of the package unless it is finalized and small enough.
+    // Throws TypeError unless it is an Executor, an error of the package unless it is finalized.
     explicit PlanRef(py::object executor);
 
     py::object executor;
@@ -71,6 +71,10 @@ PyCFunction as_method(F* function) {
 
 // Reads a size that must not be negative; false with a Python error set.
 bool read_size(PyObject* object, const char* what, std::size_t& size);
+
+class PlanStore;
+// The store inside a PlanCache; null with a Python error set for anything else.
+PlanStore* store_in(PyObject* object);
 
 PyObject* make_net_type();
 PyObject* make_plan_cache_type();

@@ -101,13 +101,13 @@ private:
     std::vector<py::object> views_;
 };
 
-int add_constant(ExecutorObject& self, py::array array) {
+int add_constant(ExecutorObject& self, py::array array, bool shared) {
     const auto text = self.core.name() + ": a constant ";
     if (!(array.flags() & py::array::c_style))
         fail(ErrorKind::invalid_argument, text + "must be contiguous; copy it with numpy.ascontiguousarray");
     if (array.dtype().attr("hasobject").cast<bool>()) throw py::type_error(text + "must not hold Python objects");
     const int slot = self.core.add_constant(
-        static_cast<char*>(const_cast<void*>(array.data())), static_cast<std::size_t>(array.nbytes()));
+        static_cast<char*>(const_cast<void*>(array.data())), static_cast<std::size_t>(array.nbytes()), shared);
     self.owners.push_back(std::move(array));
     return slot;
 }
@@ -137,10 +137,6 @@ void add_callback(
     };
     self.core.add_callback(std::move(run), refs, layouts, std::move(label));
     self.owners.push_back(std::move(callable));
-}
-
-std::string argument_name(const std::string& given, const char* what, std::size_t index) {
-    return given.empty() ? std::string(what) + " " + std::to_string(index) : std::string(what) + " '" + given + "'";
 }
 
 const Executor::Poll poll = [] {
@@ -254,19 +250,17 @@ void bind_executor(py::module_& m) {
             py::arg("engine").none(true), py::arg("name") = "")
         .def(
             "add_input",
-            [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides, const std::string& name) {
-                return self.core.add_input(Layout(dtype, shape, strides),
-                    argument_name(name, "input", self.core.inputs().size()));
+            [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides) {
+                return self.core.add_input(Layout(dtype, shape, strides));
             },
-            py::arg("dtype"), py::arg("shape"), py::arg("strides"), py::arg("name") = "")
+            py::arg("dtype"), py::arg("shape"), py::arg("strides"))
         .def(
             "add_output",
-            [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides, const std::string& name) {
-                return self.core.add_output(Layout(dtype, shape, strides),
-                    argument_name(name, "output", self.core.outputs().size()));
+            [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides) {
+                return self.core.add_output(Layout(dtype, shape, strides));
             },
-            py::arg("dtype"), py::arg("shape"), py::arg("strides"), py::arg("name") = "")
-        .def("add_constant", &add_constant, py::arg("array").noconvert())
+            py::arg("dtype"), py::arg("shape"), py::arg("strides"))
+        .def("add_constant", &add_constant, py::arg("array").noconvert(), py::arg("shared") = false)
         .def(
             "add_scratch",
             [](ExecutorObject& self, std::size_t offset, std::size_t nbytes) {
@@ -276,11 +270,10 @@ void bind_executor(py::module_& m) {
         .def(
             "add_partition",
             [](ExecutorObject& self, std::shared_ptr<CompiledPartition> partition, const std::vector<RefTuple>& in,
-                const std::vector<RefTuple>& out, std::string label, bool exclusive) {
-                self.core.add_partition(std::move(partition), to_refs(in), to_refs(out), std::move(label), exclusive);
+                const std::vector<RefTuple>& out, std::string label) {
+                self.core.add_partition(std::move(partition), to_refs(in), to_refs(out), std::move(label));
             },
-            py::arg("partition").none(false), py::arg("inputs"), py::arg("outputs"), py::arg("label") = "",
-            py::arg("exclusive") = false)
+            py::arg("partition").none(false), py::arg("inputs"), py::arg("outputs"), py::arg("label") = "")
         .def(
             "add_kernel",
             [](ExecutorObject& self, std::shared_ptr<Kernel> kernel, const std::vector<RefTuple>& refs,

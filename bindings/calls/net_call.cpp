@@ -1,12 +1,9 @@
 // NetBase: the callable that compile.Net derives from. A call that an already made plan fits is served here;
 // everything else, every mistake included, goes to the Python method _slow_call.
-#include <algorithm>
 #include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
+#include <new>
 
-#include "calls/call.hpp"
+#include "calls/plan_store.hpp"
 #include "common/error.hpp"
 
 #include <structmember.h>  // after Python.h
@@ -14,36 +11,21 @@
 namespace dgo {
 namespace {
 
-struct Plan {
-    PlanRef ref;
-    bool explicit_out_strides;
-};
-
 struct Net {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject* names;  // tuple of str; null until __init__
+    PyObject* plans;  // a PlanCache; null until __init__
+    PlanStore* store;  // inside it
     std::size_t outputs;
-    bool out_is_input;  // an input has that name, so no results can be given
-    std::size_t capacity;
-    std::vector<Plan>* plans;  // the one used last comes first
+    bool out_is_input;    // an input has that name, so no results can be given
+    bool row_major;  // new results are
 };
 
-constexpr std::size_t kDefaultCapacity = 8;
 PyObject* str_out = nullptr;
 PyObject* str_slow_call = nullptr;
 
 Net& as_net(PyObject* self) { return *reinterpret_cast<Net*>(self); }
-
-bool fits(const Plan& plan, const Call& call) {
-    const Executor& core = plan.ref.plan->core;
-    for (std::size_t i = 0; i < call.inputs; ++i)
-        if (!matches(core.inputs()[i].layout, call.input(i))) return false;
-    if (!call.out_given) return !plan.explicit_out_strides;
-    for (std::size_t o = 0; o < call.outputs; ++o)
-        if (!matches(core.outputs()[o].layout, call.output(o))) return false;
-    return true;
-}
 
 // Index of an input's name, or the number of inputs.
 std::size_t find_name(const Net& net, std::size_t inputs, PyObject* key) {
@@ -95,47 +77,32 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
     });
 }
 
-void bring_to_front(std::vector<Plan>& plans, std::size_t p) {
-    const auto at = plans.begin() + static_cast<std::ptrdiff_t>(p);
-    if (p) std::rotate(plans.begin(), at, at + 1);
+// A call that grew out of memory is served by Python like any other unusual one.
+const PlanRef* plan_for(
+    const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) noexcept {
+    if (!read_arguments(net, args, positional, keywords, call) || !(call.out_given || net.row_major)) return nullptr;
+    try {
+        Key key;
+        for (std::size_t i = 0; i < call.inputs; ++i)
+            if (!key.add(call.in[i])) return nullptr;
+        return key.add_results(call) ? net.store->serve(key, call) : nullptr;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
 }
 
 PyObject* net_call(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* keywords) {
-    const Net& net = as_net(self);
     const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf));
     Call call;
-    if (read_arguments(net, args, positional, keywords, call)) {
-        std::vector<Plan>& plans = *net.plans;
-        for (std::size_t p = 0; p < plans.size(); ++p) {
-            if (!fits(plans[p], call)) continue;
-            if (!call.results_are_apart(plans[p].ref.plan->core)) break;
-            bring_to_front(plans, p);
-            return run_call(plans.front().ref, call);
-        }
-    }
+    if (const PlanRef* const plan = plan_for(as_net(self), args, positional, keywords, call))
+        return run_call(*plan, call);
     return slow_call(self, args, positional, keywords);
-}
-
-// The plans leave the list before they are dropped: dropping may run any Python code.
-void shrink(Net& net, std::size_t size) {
-    std::vector<Plan> surplus;
-    while (net.plans->size() > size) {
-        surplus.push_back(std::move(net.plans->back()));
-        net.plans->pop_back();
-    }
 }
 
 PyObject* net_new(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* const self = type->tp_alloc(type, 0);
     if (!self) return nullptr;
-    Net& net = as_net(self);
-    net.vectorcall = &net_call;
-    net.capacity = kDefaultCapacity;
-    net.plans = new (std::nothrow) std::vector<Plan>;
-    if (!net.plans) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
+    as_net(self).vectorcall = &net_call;
 #if PY_VERSION_HEX < 0x030C0000
     // a class made in Python does not inherit the flag yet, only the slots it stands for
     if (type->tp_call == &PyVectorcall_Call && type->tp_vectorcall_offset == offsetof(Net, vectorcall))
@@ -145,12 +112,16 @@ PyObject* net_new(PyTypeObject* type, PyObject*, PyObject*) {
 }
 
 int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-    static const char* keywords[] = {"names", "n_outputs", nullptr};
-    PyObject *sequence, *count;
+    static const char* keywords[] = {"names", "n_outputs", "plans", "row_major", nullptr};
+    PyObject *sequence, *count, *plans;
+    int row_major = 1;
     std::size_t outputs;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:NetBase", const_cast<char**>(keywords), &sequence, &count) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|p:NetBase", const_cast<char**>(keywords), &sequence, &count,
+            &plans, &row_major) ||
         !read_size(count, "n_outputs", outputs))
         return -1;
+    PlanStore* const store = store_in(plans);
+    if (!store) return -1;
     PyObject* const names = PySequence_Tuple(sequence);
     if (!names) return -1;
     bool out_is_input = false;
@@ -164,9 +135,12 @@ int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
         out_is_input |= is_out(name);
     }
     Net& net = as_net(self);
-    shrink(net, 0);
     net.outputs = outputs;
     net.out_is_input = out_is_input;
+    net.row_major = row_major != 0;
+    net.store = store;
+    Py_INCREF(plans);
+    Py_XSETREF(net.plans, plans);
     Py_XSETREF(net.names, names);
     return 0;
 }
@@ -175,15 +149,14 @@ int net_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     const Net& net = as_net(self);
     Py_VISIT(net.names);
-    if (net.plans)
-        for (const Plan& plan : *net.plans) Py_VISIT(plan.ref.executor.ptr());
+    Py_VISIT(net.plans);
     return 0;
 }
 
 int net_clear(PyObject* self) {
     Net& net = as_net(self);
-    if (net.plans) shrink(net, 0);
-    Py_CLEAR(net.names);
+    Py_CLEAR(net.names);  // first: a net without names asks no plans
+    Py_CLEAR(net.plans);
     return 0;
 }
 
@@ -191,72 +164,14 @@ void net_dealloc(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     net_clear(self);
-    delete as_net(self).plans;
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-PyObject* net_add_plan(PyObject* self, PyObject* args, PyObject* kwargs) {
-    static const char* keywords[] = {"executor", "explicit_out_strides", nullptr};
-    PyObject* executor;
-    int explicit_out_strides = 0;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O|p:_add_plan", const_cast<char**>(keywords), &executor, &explicit_out_strides))
-        return nullptr;
-    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        Net& net = as_net(self);
-        const Executor& core = py::handle(executor).cast<ExecutorObject&>().core;
-        const auto inputs = net.names ? static_cast<std::size_t>(PyTuple_GET_SIZE(net.names)) : 0;
-        if (core.inputs().size() != inputs || core.outputs().size() != net.outputs)
-            fail(ErrorKind::invalid_argument, core.name() + ": the net has " + std::to_string(inputs) +
-                    " inputs and " + std::to_string(net.outputs) + " outputs, the plan " +
-                    std::to_string(core.inputs().size()) + " and " + std::to_string(core.outputs().size()));
-        if (!explicit_out_strides) require_row_major_results(core);
-        const auto known = std::find_if(net.plans->begin(), net.plans->end(),
-            [&](const Plan& plan) { return plan.ref.executor.ptr() == executor; });
-        if (known != net.plans->end()) {
-            known->explicit_out_strides &= explicit_out_strides != 0;
-            bring_to_front(*net.plans, static_cast<std::size_t>(known - net.plans->begin()));
-            Py_RETURN_NONE;
-        }
-        PlanRef ref(py::reinterpret_borrow<py::object>(executor));
-        net.plans->insert(net.plans->begin(), Plan{std::move(ref), explicit_out_strides != 0});
-        shrink(net, net.capacity);
-        Py_RETURN_NONE;
-    });
-}
-
-PyObject* net_set_capacity(PyObject* self, PyObject* argument) {
-    if (!read_size(argument, "the capacity", as_net(self).capacity)) return nullptr;
-    shrink(as_net(self), as_net(self).capacity);
-    Py_RETURN_NONE;
-}
-
-PyObject* net_clear_plans(PyObject* self, PyObject*) {
-    shrink(as_net(self), 0);
-    Py_RETURN_NONE;
-}
-
-PyObject* net_plans(PyObject* self, PyObject*) {
-    return translated<PyObject*>(nullptr, [&] {
-        py::list list;
-        for (const Plan& plan : *as_net(self).plans) list.append(plan.ref.executor);
-        return PyList_AsTuple(list.ptr());
-    });
-}
-
-PyMethodDef methods[] = {
-    {"_add_plan", as_method(&net_add_plan), METH_VARARGS | METH_KEYWORDS,
-        "Serve calls that the plan's declared arrays fit; with explicit_out_strides only calls that give out=."},
-    {"_set_capacity", &net_set_capacity, METH_O, "Keep so many plans, those used last."},
-    {"_clear_plans", &net_clear_plans, METH_NOARGS, "Forget all plans."},
-    {"_native_plans", &net_plans, METH_NOARGS, "The plans, the one used last first."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Net, vectorcall), READONLY, nullptr},
     {"_input_names", T_OBJECT, offsetof(Net, names), READONLY, nullptr},
+    {"_plans", T_OBJECT, offsetof(Net, plans), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -268,7 +183,6 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&net_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(&net_clear)},
     {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, nullptr},
 };

@@ -1,220 +1,65 @@
-// PlanCache: plans of one-shot functions, found by everything that decides what is computed: name, attributes,
-// engine, and data type, shape and strides of every array. What cannot be found goes to the caller's slow function.
-#include <array>
-#include <cstdint>
-#include <cstring>
-#include <list>
+// PlanCache: a store of plans as a Python object. One-shot functions call through it, a net holds one.
+#include <memory>
 #include <new>
-#include <unordered_map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "calls/call.hpp"
+#include "calls/plan_store.hpp"
 #include "common/error.hpp"
+
+#include <pybind11/stl.h>
 
 namespace dgo {
 namespace {
 
-void mix(std::uint64_t& hash, std::uint64_t word) {
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    hash ^= hash >> 32;
-}
-
-// Data types, shapes and strides of the arrays of a call, as words to compare and hash.
-class Signature {
-public:
-    void add(std::uint64_t word) {
-        if (size_ == words_.size())
-            full_ = true;
-        else
-            words_[size_++] = word;
-    }
-    // None or an array that plans can read as it is; false for anything else.
-    bool add(PyObject* object) {
-        if (object == Py_None) {
-            add(std::uint64_t{0});
-            return true;
-        }
-        const Array* const array = exact_array(object);
-        if (!array) return false;
-        const int code = dtype_code(*array);
-        if (!code || array->nd > kMaxRank || !is_aligned(array->data, dtype_table::itemsize_of[code])) return false;
-        add(static_cast<std::uint64_t>(code) << 8 | static_cast<std::uint64_t>(array->nd));
-        bool empty = false;
-        for (int i = 0; i < array->nd; ++i) {
-            empty |= array->dimensions[i] == 0;
-            add(static_cast<std::uint64_t>(array->dimensions[i]));
-        }
-        for (int i = 0; i < array->nd; ++i)
-            add(empty || array->dimensions[i] < 2 ? 0 : static_cast<std::uint64_t>(array->strides[i]));
-        return !full_;
-    }
-    const std::uint64_t* begin() const { return words_.data(); }
-    const std::uint64_t* end() const { return words_.data() + size_; }
-
-private:
-    std::array<std::uint64_t, 256> words_;
-    std::size_t size_ = 0;
-    bool full_ = false;
-};
-
-constexpr int kMaxDepth = 8;  // of tuples inside attributes
-
-bool is_sequence(PyObject* object) { return PyTuple_CheckExact(object) || PyList_CheckExact(object); }
-
-// Attributes are None, bool, int, float, str, bytes, types, and tuples or lists of these, of exactly these types:
-// comparing them runs no Python code. False for anything else.
-bool hash_attribute(PyObject* object, std::uint64_t& hash, int depth = 0) {
-    if (is_sequence(object)) {
-        const Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
-        mix(hash, static_cast<std::uint64_t>(size));
-        for (Py_ssize_t i = 0; i < size; ++i)
-            if (depth == kMaxDepth || !hash_attribute(PySequence_Fast_GET_ITEM(object, i), hash, depth + 1))
-                return false;
-        return true;
-    }
-    if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
-        PyBytes_CheckExact(object)) {
-        mix(hash, static_cast<std::uint64_t>(PyObject_Hash(object)));
-        return true;
-    }
-    mix(hash, reinterpret_cast<std::uintptr_t>(object));
-    return object == Py_None || PyBool_Check(object) || PyType_Check(object);
-}
-
-// Whether two such attributes are the same: 2 is neither 2.0 nor True, 0.0 is not -0.0; a list is its tuple.
-bool same_attribute(PyObject* a, PyObject* b) {
-    if (a == b) return true;
-    if (is_sequence(a) && is_sequence(b)) {
-        const Py_ssize_t size = PySequence_Fast_GET_SIZE(a);
-        if (size != PySequence_Fast_GET_SIZE(b)) return false;
-        for (Py_ssize_t i = 0; i < size; ++i)
-            if (!same_attribute(PySequence_Fast_GET_ITEM(a, i), PySequence_Fast_GET_ITEM(b, i))) return false;
-        return true;
-    }
-    if (Py_TYPE(a) != Py_TYPE(b)) return false;
-    if (PyFloat_CheckExact(a)) {
-        const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
-        return std::memcmp(&x, &y, sizeof x) == 0;
-    }
-    if (PyLong_CheckExact(a) || PyUnicode_CheckExact(a) || PyBytes_CheckExact(a))
-        return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
-    return false;
-}
-
-// A copy that nobody can change: lists become tuples.
-py::object frozen(py::handle object) {
-    if (!is_sequence(object.ptr())) return py::reinterpret_borrow<py::object>(object);
-    py::tuple copy(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object.ptr())));
-    for (std::size_t i = 0; i < copy.size(); ++i)
-        copy[i] = frozen(PySequence_Fast_GET_ITEM(object.ptr(), static_cast<Py_ssize_t>(i)));
-    return copy;
-}
-
-struct Query {
-    PyObject *name, *arrays, *attributes, *out, *engine;
-};
-
-// A query that plans can be looked up by, with its hash.
-struct Key {
-    // False for anything unusual.
-    bool read(const Query& query) {
-        if (!PyUnicode_CheckExact(query.name) || !PyTuple_CheckExact(query.arrays) ||
-            !PyTuple_CheckExact(query.attributes))
-            return false;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(query.arrays); ++i) {
-            PyObject* const array = PyTuple_GET_ITEM(query.arrays, i);
-            if (!signature.add(array)) return false;
-            if (array == Py_None) continue;
-            if (call.inputs == kMaxArguments) return false;
-            call.in[call.inputs++] = array;
-        }
-        const std::size_t results = is_sequence(query.out)
-            ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(query.out)) : 1;
-        if (results > kMaxArguments || !call.set_out(query.out, results)) return false;
-        signature.add(call.out_given ? results + 1 : 0);
-        for (std::size_t o = 0; call.out_given && o < results; ++o)
-            if (!signature.add(call.out[o])) return false;
-        for (const std::uint64_t word : signature) mix(hash, word);
-        mix(hash, static_cast<std::uint64_t>(PyObject_Hash(query.name)));
-        mix(hash, reinterpret_cast<std::uintptr_t>(query.engine));
-        return hash_attribute(query.attributes, hash);
-    }
-
-    Signature signature;
-    Call call;
-    std::uint64_t hash = 0;
-};
-
-struct Entry {
-    bool is_for(const Key& key, const Query& query) const {
-        const auto size = static_cast<std::size_t>(key.signature.end() - key.signature.begin());
-        return engine.ptr() == query.engine && signature.size() == size &&
-            std::memcmp(signature.data(), key.signature.begin(), size * sizeof(std::uint64_t)) == 0 &&
-            same_attribute(name.ptr(), query.name) && same_attribute(attributes.ptr(), query.attributes);
-    }
-
-    std::uint64_t hash;
-    std::vector<std::uint64_t> signature;
-    py::object name, attributes, engine;
-    PlanRef plan;
-};
-
-using Entries = std::list<Entry>;
-
-struct State {
-    Entries::iterator find(const Key& key, const Query& query) {
-        const auto [first, last] = index.equal_range(key.hash);
-        for (auto it = first; it != last; ++it)
-            if (it->second->is_for(key, query)) return it->second;
-        return entries.end();
-    }
-    // Moves an entry out; the caller drops it when the cache is consistent again.
-    void remove(Entries::iterator entry, Entries& removed) {
-        const auto [first, last] = index.equal_range(entry->hash);
-        for (auto it = first; it != last; ++it)
-            if (it->second == entry) {
-                index.erase(it);
-                break;
-            }
-        removed.splice(removed.end(), entries, entry);
-    }
-    void shrink(std::size_t size, Entries& removed) {
-        while (entries.size() > size) remove(std::prev(entries.end()), removed);
-    }
-
-    Entries entries;  // the one used last comes first
-    std::unordered_multimap<std::uint64_t, Entries::iterator> index;
-    std::size_t capacity = 0;
-    std::uint64_t hits = 0, misses = 0;
-    std::uint64_t generation = 0;  // how often it was cleared
-};
-
 struct Cache {
     PyObject_HEAD
-    State* state;
+    PlanStore* store;
 };
 
-State& state_of(PyObject* self) { return *reinterpret_cast<Cache*>(self)->state; }
+PlanStore& store_of(PyObject* self) { return *reinterpret_cast<Cache*>(self)->store; }
+
+// Reads the first arguments of call() and insert(): name, arrays, attrs, out, engine. False for anything unusual.
+bool read_query(PyObject* const* args, Key& key, Call& call) {
+    PyObject *const arrays = args[1], *const out = args[3];
+    if (!PyUnicode_CheckExact(args[0]) || !PyTuple_CheckExact(arrays) || !PyTuple_CheckExact(args[2])) return false;
+    key.name = args[0];
+    key.attributes = args[2];
+    key.engine = args[4];
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); ++i) {
+        PyObject* const array = PyTuple_GET_ITEM(arrays, i);
+        if (!key.add(array)) return false;
+        if (array == Py_None) continue;
+        if (call.inputs == kMaxArguments) return false;
+        call.in[call.inputs++] = array;
+    }
+    const std::size_t results = PyTuple_CheckExact(out) || PyList_CheckExact(out)
+        ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;
+    return results <= kMaxArguments && call.set_out(out, results) && key.add_results(call);
+}
+
+// A call that grew out of memory is served by Python like any other unusual one.
+const PlanRef* plan_for(PlanStore& store, PyObject* const* args, Call& call) noexcept {
+    try {
+        Key key;
+        return read_query(args, key, call) ? store.serve(key, call) : nullptr;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
 
 PyObject* cache_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (count != 6) {
         PyErr_Format(PyExc_TypeError, "call() takes name, arrays, attrs, out, engine, slow; got %zd arguments", count);
         return nullptr;
     }
-    const Query query{args[0], args[1], args[2], args[3], args[4]};
-    State& state = state_of(self);
-    Key key;
-    if (key.read(query)) {
-        const auto entry = state.find(key, query);
-        if (entry != state.entries.end() && key.call.results_are_apart(entry->plan.plan->core)) {
-            key.call.outputs = entry->plan.plan->core.outputs().size();
-            ++state.hits;
-            state.entries.splice(state.entries.begin(), state.entries, entry);
-            return run_call(entry->plan, key.call);
-        }
-    }
-    ++state.misses;
+    PlanStore& store = store_of(self);
+    Call call;
+    if (const PlanRef* const plan = plan_for(store, args, call)) return run_call(*plan, call);
+    if (args[5] == Py_None) Py_RETURN_NONE;
+    ++store.misses;
     return PyObject_Vectorcall(args[5], args + 1, 4, nullptr);
 }
 
@@ -234,66 +79,99 @@ void require_same_arrays(const Executor& core, const Call& call) {
         require_match(core.outputs()[o].layout, call.out[o], core.name() + ": " + core.outputs()[o].name, true);
 }
 
+// Whether what was made for this generation, if one is stated, may still be kept.
+bool is_current(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {
+    return count <= at || py::handle(args[at]).cast<std::uint64_t>() == store.generation();
+}
+
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (count != 6 && count != 7) {
         PyErr_Format(PyExc_TypeError,
-            "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation; got %zd arguments", count);
+            "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation; got %zd arguments",
+            count);
         return nullptr;
     }
-    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        const Query query{args[0], args[1], args[2], args[3], args[4]};
-        State& state = state_of(self);
+    return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[5]));
         Key key;
-        if (!key.read(query) || state.capacity == 0) Py_RETURN_FALSE;
-        if (count == 7) {
-            const auto made_for = PyLong_AsUnsignedLongLong(args[6]);
-            if (PyErr_Occurred()) return nullptr;
-            if (made_for != state.generation) Py_RETURN_FALSE;
-        }
-        require_same_arrays(plan.plan->core, key.call);
-        const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
-        Entries removed, added;
-        added.push_back({key.hash, {key.signature.begin(), key.signature.end()}, own(query.name),
-            frozen(query.attributes), own(query.engine), std::move(plan)});
-        const auto old = state.find(key, query);
-        if (old != state.entries.end()) state.remove(old, removed);
-        state.index.emplace(key.hash, added.begin());
-        state.entries.splice(state.entries.begin(), added);
-        state.shrink(state.capacity, removed);
-        Py_RETURN_TRUE;
+        Call call;
+        std::uint64_t hash;
+        if (!read_query(args, key, call) || !key.hash(hash) || !is_current(store_of(self), args, count, 6))
+            return py::bool_(false).release().ptr();
+        require_same_arrays(plan.plan->core, call);
+        return py::bool_(store_of(self).insert(key, std::move(plan), py::none())).release().ptr();
+    });
+}
+
+PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    if (count != 2 && count != 3) {
+        PyErr_Format(PyExc_TypeError, "add() takes executor, payload and perhaps generation; got %zd arguments", count);
+        return nullptr;
+    }
+    return translated<PyObject*>(nullptr, [&] {
+        PlanRef plan(py::reinterpret_borrow<py::object>(args[0]));
+        Key key;
+        for (const Argument& input : plan.plan->core.inputs()) key.add(input.layout);
+        std::vector<Layout> results;
+        for (const Argument& output : plan.plan->core.outputs()) results.push_back(output.layout);
+        key.add_results(results);
+        const bool kept = is_current(store_of(self), args, count, 2) &&
+            store_of(self).insert(key, std::move(plan), py::reinterpret_borrow<py::object>(args[1]));
+        return py::bool_(kept).release().ptr();
+    });
+}
+
+using LayoutTuple = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>>;  // dtype, shape, strides
+
+PyObject* cache_find(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "find() takes inputs and results; got %zd arguments", count);
+        return nullptr;
+    }
+    return translated<PyObject*>(nullptr, [&] {
+        const auto layouts = [](PyObject* sequence) {
+            std::vector<Layout> found;
+            for (const auto& [dtype, shape, strides] : py::handle(sequence).cast<std::vector<LayoutTuple>>())
+                found.emplace_back(dtype, shape, strides);
+            return found;
+        };
+        Key key;
+        for (const Layout& input : layouts(args[0])) key.add(input);
+        key.add_results(args[1] == Py_None ? std::vector<Layout>{} : layouts(args[1]));
+        const PlanStore::Entry* const entry = store_of(self).find(key);
+        return (entry ? entry->payload : py::none()).inc_ref().ptr();
+    });
+}
+
+PyObject* cache_payloads(PyObject* self, PyObject*) {
+    return translated<PyObject*>(nullptr, [&] {
+        py::list list;
+        for (const PlanStore::Entry& entry : store_of(self).entries()) list.append(entry.payload);
+        return PyList_AsTuple(list.ptr());
     });
 }
 
 PyObject* cache_clear(PyObject* self, PyObject*) {
-    Entries removed;
-    State& state = state_of(self);
-    state.index.clear();
-    removed.swap(state.entries);
-    state.hits = state.misses = 0;
-    ++state.generation;
+    store_of(self).clear();
     Py_RETURN_NONE;
 }
 
 PyObject* cache_generation(PyObject* self, PyObject*) {
-    return PyLong_FromUnsignedLongLong(state_of(self).generation);
+    return PyLong_FromUnsignedLongLong(store_of(self).generation());
 }
 
 PyObject* cache_set_capacity(PyObject* self, PyObject* argument) {
-    State& state = state_of(self);
-    if (!read_size(argument, "the capacity", state.capacity)) return nullptr;
-    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        Entries removed;
-        state.shrink(state.capacity, removed);
-        Py_RETURN_NONE;
-    });
+    std::size_t capacity;
+    if (!read_size(argument, "the capacity", capacity)) return nullptr;
+    store_of(self).set_capacity(capacity);
+    Py_RETURN_NONE;
 }
 
 PyObject* cache_info(PyObject* self, PyObject*) {
-    const State& state = state_of(self);
-    return Py_BuildValue("{sKsKsnsn}", "hits", static_cast<unsigned long long>(state.hits), "misses",
-        static_cast<unsigned long long>(state.misses), "size", static_cast<Py_ssize_t>(state.entries.size()),
-        "capacity", static_cast<Py_ssize_t>(state.capacity));
+    const PlanStore& store = store_of(self);
+    return Py_BuildValue("{sKsKsnsn}", "hits", static_cast<unsigned long long>(store.hits), "misses",
+        static_cast<unsigned long long>(store.misses), "size", static_cast<Py_ssize_t>(store.entries().size()),
+        "capacity", static_cast<Py_ssize_t>(store.capacity()));
 }
 
 PyObject* cache_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -303,39 +181,35 @@ PyObject* cache_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:PlanCache", const_cast<char**>(keywords), &argument) ||
         !read_size(argument, "the capacity", capacity))
         return nullptr;
-    PyObject* const self = type->tp_alloc(type, 0);
-    if (!self) return nullptr;
-    State* const state = new (std::nothrow) State;
-    reinterpret_cast<Cache*>(self)->state = state;
-    if (!state) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    state->capacity = capacity;
-    return self;
+    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
+        auto store = std::make_unique<PlanStore>(capacity);
+        PyObject* const self = type->tp_alloc(type, 0);
+        if (self) reinterpret_cast<Cache*>(self)->store = store.release();
+        return self;
+    });
 }
 
 int cache_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    if (!reinterpret_cast<Cache*>(self)->state) return 0;
-    for (const Entry& entry : state_of(self).entries) {
+    if (!reinterpret_cast<Cache*>(self)->store) return 0;
+    for (const PlanStore::Entry& entry : store_of(self).entries()) {
         Py_VISIT(entry.attributes.ptr());
         Py_VISIT(entry.engine.ptr());
         Py_VISIT(entry.plan.executor.ptr());
+        Py_VISIT(entry.payload.ptr());
     }
     return 0;
 }
 
 int cache_tp_clear(PyObject* self) {
-    if (reinterpret_cast<Cache*>(self)->state) Py_XDECREF(cache_clear(self, nullptr));
+    if (reinterpret_cast<Cache*>(self)->store) store_of(self).clear();
     return 0;
 }
 
 void cache_dealloc(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    cache_tp_clear(self);
-    delete reinterpret_cast<Cache*>(self)->state;
+    delete reinterpret_cast<Cache*>(self)->store;
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -343,10 +217,15 @@ void cache_dealloc(PyObject* self) {
 PyMethodDef methods[] = {
     {"call", as_method(&cache_call), METH_FASTCALL,
         "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
-        "engine)."},
+        "engine); without a plan and with slow=None there is no result."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
         "insert(name, arrays, attrs, out, engine, executor[, generation]): False if such a call is never looked up, or "
         "if the cache was cleared since that generation."},
+    {"add", as_method(&cache_add), METH_FASTCALL,
+        "add(executor, payload[, generation]): serves nets called with arrays as the plan declares them."},
+    {"find", as_method(&cache_find), METH_FASTCALL,
+        "find(inputs, results): the payload added with the plan for such arrays, now the one used last, or None."},
+    {"payloads", &cache_payloads, METH_NOARGS, "Of all plans, the one used last first."},
     {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
     {"generation", &cache_generation, METH_NOARGS, "The generation; to be read before what a plan is made for."},
     {"set_capacity", &cache_set_capacity, METH_O, "Keep so many plans, those used last."},
@@ -355,7 +234,7 @@ PyMethodDef methods[] = {
 };
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Plans of one-shot functions, the least recently used dropped first.")},
+    {Py_tp_doc, const_cast<char*>("Plans of a net or of one-shot functions, the least recently used dropped first.")},
     {Py_tp_new, reinterpret_cast<void*>(&cache_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&cache_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&cache_traverse)},
@@ -367,11 +246,20 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {
     "dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
+PyTypeObject* cache_type = nullptr;
+
 }  // namespace
+
+PlanStore* store_in(PyObject* object) {
+    if (Py_TYPE(object) == cache_type) return &store_of(object);
+    PyErr_Format(PyExc_TypeError, "plans must be a PlanCache, got %s", Py_TYPE(object)->tp_name);
+    return nullptr;
+}
 
 PyObject* make_plan_cache_type() {
     PyObject* const type = PyType_FromSpec(&spec);
     if (!type) throw py::error_already_set();
+    cache_type = reinterpret_cast<PyTypeObject*>(type);
     return type;
 }
 

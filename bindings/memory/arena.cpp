@@ -121,7 +121,7 @@ BlockPool& library_blocks() {
 }
 
 std::size_t idle_block_bytes() {
-    fork_guard::check();
+    if (fork_guard::is_broken()) return 0;  // no plan of a forked child can use them
     const std::lock_guard lock(pools().mutex);
     std::size_t total = 0;
     for (BlockPool* pool : pools().all) total += pool->idle_bytes();

@@ -128,14 +128,15 @@ int Executor::add_slot(SlotKind kind, std::size_t bytes) {
     return static_cast<int>(slots_.size()) - 1;
 }
 
-int Executor::add_input(Layout layout, std::string name) {
+int Executor::add_input(Layout layout) {
     const int slot = add_slot(SlotKind::input, layout.extent);
-    inputs_.push_back({std::move(layout), std::move(name), nullptr});
+    inputs_.push_back({std::move(layout), "input " + std::to_string(inputs_.size()), nullptr});
     input_slots_.push_back(slot);
     return slot;
 }
 
-int Executor::add_output(Layout layout, std::string name) {
+int Executor::add_output(Layout layout) {
+    std::string name = "output " + std::to_string(outputs_.size());
     if (layout.overlaps_itself())
         fail(ErrorKind::invalid_argument,
             name_ + ": " + name + " would write elements of " + layout.str() + " over each other");
@@ -145,9 +146,10 @@ int Executor::add_output(Layout layout, std::string name) {
     return slot;
 }
 
-int Executor::add_constant(char* data, std::size_t bytes) {
+int Executor::add_constant(char* data, std::size_t bytes, bool shared) {
     const int slot = add_slot(SlotKind::constant, bytes);
     slots_[slot].data = data ? data : nothing_on_host;
+    slots_[slot].shared = shared;
     constant_bytes_ += bytes;
     return slot;
 }
@@ -199,7 +201,7 @@ void Executor::add_operand(
 }
 
 void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
-    const std::vector<Ref>& out, std::string label, bool exclusive) {
+    const std::vector<Ref>& out, std::string label) {
     Step step = new_step(StepKind::partition, std::move(label));
     if (!partition || partition->engine != engine_)
         bad_step(step, "the partition was compiled for another engine object than the plan's");
@@ -217,7 +219,6 @@ void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition,
     step.inputs = in.size();
     step.outputs = out.size();
     step.partition = std::move(partition);
-    if (exclusive) step.exclusive = std::make_unique<std::mutex>();
     steps_.push_back(std::move(step));
 }
 
@@ -352,7 +353,6 @@ void Executor::bind_all(Context& context, char* arena, const Addresses& arrays) 
 
 void Executor::run_step(const Step& step, const Context& context) const {
     if (step.kind == StepKind::partition) {
-        const auto lock = step.exclusive ? std::unique_lock(*step.exclusive) : std::unique_lock<std::mutex>();
         const const_dnnl_graph_tensor_t* const in = context.tensors.data() + step.first;
         const const_dnnl_graph_tensor_t* const out = in + step.inputs;
         const bool scratchpad = scratchpad_bytes_ && step.partition->scratchpad_size();
@@ -445,6 +445,20 @@ std::vector<double> Executor::profile(const Addresses& arrays, std::size_t repea
         medians[s] = *middle;
     }
     return medians;
+}
+
+Executor::Held Executor::held() const {
+    Held held;
+    for (const Slot& slot : slots_) {
+        if (slot.kind != SlotKind::constant) continue;
+        held.constants += (slot.shared ? 0 : slot.bytes) + slot.device.size();
+    }
+    // a library whose store of constants has a bound keeps them there, for all plans
+    if (engine_ && !engine_->api().graph_set_constant_tensor_cache_capacity)
+        for (const Operand& operand : operands_)
+            if (operand.tensor && slots_[operand.slot].kind == SlotKind::constant) held.library += operand.bytes;
+    if (arena_bytes() <= kOwnScratch) held.scratch = arena_bytes();
+    return held;
 }
 
 std::size_t Executor::idle_contexts() const {

@@ -50,6 +50,14 @@ public:
     using Callback = std::function<void(char* const* operands)>;
     using Poll = std::function<void()>;  // called now and then in long loops; may throw to end them
 
+    // Bytes that a finalized plan takes between its runs, as far as known: constants of its own, at most what the
+    // library packs of constants for it, and scratch that it shares with no other plan. Code is not counted.
+    struct Held {
+        std::size_t total() const { return constants + library + scratch; }
+
+        std::size_t constants = 0, library = 0, scratch = 0;
+    };
+
     struct Step {
         StepKind kind = StepKind::kernel;
         std::string label;
@@ -57,7 +65,6 @@ public:
         std::shared_ptr<const CompiledPartition> partition;
         std::shared_ptr<const Kernel> kernel;
         Callback callback;
-        std::unique_ptr<std::mutex> exclusive;
 
         void run_on_host(char* const* operands) const;  // a kernel or callback
     };
@@ -69,14 +76,13 @@ public:
     Executor& operator=(const Executor&) = delete;
 
     // Each returns the number of the slot.
-    int add_input(Layout layout, std::string name);
-    int add_output(Layout layout, std::string name);
-    int add_constant(char* data, std::size_t bytes);  // data outlives the executor
+    int add_input(Layout layout);
+    int add_output(Layout layout);
+    int add_constant(char* data, std::size_t bytes, bool shared);  // data outlives the executor; shared: others keep it
     int add_scratch(std::size_t offset, std::size_t bytes);
 
-    // exclusive: one thread at a time inside this partition, over all runs of this executor.
     void add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
-        const std::vector<Ref>& out, std::string label, bool exclusive);
+        const std::vector<Ref>& out, std::string label);
     // bytes: how far each operand reaches; empty: unknown, which will do for memory of the host.
     void add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
         const std::vector<std::size_t>& bytes, std::string label);
@@ -104,6 +110,7 @@ public:
     int threads() const { return threads_; }
     std::size_t arena_bytes() const { return arena_bytes_ + scratchpad_bytes_; }
     std::size_t constant_bytes() const { return constant_bytes_; }
+    Held held() const;
     std::size_t idle_contexts() const;
 
 private:
@@ -118,6 +125,7 @@ private:
         std::size_t offset = 0;  // of scratch in the arena
         std::size_t bytes = 0;
         char* data = nullptr;  // of a constant
+        bool shared = false;   // that others keep as well
         std::vector<Use> uses;
         bool in_partitions = false;  // read or written by one
         DeviceMemory device{};       // a constant's copy

@@ -1,8 +1,10 @@
 """Partitions to plans, and the nets that hold them."""
 
 from ..graph import hooks
-from .net import Net, PartitionInfo, compile_graph
+from .explain import Explanation
+from .net import Net, compile_graph
+from .specialise import PartitionInfo
 
 hooks.provide("compile", compile_graph)
 
-__all__ = ["Net", "PartitionInfo"]
+__all__ = ["Explanation", "Net", "PartitionInfo"]

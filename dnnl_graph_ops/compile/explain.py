@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import dtypes
 from .._core import Executor, kernels
-from ..errors import Error, InvalidArgumentError
+from ..errors import Error
+from ..lowering.groups import Group
 from ..lowering.program import HostStep, Place, View
 from ..runtime import cpu
 from ..runtime import threads as pool
@@ -19,10 +20,7 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
 from .native import Compiled
 from .plan import Plan, data_of, ones
-from .specialise import Specialised
-
-if TYPE_CHECKING:
-    from .net import Net, PartitionInfo
+from .specialise import Options, Specialised
 
 
 @dataclass(frozen=True)
@@ -160,83 +158,42 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def benchmark(net: Net, given: Sequence[Any], repeat: int) -> Benchmark:
-    """Implements `Net.benchmark`."""
-    _check_repeat(net, repeat)
-    ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
-    return Benchmark(tuple(specialised.plan.executor.benchmark(ins, outs, repeat)))
+def profile(specialised: Specialised, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> list[StepTime]:
+    """The steps of a plan, timed on these arrays."""
+    plan, decisions = specialised.plan, specialised.built.decisions
+    times = plan.executor.profile(ins, outs, repeat)
+    return [
+        StepTime(label, seconds, () if part.group is None else _ops(decisions[part.group][0]))
+        for part, (label, seconds) in zip(plan.parts, times, strict=True)
+    ]
 
 
-def profile(net: Net, given: Sequence[Any], repeat: int) -> list[StepTime]:
-    """Implements `Net.profile`."""
-    _check_repeat(net, repeat)
-    ins, outs, specialised = net.prepare(given, [None] * len(net.outputs))
-    times = specialised.plan.executor.profile(ins, outs, repeat)
-    return [StepTime(label, seconds, _ops(specialised, part)) for part, (label, seconds) in enumerate(times)]
+def _ops(group: Group) -> tuple[str, ...]:
+    return tuple(node.name for node in group.nodes)
 
 
-def _ops(specialised: Specialised, part: int) -> tuple[str, ...]:
-    group = _group(specialised, part)
-    return () if group is None else tuple(node.name for node in specialised.built.decisions[group][0].nodes)
-
-
-def _group(specialised: Specialised, part: int) -> int | None:
-    """The position of the partition that a part of the plan belongs to."""
-    origin, owners = specialised.plan.origins[part], specialised.built.owners
-    return owners[origin] if origin < len(owners) else None
-
-
-def _check_repeat(net: Net, repeat: Any) -> None:
-    if isinstance(repeat, bool) or not isinstance(repeat, int):
-        raise TypeError(f"{net!r}: 'repeat' must be an int, got {type(repeat).__name__}")
-    if not 1 <= repeat <= 10**7:
-        raise InvalidArgumentError(f"{net!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
-
-
-def partitions_of(specialised: Specialised) -> tuple[PartitionInfo, ...]:
-    """The partitions that a plan gives to the library."""
-    from .net import PartitionInfo
-
-    def names(views: Sequence[View]) -> tuple[str, ...]:
-        return tuple(specialised.names.get(view.buffer, "scratch") for view in views)
-
-    return tuple(
-        PartitionInfo(part.names, part.kinds, True, names(part.inputs), names(part.outputs))
-        for part in specialised.plan.parts
-        if isinstance(part, Compiled)
-    )
-
-
-def explain(net: Net) -> Explanation:
-    """Implements `Net.explain`: the plan made or used last.
-
-    Raises:
-        InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
-    """
-    specialised = net.latest()
-    if specialised is None:
-        raise InvalidArgumentError(f"{net!r}: has no plan; call it once, then there is one to explain")
-    plan, runtime = specialised.plan, net.engine.runtime
-    steps = [_step(plan, number, net.engine) for number in range(len(plan.parts))]
-    groups = [_group(specialised, i) for i in range(len(steps))]
+def explain(specialised: Specialised, engine: Engine, options: Options) -> Explanation:
+    """What a plan does."""
+    plan, runtime = specialised.plan, engine.runtime
+    steps = [_step(plan, number, engine) for number in range(len(plan.parts))]
     partitions = tuple(
         PartitionReport(
-            tuple(node.name for node in group.nodes),
+            _ops(group),
             tuple(node.kind for node in group.nodes),
             decision.formulation,
             decision.compute,
             tuple(decision.candidates),
             decision.measured,
-            tuple(step for step, owner in zip(steps, groups, strict=True) if owner == i),
+            tuple(step for step, part in zip(steps, plan.parts, strict=True) if part.group == i),
         )
         for i, (group, decision) in enumerate(specialised.built.decisions)
     )
     return Explanation(
         f"oneDNN {runtime.version} ({runtime.name})",
-        cpu.isa(net.engine) if net.engine.kind == "cpu" else "gpu",
+        cpu.isa(engine) if engine.kind == "cpu" else "gpu",
         pool.get_num_threads(),
-        net.options.tune,
-        net.options.algorithm,
+        options.tune,
+        options.algorithm,
         plan.executor.arena_bytes,
         plan.executor.constant_bytes,
         partitions,

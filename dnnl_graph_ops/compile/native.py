@@ -70,6 +70,7 @@ class Compiled:
     kinds: tuple[str, ...]
     # compiles it once more, for the same views; the library keeps nothing that both share
     again: Callable[[], list[Compiled]]
+    group: int | None
     # operands and the results that may take their place in memory; in a plan: those that do
     in_place: tuple[tuple[View, View], ...] = ()
 
@@ -138,7 +139,7 @@ def _compile_ops(
     partitions = graph.partitions()
     by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
     _materialise(program, builder, partitions)
-    return [_compile(partition, builder, engine, fpmath_mode, step.label, by_id) for partition in partitions]
+    return [_compile(partition, builder, engine, fpmath_mode, step, by_id) for partition in partitions]
 
 
 def _gives_constants(step: NativeStep) -> bool:
@@ -160,7 +161,7 @@ def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any])
 
 
 def _compile(
-    partition: Any, builder: _Builder, engine: Engine, fpmath_mode: str, label: str, ops: Mapping[int, NativeOp]
+    partition: Any, builder: _Builder, engine: Engine, fpmath_mode: str, step: NativeStep, ops: Mapping[int, NativeOp]
 ) -> Compiled:
     kinds = tuple(ops[i].kind for i in partition.op_ids)
     names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
@@ -179,9 +180,10 @@ def _compile(
     # an operand that two ops read may be overwritten before the second one does
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
-    alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), label)
+    alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
     again = partial(_compile_ops, Program(), alone, engine, fpmath_mode, builder.baked, True)
-    return Compiled(compiled, tuple(inputs.values()), tuple(outputs.values()), label, names, kinds, again, pairs)
+    views = tuple(inputs.values()), tuple(outputs.values())
+    return Compiled(compiled, *views, step.label, names, kinds, again, step.group, pairs)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

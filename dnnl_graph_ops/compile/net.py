@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._core import NetBase
+from .. import dtypes
+from .._core import NetBase, PlanCache
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Value
 from ..graph.drawing import net_to_dot, net_to_svg
@@ -21,34 +19,17 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
 from . import arrays
+from .explain import Benchmark, Explanation, StepTime, explain, profile
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
-from .specialise import Layout, Specialised, known_values, specialise
+from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from .explain import Benchmark, Explanation, StepTime
-
 TUNES = ("off", "heuristic", "measure")
 # Plans a net keeps, one per combination of shapes and strides
 CAPACITY = 64
-# Inputs or outputs of a net that is called without Python in between; kMaxArguments of the binding
-FAST_ARRAYS = 32
-
-# a WeakSet cannot be copied while other threads add to it
-_nets: set[weakref.ref[Net]] = set()
-
-
-@dataclass(frozen=True)
-class PartitionInfo:
-    """One partition as given to the library: op names, op kinds, tensors by name."""
-
-    ops: tuple[str, ...]
-    kinds: tuple[str, ...]
-    supported: bool
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
 
 
 class Net(NetBase):
@@ -67,20 +48,17 @@ class Net(NetBase):
         nodes, leaves = reachable(list(outputs.values()))
         needed = set(leaves)
         self.inputs = tuple(value for value in graph.inputs if value in needed)
-        super().__init__([value.name for value in self.inputs], len(outputs))
+        self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
+        row_major = all(strides is None for strides in self._strides)
+        super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(CAPACITY), row_major)
         self.graph = graph
         self.outputs = dict(outputs)
         self.engine = engine
         self.options = options
         self._nodes = tuple(nodes)
-        self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
         self._constants = tuple(value for value in leaves if value.constant is not None)
         self._lock = threading.RLock()
         renew_after_fork(self, "_lock")
-        self._generation = 0  # how often the plans were dropped
-        self._plans: OrderedDict[tuple[Any, ...], Specialised] = OrderedDict()
-        self._set_capacity(CAPACITY)
-        _nets.add(weakref.ref(self, _nets.discard))
         if all(None not in value.shape for value in self.inputs):
             ins = [self._declared(value) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
@@ -239,37 +217,15 @@ class Net(NetBase):
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
         with self._lock:
-            generation = self._generation
-            key = (tuple(ins), None if outs is None else tuple(outs), pool.get_num_threads())
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
-                self._offer(found, True)
-                return found
-            made = self._build([layout[0] for layout in ins], ins, outs)
-            if generation != self._generation:
+            made: Specialised | None = self._plans.find(
+                _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
+            )
+            if made is None:
                 # dropped meanwhile: right for this call, but perhaps not for the threads of the next
-                return made
-            self._plans[key] = made
-            if outs is None:
-                # the dense out= of a caller has the same layout
-                dense = (tuple(ins), tuple((s, dense_strides(s)) for s in made.out_shapes), key[2])
-                self._plans.setdefault(dense, made)
-            self._offer(made, outs is not None)
-            self._shrink()
+                generation = self._plans.generation()
+                made = self._build([layout[0] for layout in ins], ins, outs)
+                self._plans.add(made.plan.executor, made, generation)
             return made
-
-    def _shrink(self) -> None:
-        """Drop the plans used longest ago; what the fast path serves, only its own list knows the order of."""
-        served = set(self._native_plans())
-        keys = list(self._plans)
-        for key in [k for k in keys if self._plans[k].plan.executor not in served] if served else keys[:-CAPACITY]:
-            del self._plans[key]
-
-    def _offer(self, made: Specialised, with_out: bool) -> None:
-        """Give a plan to the native fast path, which takes so many arrays at most, as the one used last."""
-        if max(len(self.inputs), len(self.outputs)) <= FAST_ARRAYS:
-            self._add_plan(made.plan.executor, with_out)
 
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
@@ -298,23 +254,16 @@ class Net(NetBase):
 
     def clear_plans(self) -> None:
         """Drop every plan; each is built anew when it is needed."""
-        with self._lock:
-            self._generation += 1
-            self._plans.clear()
-            self._clear_plans()
+        self._plans.clear()
 
     def plan_count(self) -> int:
-        return len(self._plans)
+        return self._plans.info()["size"]
 
     # -- looking inside ---------------------------------------------------------------------------------------
 
     def latest(self) -> Specialised | None:
         """The plan that ran last, or was made since."""
-        with self._lock:
-            plans = list(self._plans.values())
-            served = self._native_plans()
-            used = [made for made in plans if made.plan.executor is served[0]] if served else plans
-            return used[-1] if used else None
+        return next(iter(self._plans.payloads()), None)
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -327,30 +276,38 @@ class Net(NetBase):
             env = self.env()
             groups = group(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
             return tuple(_describe_group(item) for item in groups)
-        from .explain import partitions_of
-
-        return partitions_of(latest)
+        return latest.partitions
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
         """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution."""
-        from .explain import benchmark
-
-        return benchmark(self, self._by_name(args, kwargs), repeat)
+        self._check_repeat(repeat)
+        ins, outs, specialised = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        return Benchmark(tuple(specialised.plan.executor.benchmark(ins, outs, repeat)))
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
         """Median time of each step of the plan on these arrays."""
-        from .explain import profile
+        self._check_repeat(repeat)
+        ins, outs, specialised = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        return profile(specialised, ins, outs, repeat)
 
-        return profile(self, self._by_name(args, kwargs), repeat)
+    def _check_repeat(self, repeat: Any) -> None:
+        if isinstance(repeat, bool) or not isinstance(repeat, int):
+            raise TypeError(f"{self!r}: 'repeat' must be an int, got {type(repeat).__name__}")
+        if not 1 <= repeat <= 10**7:
+            raise InvalidArgumentError(f"{self!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
     def explain(self) -> Explanation:
-        """What runs and why; str() is a table, `.to_dict()` the data.
+        """What runs and why, of the plan made or used last; str() is a table, `.to_dict()` the data.
 
         The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.
-        """
-        from .explain import explain
 
-        return explain(self)
+        Raises:
+            InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
+        """
+        latest = self.latest()
+        if latest is None:
+            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to explain")
+        return explain(latest, self.engine, self.options)
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, coloured by partition."""
@@ -359,6 +316,11 @@ class Net(NetBase):
     def to_svg(self, path: Any = None) -> str:
         """The graph as SVG text, coloured by partition; written to `path` if given."""
         return net_to_svg(self, path)
+
+
+def _described(values: Iterable[Value], layouts: Sequence[Layout]) -> list[tuple[int, Ints, Ints]]:
+    """Data type, shape and strides of arrays, as plans are looked up by."""
+    return [(dtypes.CODES[value.dtype], *layout) for value, layout in zip(values, layouts, strict=True)]
 
 
 def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
@@ -377,15 +339,6 @@ def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
         f"Graph.compile: output {name!r} of shape {shape} has the strides {value.strides}, so that several of its "
         f"elements share memory; give it strides of distinct elements"
     )
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a net was asked to be compiled."""
-
-    policy: str = "fusion"
-    tune: str = "heuristic"
-    algorithm: str = "auto"
 
 
 def _describe_group(item: Group) -> PartitionInfo:
@@ -476,21 +429,3 @@ def _restore(made_by: MadeBy, graph: Graph, outputs: Mapping[str, int], engine: 
         raise InvalidArgumentError(
             f"a net that dnnl_graph_ops {made_by.version} pickled cannot be rebuilt by {made_here().version}: {error!r}"
         ) from error
-
-
-def _alive() -> list[Net]:
-    return [net for net in (reference() for reference in list(_nets)) if net is not None]
-
-
-def clear_plans() -> None:
-    """Drop the plans of every net that is alive."""
-    for net in _alive():
-        net.clear_plans()
-
-
-def plan_count() -> int:
-    """Plans held by the nets that are alive."""
-    return sum(net.plan_count() for net in _alive())
-
-
-pool.on_change(clear_plans)

@@ -31,14 +31,13 @@ _MACS_PER_SECOND = 20e9
 
 @dataclass(frozen=True)
 class Plan:
-    """An executor and what explain() says of it; `origins`: the step of the program that each part comes from.
+    """An executor and what explain() says of it.
 
     `executed`: what the library's log says of parts, by number, once someone has asked.
     """
 
     executor: Any
     parts: tuple[Compiled | KernelStep | HostStep, ...]
-    origins: tuple[int, ...]
     scratch_bytes: int
     executed: dict[int, tuple[Record, ...]] = field(default_factory=dict)
 
@@ -60,13 +59,9 @@ def assemble(
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
-        pieces = [(i, one) for i, step in enumerate(program.steps) for one in staged(step)]
-        origin = {id(one): i for i, one in pieces}
         parts: list[Compiled | KernelStep | HostStep] = []
-        origins: list[int] = []
-        for step in fold_constants([one for _, one in pieces]):
+        for step in fold_constants([one for given in program.steps for one in staged(given)]):
             parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])
-            origins += [origin[id(step)]] * (len(parts) - len(origins))
         offsets, scratch, merged = place([_use(part) for part in parts])
         one_place = set(merged)
         parts = [
@@ -78,7 +73,7 @@ def assemble(
         executor = _build(parts, inputs, outputs, offsets, engine, name)
     # copies to a device and back take long whatever is computed there
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
-    return Plan(executor, tuple(parts), tuple(origins), scratch)
+    return Plan(executor, tuple(parts), scratch)
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
@@ -93,7 +88,7 @@ def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: s
     except UnsupportedError:
         if step.fallback is None:
             raise
-        return [step.fallback]
+        return [replace(step.fallback, group=step.group)]
 
 
 def _use(part: Compiled | KernelStep | HostStep) -> Use:
@@ -185,7 +180,7 @@ def _build(
     def ref(view: View) -> tuple[int, int]:
         buffer = view.buffer
         if buffer not in slots:
-            slots[buffer] = executor.add_constant(data_of(buffer))
+            slots[buffer] = executor.add_constant(data_of(buffer), buffer.shared)
         return slots[buffer], view.byte_offset
 
     for part in parts:

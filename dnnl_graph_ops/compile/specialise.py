@@ -14,9 +14,31 @@ from ..lowering.program import Buffer, Place, View, argument
 from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .grouping import group
+from .native import Compiled
 from .plan import Plan, assemble
 
-Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, strides in elements
+Ints = tuple[int, ...]
+Layout = tuple[Ints, Ints]  # shape, strides in elements
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a net was asked to be compiled."""
+
+    policy: str = "fusion"
+    tune: str = "heuristic"
+    algorithm: str = "auto"
+
+
+@dataclass(frozen=True)
+class PartitionInfo:
+    """One partition as given to the library: op names, op kinds, tensors by name."""
+
+    ops: tuple[str, ...]
+    kinds: tuple[str, ...]
+    supported: bool
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -27,6 +49,19 @@ class Specialised:
     built: Built
     names: Mapping[Buffer, str]
     out_shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def partitions(self) -> tuple[PartitionInfo, ...]:
+        """The partitions that the plan gives to the library."""
+
+        def names(views: Sequence[View]) -> tuple[str, ...]:
+            return tuple(self.names.get(view.buffer, "scratch") for view in views)
+
+        return tuple(
+            PartitionInfo(part.names, part.kinds, True, names(part.inputs), names(part.outputs))
+            for part in self.plan.parts
+            if isinstance(part, Compiled)
+        )
 
 
 def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]]) -> dict[Value, Value]:
@@ -88,7 +123,7 @@ def specialise(
     for value in constants:
         array = value.constant
         if array is not None:
-            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array)
+            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array, shared=True)
             views[value] = View(buffer, array.shape, dense_strides(array.shape))
     targets, copies = [], []
     for index, (value, layout) in enumerate(outputs):

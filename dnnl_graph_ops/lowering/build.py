@@ -24,14 +24,12 @@ from .tail import TailOp
 
 @dataclass
 class Built:
-    """A program and what was decided for each group."""
+    """A program and what was decided for each group; the steps state the position of theirs."""
 
     program: Program
     # values that a group other than their own reads, or that the net returns
     shared: set[Value]
     decisions: list[tuple[Group, Decision]] = field(default_factory=list)
-    # the position in `decisions` that each step of the program belongs to
-    owners: list[int] = field(default_factory=list)
     macs: int = 0
 
 
@@ -43,10 +41,9 @@ def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: C
     parts = split(groups, env)
     built = Built(Program(), _shared(parts, views))
     for one in parts:
-        decision = _build_group(built, one, views, env, choose)
-        added = len(built.program.steps) - len(built.owners)
-        built.owners += [len(built.decisions)] * added
-        built.decisions.append((one, decision))
+        built.program.group = len(built.decisions)
+        built.decisions.append((one, _build_group(built, one, views, env, choose)))
+    built.program.group = None
     return built
 
 

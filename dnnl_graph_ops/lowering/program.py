@@ -35,6 +35,7 @@ class Buffer:
     elements: int
     index: int = 0
     array: Array | None = None
+    shared: bool = False  # a constant of the graph, which keeps it too
 
     @property
     def nbytes(self) -> int:
@@ -174,6 +175,7 @@ class NativeStep:
     ops: tuple[NativeOp, ...]
     label: str
     fallback: HostStep | None = None
+    group: int | None = None
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -192,6 +194,7 @@ class KernelStep:
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     label: str
+    group: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,7 @@ class HostStep:
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     label: str
+    group: int | None = None
 
 
 Step = NativeStep | KernelStep | HostStep
@@ -212,10 +216,11 @@ def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
 
 
 class Program:
-    """Steps in order, being built."""
+    """Steps in order, being built; `group`: the number of the group of nodes that the next steps are for."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: int | None = None) -> None:
         self.steps: list[Step] = []
+        self.group = group
         self._copies: dict[tuple[View, str, tuple[int, ...]], View] = {}
 
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
@@ -242,13 +247,13 @@ class Program:
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
     def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, fallback))
+        self.steps.append(NativeStep(tuple(ops), label, fallback, self.group))
 
     def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label))
+        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, self.group))
 
     def host(self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label))
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ def staged(step: Step) -> list[Step]:
     """The step, working on row-major copies of the views that the library cannot describe."""
     if not isinstance(step, NativeStep):
         return [step]
-    program = Program()
+    program = Program(step.group)
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:
         step = replace(step, ops=ops)

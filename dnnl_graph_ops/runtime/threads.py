@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .._core import clear_plans, require_threads
 from .._core import get_num_threads as _openmp_threads
-from .._core import require_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
 
 _count = _openmp_threads()
-_listeners: list[Callable[[], None]] = []
 
 
 def get_num_threads() -> int:
@@ -35,13 +34,7 @@ def set_num_threads(n: int) -> None:
         return
     require_threads(n)
     _count = n
-    for listener in _listeners:
-        listener()
-
-
-def on_change(listener: Callable[[], None]) -> None:
-    """Call `listener` whenever the number of threads changes."""
-    _listeners.append(listener)
+    clear_plans()
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def instances():
         "CompiledPartition": [relu],
         "Executor": [fresh, done, _core.Executor(None, "bare")],
         "PlanCache": [_core.PlanCache(3)],
-        "NetBase": [_core.NetBase(["x"], 1), _core.NetBase.__new__(_core.NetBase)],
+        "NetBase": [_core.NetBase(["x"], 1, _core.PlanCache(3)), _core.NetBase.__new__(_core.NetBase)],
         "DeviceArrayBase": [_core.DeviceArrayBase(engine, _core.DataType.f32, [4])],
         "Kernel": [_core.kernels.fill([4], _core.DataType.f32, [1], 1.0)],
     }

@@ -45,8 +45,8 @@ def relu_plan(shape: Sequence[int], *, release_gil: bool = False, threads: int =
     """dst = max(src, 0) by the library."""
     partition = compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
     plan = _core.Executor(default_engine().native, name)
-    src = plan.add_input(*declare(shape), name="src")
-    dst = plan.add_output(*declare(shape), name="dst")
+    src = plan.add_input(*declare(shape))
+    dst = plan.add_output(*declare(shape))
     plan.add_partition(partition, [(src, 0)], [(dst, 0)], "relu")
     plan.finalize(release_gil, threads)
     return plan
@@ -75,11 +75,9 @@ def deconv_plan(
 ) -> Any:
     """A transposed convolution with constant or, without an array, variable weights."""
     plan = _core.Executor(default_engine().native, "deconv")
-    src = plan.add_input(*declare((n, size, size, ic)), name="src")
-    filters = (
-        plan.add_input(*declare((4, 4, oc, ic)), name="weights") if weights is None else plan.add_constant(weights)
-    )
-    dst = plan.add_output(*declare((n, 2 * size, 2 * size, oc)), name="dst")
+    src = plan.add_input(*declare((n, size, size, ic)))
+    filters = plan.add_input(*declare((4, 4, oc, ic))) if weights is None else plan.add_constant(weights)
+    dst = plan.add_output(*declare((n, 2 * size, 2 * size, oc)))
     plan.add_partition(deconv_partition(n, size, ic, oc), [(src, 0), (filters, 0)], [(dst, 0)], "deconv")
     plan.finalize(release_gil)
     return plan

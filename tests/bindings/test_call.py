@@ -12,7 +12,7 @@ from concurrently import in_threads
 from reference.data import integers
 
 from dnnl_graph_ops import _core
-from dnnl_graph_ops.errors import InvalidArgumentError, UnsupportedError
+from dnnl_graph_ops.errors import InvalidArgumentError
 
 from .call_cases import UNUSUAL, ones, sum_plan
 from .plans import callback_plan, declare, deconv_plan, deconv_truth, double_plan, relu_plan
@@ -21,9 +21,13 @@ from .plans import callback_plan, declare, deconv_plan, deconv_truth, double_pla
 class Net(_core.NetBase):
     """Counts the calls that reach Python."""
 
-    def __init__(self, names=("src",), n_outputs=1):
-        super().__init__(names, n_outputs)
+    def __init__(self, names=("src",), n_outputs=1, capacity=8, row_major=True):
+        super().__init__(names, n_outputs, _core.PlanCache(capacity), row_major)
         self.slow = []
+
+    def add(self, plan):
+        """The plan is its own payload."""
+        return self._plans.add(plan, plan)
 
     def _slow_call(self, args, kwargs):
         assert type(args) is tuple
@@ -32,10 +36,10 @@ class Net(_core.NetBase):
         return "slow"
 
 
-def net_of(*plans, names=("src",), n_outputs=1, explicit=False):
-    net = Net(names, n_outputs)
+def net_of(*plans, names=("src",), n_outputs=1, **options):
+    net = Net(names, n_outputs, **options)
     for plan in plans:
-        net._add_plan(plan, explicit)
+        assert net.add(plan)
     return net
 
 
@@ -97,16 +101,12 @@ def test_plan_is_chosen_by_shape_and_strides():
     net = net_of(double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), (1, 2)), double_plan((2, 3), (3, 1)))
     for x in (ones(2, 3), ones(3, 2), ones(3, 2).T, ones(2, 3)):
         assert (net(x) == 2).all()
-        assert net._native_plans()[0].run([x], [np.empty(x.shape, np.float32)]) is None
+        assert net._plans.payloads()[0].run([x], [np.empty(x.shape, np.float32)]) is None
     assert net.slow == []
 
 
 def test_plans_with_given_out_strides():
-    plan = double_plan((2, 3), None, (1, 2))
-    net = Net()
-    with pytest.raises(InvalidArgumentError, match="row-major"):
-        net._add_plan(plan)
-    net._add_plan(plan, explicit_out_strides=True)
+    net = net_of(double_plan((2, 3), None, (1, 2)))
     y = np.zeros((3, 2), np.float32).T
     assert net(ones(2, 3), out=y) is y
     assert net.slow == []
@@ -114,35 +114,51 @@ def test_plans_with_given_out_strides():
     assert net(ones(2, 3), out=np.zeros((2, 3), np.float32)) == "slow"
 
 
-def test_row_major_plan_may_be_kept_for_given_results_only():
-    plan = double_plan((2,))
-    net = net_of(plan, explicit=True)
+def test_new_results_that_are_not_row_major_are_left_to_python():
+    net = net_of(double_plan((2,)), row_major=False)
     assert net(ones(2)) == "slow"
-    net._add_plan(plan, False)
-    assert net._native_plans() == (plan,)
-    assert net(ones(2)).tolist() == [2, 2]
+    assert net(ones(2), out=np.zeros(2, np.float32)).tolist() == [2, 2]
 
 
 def test_capacity():
     plans = [double_plan((n,)) for n in range(1, 6)]
-    net = Net()
-    net._set_capacity(2)
-    for plan in plans:
-        net._add_plan(plan)
-    assert net._native_plans() == (plans[4], plans[3])
+    net = net_of(*plans, capacity=2)
+    assert net._plans.payloads() == (plans[4], plans[3])
     assert net(ones(4)).tolist() == [2] * 4
-    assert net._native_plans() == (plans[3], plans[4])
-    net._set_capacity(1)
-    assert net._native_plans() == (plans[3],)
-    net._clear_plans()
-    assert net._native_plans() == ()
-    net._set_capacity(0)
-    net._add_plan(plans[0])
-    assert net._native_plans() == ()
+    assert net._plans.payloads() == (plans[3], plans[4])
+    net._plans.set_capacity(1)
+    assert net._plans.payloads() == (plans[3],)
+    net._plans.clear()
+    assert net._plans.payloads() == ()
+    net._plans.set_capacity(0)
+    assert not net.add(plans[0])
+    assert net._plans.payloads() == ()
     with pytest.raises(ValueError, match="negative"):
-        net._set_capacity(-1)
+        net._plans.set_capacity(-1)
     with pytest.raises(TypeError):
-        net._set_capacity("1")
+        net._plans.set_capacity("1")
+
+
+def test_find():
+    net = net_of(double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), None, (1, 2)))
+    strided, other, first = net._plans.payloads()
+    dense, turned = declare((2, 3)), declare((2, 3), (1, 2))
+    for results, plan in [(None, first), ([dense], first), ([turned], strided), (None, first)]:
+        assert net._plans.find([dense], results) is plan
+        assert net._plans.payloads()[0] is plan
+    assert net._plans.find([turned], None) is None
+    assert net._plans.find([dense, dense], None) is None
+    assert net._plans.payloads() == (first, strided, other)
+
+
+def test_a_plan_of_an_earlier_generation_is_not_kept():
+    net, plan = Net(), double_plan((2,))
+    generation = net._plans.generation()
+    net._plans.clear()
+    assert not net._plans.add(plan, plan, generation)
+    assert net(ones(2)) == "slow"
+    assert net._plans.add(plan, plan, net._plans.generation())
+    assert net(ones(2)).tolist() == [2, 2]
 
 
 # -- nets: what goes to Python -------------------------------------------------
@@ -177,9 +193,12 @@ def test_more_arrays_than_the_native_path_takes():
     names = [f"x{i}" for i in range(33)]
     net = Net(names)
     assert net(*[ones(1)] * 33) == "slow"
-    plan = callback_plan(lambda *views: None, [declare((1,))] * 33, [declare((1,))])
-    with pytest.raises(UnsupportedError, match="32"):
-        net._add_plan(plan)
+    net.add(callback_plan(lambda *views: None, [declare((1,))] * 33, [declare((1,))]))
+    assert net(*[ones(1)] * 33) == "slow"
+    assert net._plans.find([declare((1,))] * 33, None) is not None
+    net = Net(("a",), 33)
+    net.add(callback_plan(lambda *views: None, [declare((1,))], [declare((1,))] * 33))
+    assert net(ones(1)) == "slow"
 
 
 def test_input_named_out():
@@ -188,20 +207,20 @@ def test_input_named_out():
     assert net.slow == []
 
 
-def test_add_plan_refuses():
+def test_add_refuses():
     net = Net(("a", "b"), 2)
-    with pytest.raises(InvalidArgumentError, match="the net has 2 inputs and 2 outputs, the plan 1 and 1"):
-        net._add_plan(double_plan((2,)))
     unfinished = _core.Executor(None)
     for slot in range(2):
         unfinished.add_input(*declare((slot,)))
         unfinished.add_output(*declare((slot,)))
     with pytest.raises(InvalidArgumentError, match="finalize"):
-        net._add_plan(unfinished)
+        net.add(unfinished)
     for wrong in (None, 3, net):
         with pytest.raises((TypeError, RuntimeError)):
-            net._add_plan(wrong)
-    assert net._native_plans() == ()
+            net.add(wrong)
+    assert net._plans.payloads() == ()
+    net.add(double_plan((2,)))
+    assert net(ones(2), ones(2)) == "slow"
 
 
 def test_constructor_refuses():
@@ -212,7 +231,9 @@ def test_constructor_refuses():
         (("a",), "1", TypeError),
     ]:
         with pytest.raises(error):
-            _core.NetBase(names, count)
+            _core.NetBase(names, count, _core.PlanCache(1))
+    with pytest.raises(TypeError, match="PlanCache"):
+        _core.NetBase(("a",), 1, None)
     with pytest.raises(TypeError):
         _core.NetBase()
 
@@ -227,13 +248,13 @@ def test_without_init_everything_goes_to_python():
 
     assert Lazy()(ones(1)) == 1
     with pytest.raises(AttributeError):
-        _core.NetBase(("a",), 1)(ones(1))
+        _core.NetBase(("a",), 1, _core.PlanCache(1))(ones(1))
 
 
 def test_init_again_forgets_plans():
     net = net_of(double_plan((2,)))
     net.__init__(("a", "b"), 2)
-    assert net._native_plans() == ()
+    assert net._plans.payloads() == ()
     assert net(ones(2)) == "slow"
 
 
@@ -260,14 +281,14 @@ def test_overridden_call_wins():
             return "other"
 
     net = Other()
-    net._add_plan(double_plan((2,)))
+    net.add(double_plan((2,)))
     assert net(ones(2)) == "other"
 
 
 def test_cycles_are_collected():
     net = Net()
     plan = callback_plan(lambda src, dst, net=net: None, [declare((1,))], [declare((1,))])
-    net._add_plan(plan)
+    net.add(plan)
     net.me = net
     alive = weakref.ref(net)
     del net, plan
@@ -278,13 +299,13 @@ def test_cycles_are_collected():
 def test_references_are_balanced():
     net = net_of(relu_plan((2, 3), release_gil=True))
     x, y, bad = ones(2, 3), ones(2, 3), ones(3, 2)
-    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._native_plans()[0])]
+    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.payloads()[0])]
     for _ in range(100):
         net(x, out=y)
         net(x)
         net(bad, out=y)
         net.slow.clear()
-    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._native_plans()[0])] == before
+    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.payloads()[0])] == before
 
 
 def test_error_in_a_plan():
@@ -304,13 +325,13 @@ def test_error_in_a_plan():
 
 def test_plan_may_vanish_during_its_run():
     def forget(src, dst):
-        net._clear_plans()
+        net._plans.clear()
         gc.collect()
         dst[...] = src + 1
 
     net = net_of(callback_plan(forget, [declare((2,))], [declare((2,))], release_gil=True))
     assert net(ones(2)).tolist() == [2, 2]
-    assert net._native_plans() == ()
+    assert net._plans.payloads() == ()
 
 
 def test_threads_call_and_change_one_net(seed):
@@ -325,10 +346,10 @@ def test_threads_call_and_change_one_net(seed):
             x = integers(rng, (n, 4, 4, 16))
             y = net(x) if step % 2 else net(x, out=np.full((n, 8, 8, 8), np.nan, np.float32))
             if isinstance(y, str):  # another thread has just forgotten the plans
-                net._add_plan(plans[n])
+                net.add(plans[n])
             else:
                 np.testing.assert_array_equal(y, deconv_truth(x, weights))
             if step % 20 == 0:
-                net._clear_plans()
+                net._plans.clear()
 
     in_threads(4, work)

@@ -10,9 +10,10 @@ from reference.data import integers
 
 from dnnl_graph_ops import _core
 from dnnl_graph_ops.errors import Error
+from dnnl_graph_ops.runtime.engines import default_engine
 
 from .call_cases import UNUSUAL, X, ones, sum_plan
-from .plans import callback_plan, declare, double_plan, relu_plan
+from .plans import callback_plan, declare, deconv_plan, double_plan, relu_plan
 
 
 class OneShot:
@@ -64,7 +65,6 @@ def test_hit_by_arrays(rng):
         ((a.T.copy().T,), {}),
         ((a[:, :2],), {}),
         ((b,), {}),
-        ((a,), {"out": y}),
         ((a,), {"out": np.empty((3, 2), np.float32).T}),
         ((a,), {"engine": function}),
         ((a,), {"name": "other"}),
@@ -76,6 +76,7 @@ def test_hit_by_arrays(rng):
         "hits": len(calls), "misses": len(calls), "size": len(calls), "capacity": 64
     }  # fmt: skip
     assert function(a, out=y) is y
+    assert function.misses == len(calls)  # as without out: the new array is row-major too
 
 
 def test_attributes_are_compared_by_type_and_value():
@@ -267,3 +268,146 @@ def test_references_of_the_cache_are_balanced():
         cache.insert(name, (x,), attrs, y, None, plan)
         cache.call(name, (y,), attrs, y, None, lambda *given: None)
     assert [sys.getrefcount(item) for item in items] == before
+
+
+def test_without_a_slow_function_there_may_be_no_result():
+    cache = _core.PlanCache(4)
+    x, y = ones(2), np.empty(2, np.float32)
+    assert cache.call("f", (x,), (), None, None, None) is None
+    cache.insert("f", (x,), (), None, None, double_plan((2,)))
+    assert cache.call("f", (x,), (), None, None, None).tolist() == [2, 2]
+    assert cache.call("f", (x,), (), y, None, None) is y
+    assert cache.call("f", (x,), (), x, None, None) is None
+    assert cache.info() == {"hits": 2, "misses": 0, "size": 1, "capacity": 4}
+
+
+@pytest.mark.parametrize("first", [None, "dense"])
+def test_new_and_dense_results_are_of_one_plan(first):
+    cache = _core.PlanCache(4)
+    x, dense, strided, other = ones(2, 3), ones(2, 3), ones(3, 2).T, ones(3, 2)
+    cache.insert("f", (x,), (), None if first is None else dense, None, double_plan((2, 3)))
+    assert cache.call("f", (x,), (), None, None, None).tolist() == [[2] * 3] * 2
+    assert cache.call("f", (x,), (), dense, None, None) is dense
+    for out in (strided, other, dense.astype(np.float16), dense.astype(np.float64), (dense, dense)):
+        assert cache.call("f", (x,), (), out, None, None) is None
+    cache.insert("f", (x,), (), strided, None, double_plan((2, 3), None, (1, 2)))
+    assert cache.call("f", (x,), (), strided, None, None) is strided
+    assert cache.info()["size"] == 2
+
+
+# -- bytes
+
+
+def heavy_plan(number, nbytes=1 << 20, shared=False):
+    """A plan for arrays of `number` elements that keeps a constant."""
+    plan = _core.Executor(None)
+    slots = [plan.add_input(*declare((number,))), plan.add_output(*declare((number,)))]
+    plan.add_constant(np.zeros(nbytes, np.uint8), shared)
+    views = [(slot, 0, *declare((number,))) for slot in slots]
+    plan.add_callback(lambda src, dst: np.copyto(dst, src), views, "copy")
+    plan.finalize(False)
+    return plan
+
+
+@pytest.fixture
+def room():
+    """Room for so many bytes more, in an otherwise empty process."""
+    gc.collect()
+    _core.clear_plans()
+    yield _core.set_plan_limit
+    _core.set_plan_limit(None)
+
+
+def held():
+    totals = _core.plan_totals()
+    return totals["constants"] + totals["library"] + totals["scratch"]
+
+
+def test_bytes_are_counted_while_plans_are_kept(room):
+    cache, other = _core.PlanCache(4), _core.PlanCache(4)
+    before = _core.plan_totals()
+    cache.add(heavy_plan(1), None)
+    other.add(heavy_plan(1, shared=True), None)
+    other.insert("f", (ones(2),), (), None, None, heavy_plan(2, 1000))
+    now = _core.plan_totals()
+    assert now["constants"] - before["constants"] == (1 << 20) + 1000
+    assert now["net_plans"] - before["net_plans"] == 2
+    cache.add(heavy_plan(1, 50), None)  # in place of the other
+    assert _core.plan_totals()["constants"] - before["constants"] == 50 + 1000
+    del cache
+    other.clear()
+    assert _core.plan_totals() == before
+
+
+def test_the_library_packs_constants_for_itself(room):
+    """Not in a library whose store of constants has a bound."""
+    weights = np.ones((4, 4, 8, 16), np.float32)
+    cache = _core.PlanCache(4)
+    plan = deconv_plan(1, 4, 16, 8, weights)
+    cache.add(plan, None)
+    bounded = default_engine().native.library.has("dnnl_graph_set_constant_tensor_cache_capacity")
+    assert _core.plan_totals()["library"] == (0 if bounded else weights.nbytes)
+
+
+def test_the_plans_used_longest_ago_go_first_wherever_they_are(room):
+    first, second = _core.PlanCache(8), _core.PlanCache(8)
+    for number in (1, 2, 3):
+        first.add(heavy_plan(number), number)
+        second.add(heavy_plan(number), number)
+    assert first.find([declare((1,))], None) == 1
+    room(held() - 1)
+    assert (first.payloads(), second.payloads()) == ((1, 3, 2), (3, 2))
+    room(held() - 1)
+    assert (first.payloads(), second.payloads()) == ((1, 3), (3, 2))
+    second.add(heavy_plan(4), 4)
+    assert (first.payloads(), second.payloads()) == ((1, 3), (4, 3))
+
+
+def test_the_plan_used_last_stays(room):
+    room(0)
+    cache, other = _core.PlanCache(8), _core.PlanCache(8)
+    for number in (1, 2, 3):
+        cache.add(heavy_plan(number), number)
+        assert cache.payloads() == (number,)
+    other.insert("f", (ones(5),), (), None, None, heavy_plan(5))
+    assert cache.payloads() == (3,)
+    assert other.call("f", (ones(5),), (), None, None, None).tolist() == [1] * 5
+    room(None)
+    cache.add(heavy_plan(1), 1)
+    assert cache.payloads() == (1, 3)
+
+
+def test_a_plan_that_runs_may_be_dropped_for_others(room):
+    cache = _core.PlanCache(8)
+
+    def drop(src, dst):
+        room(0)
+        cache.insert("g", (ones(2),), (), None, None, heavy_plan(2))
+        gc.collect()
+        dst[...] = src + 1
+
+    cache.insert("f", (ones(1),), (), None, None, callback_plan(drop, [declare((1,))], [declare((1,))]))
+    assert cache.call("f", (ones(1),), (), None, None, None).tolist() == [2]
+    assert cache.call("f", (ones(1),), (), None, None, None) is None
+
+
+def test_dropping_plans_of_all_stores_may_use_them(room):
+    caches = [_core.PlanCache(4) for _ in range(3)]
+    seen = []
+
+    class Finaliser:
+        def __call__(self, src, dst):
+            dst[...] = src
+
+        def __del__(self):
+            seen.append([cache.payloads() for cache in caches])
+            caches[0].add(heavy_plan(7), 7)
+            _core.set_plan_limit(0)
+
+    for cache in caches:
+        cache.add(callback_plan(Finaliser(), [declare((1,))], [declare((1,))]), 1)
+    _core.clear_plans()
+    gc.collect()
+    assert len(seen) == 3
+    assert seen[0] == [(), (), ()]
+    assert caches[0].payloads() == (7,)

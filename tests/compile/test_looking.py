@@ -426,7 +426,7 @@ def test_more_shapes_than_a_net_keeps():
         net(np.ones((count, 8), np.float32))
         net(np.ones((1, 8), np.float32))
         assert net.latest().out_shapes == ((1, 8),)
-    assert len(net._native_plans()) == CAPACITY
+    assert net.plan_count() == CAPACITY
     net(np.ones((2, 8), np.float32))
     assert rows(net) == 2
 

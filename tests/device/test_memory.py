@@ -56,13 +56,13 @@ def test_rounds_of_allocate_run_free(device):
 def test_plans_are_used_again(device):
     weights = np.ones((4, 4, 8, 16), np.float32)
     net = upsample(device, weights)
-    (plan,) = {id(item) for item in net._native_plans()}
+    (made,) = net._plans.payloads()
     data = np.ones((1, 8, 8, 16), np.float32)
     for _ in range(20):
         net(data)
         net(dgo.DeviceArray.from_numpy(data, device))
-    assert {id(item) for item in net._native_plans()} == {plan}
-    assert net._native_plans()[0].idle_contexts == 1
+    assert net._plans.payloads() == (made,)
+    assert made.plan.executor.idle_contexts == 1
 
 
 def test_scratch_of_the_device_is_shared_and_dropped(device):
@@ -73,7 +73,7 @@ def test_scratch_of_the_device_is_shared_and_dropped(device):
     dgo.clear_caches()
     before = _core.idle_scratch_bytes()
     net(np.ones(1 << 19, np.float32))
-    executor = net._native_plans()[0]
+    executor = net.latest().plan.executor
     held = _core.idle_scratch_bytes() - before
     assert held == (executor.arena_bytes if executor.arena_bytes > 1 << 16 else 0)
     dgo.clear_caches()

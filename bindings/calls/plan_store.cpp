@@ -1,0 +1,306 @@
+#include "calls/plan_store.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <pybind11/stl.h>
+
+namespace dgo {
+namespace {
+
+void mix(std::uint64_t& hash, std::uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+}
+
+constexpr int kMaxDepth = 8;  // of tuples inside attributes
+
+bool is_sequence(PyObject* object) { return PyTuple_CheckExact(object) || PyList_CheckExact(object); }
+
+// Attributes are None, bool, int, float, str, bytes, types, and tuples or lists of these, of exactly these types:
+// comparing them runs no Python code. False for anything else.
+bool hash_attribute(PyObject* object, std::uint64_t& hash, int depth = 0) {
+    if (is_sequence(object)) {
+        const Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
+        mix(hash, static_cast<std::uint64_t>(size));
+        for (Py_ssize_t i = 0; i < size; ++i)
+            if (depth == kMaxDepth || !hash_attribute(PySequence_Fast_GET_ITEM(object, i), hash, depth + 1))
+                return false;
+        return true;
+    }
+    if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
+        PyBytes_CheckExact(object)) {
+        mix(hash, static_cast<std::uint64_t>(PyObject_Hash(object)));
+        return true;
+    }
+    mix(hash, reinterpret_cast<std::uintptr_t>(object));
+    return object == Py_None || PyBool_Check(object) || PyType_Check(object);
+}
+
+// Whether two such attributes are the same: 2 is neither 2.0 nor True, 0.0 is not -0.0; a list is its tuple.
+bool same_attribute(PyObject* a, PyObject* b) {
+    if (a == b) return true;
+    if (!a || !b) return false;
+    if (is_sequence(a) && is_sequence(b)) {
+        const Py_ssize_t size = PySequence_Fast_GET_SIZE(a);
+        if (size != PySequence_Fast_GET_SIZE(b)) return false;
+        for (Py_ssize_t i = 0; i < size; ++i)
+            if (!same_attribute(PySequence_Fast_GET_ITEM(a, i), PySequence_Fast_GET_ITEM(b, i))) return false;
+        return true;
+    }
+    if (Py_TYPE(a) != Py_TYPE(b)) return false;
+    if (PyFloat_CheckExact(a)) {
+        const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+        return std::memcmp(&x, &y, sizeof x) == 0;
+    }
+    if (PyLong_CheckExact(a) || PyUnicode_CheckExact(a) || PyBytes_CheckExact(a))
+        return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+    return false;
+}
+
+// A copy that nobody can change: lists become tuples.
+py::object frozen(py::handle object) {
+    if (!object || !is_sequence(object.ptr())) return py::reinterpret_borrow<py::object>(object);
+    py::tuple copy(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object.ptr())));
+    for (std::size_t i = 0; i < copy.size(); ++i)
+        copy[i] = frozen(PySequence_Fast_GET_ITEM(object.ptr(), static_cast<Py_ssize_t>(i)));
+    return copy;
+}
+
+std::uint64_t array_word(int dtype, int rank) {
+    return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(rank);
+}
+
+// A quarter of the machine's memory.
+std::size_t default_limit() {
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? static_cast<std::size_t>(pages) / 4 * static_cast<std::size_t>(bytes)
+                                  : std::size_t{1} << 30;
+}
+
+// What is known of all stores together.
+struct All {
+    void count(const PlanStore::Entry& entry, bool added) {
+        const auto change = [&](std::size_t& sum, std::size_t by) { sum += added ? by : std::size_t{0} - by; };
+        change(net_plans, !entry.name);
+        change(held.constants, entry.held.constants);
+        change(held.library, entry.held.library);
+        change(held.scratch, entry.held.scratch);
+    }
+
+    std::vector<PlanStore*> stores;
+    std::size_t net_plans = 0;
+    Executor::Held held;
+    std::size_t limit = default_limit();
+    std::uint64_t clock = 0;
+};
+
+All& all() {
+    static All* const all = new All;  // never destroyed: stores may live longer
+    return *all;
+}
+
+}  // namespace
+
+bool Key::add(PyObject* object) {
+    if (object == Py_None) {
+        add_word(0);
+        return true;
+    }
+    const Array* const array = exact_array(object);
+    if (!array) return false;
+    const int code = dtype_code(*array);
+    if (!code || array->nd > kMaxRank || !is_aligned(array->data, dtype_table::itemsize_of[code])) return false;
+    add_word(array_word(code, array->nd));
+    bool empty = false;
+    for (int i = 0; i < array->nd; ++i) {
+        empty |= array->dimensions[i] == 0;
+        add_word(static_cast<std::uint64_t>(array->dimensions[i]));
+    }
+    for (int i = 0; i < array->nd; ++i)
+        add_word(empty || array->dimensions[i] < 2 ? 0 : static_cast<std::uint64_t>(array->strides[i]));
+    return true;
+}
+
+void Key::add(const Layout& layout) {
+    add_word(array_word(layout.dtype, layout.rank));
+    for (int i = 0; i < layout.rank; ++i) add_word(static_cast<std::uint64_t>(layout.dims[i]));
+    for (int i = 0; i < layout.rank; ++i) add_word(static_cast<std::uint64_t>(layout.strides[i]));
+}
+
+bool Key::add_results(const Call& call) {
+    bool dense = true;
+    for (std::size_t o = 0; call.out_given && o < call.outputs; ++o) dense &= is_row_major(call.output(o));
+    add_word(dense ? 0 : call.outputs);
+    for (std::size_t o = 0; !dense && o < call.outputs; ++o)
+        if (!add(call.out[o])) return false;
+    return true;
+}
+
+void Key::add_results(const std::vector<Layout>& results) {
+    const bool dense = std::all_of(results.begin(), results.end(), [](const Layout& one) { return one.row_major(); });
+    add_word(dense ? 0 : results.size());
+    if (dense) return;
+    for (const Layout& one : results) add(one);
+}
+
+void Key::grow() {
+    more_.resize(2 * room_);
+    if (words_ == first_.data()) std::copy(first_.begin(), first_.end(), more_.begin());
+    words_ = more_.data();
+    room_ = more_.size();
+}
+
+bool Key::hash(std::uint64_t& hash) const {
+    hash = 0;
+    for (const std::uint64_t word : *this) mix(hash, word);
+    if (!name) return true;
+    mix(hash, static_cast<std::uint64_t>(PyObject_Hash(name)));
+    mix(hash, reinterpret_cast<std::uintptr_t>(engine));
+    return hash_attribute(attributes, hash);
+}
+
+bool Key::is(const std::uint64_t* words, std::size_t size) const {
+    return size == size_ && std::memcmp(words, words_, size * sizeof *words) == 0;
+}
+
+bool PlanStore::Entry::is_for(const Key& key) const {
+    return engine.ptr() == key.engine && key.is(words.data(), words.size()) && same_attribute(name.ptr(), key.name) &&
+        same_attribute(attributes.ptr(), key.attributes);
+}
+
+PlanStore::PlanStore(std::size_t capacity) : capacity_(capacity) { all().stores.push_back(this); }
+
+PlanStore::~PlanStore() {
+    clear();
+    auto& stores = all().stores;
+    stores.erase(std::find(stores.begin(), stores.end(), this));
+}
+
+PlanStore::Entries::iterator PlanStore::lookup(const Key& key) {
+    if (!entries_.empty() && entries_.front().is_for(key)) return entries_.begin();
+    std::uint64_t hash;
+    if (!key.hash(hash)) return entries_.end();
+    const auto [first, last] = index_.equal_range(hash);
+    for (auto it = first; it != last; ++it)
+        if (it->second->is_for(key)) return it->second;
+    return entries_.end();
+}
+
+void PlanStore::use(Entries::iterator entry) {
+    entry->used = ++all().clock;
+    if (entry != entries_.begin()) entries_.splice(entries_.begin(), entries_, entry);
+}
+
+const PlanStore::Entry* PlanStore::find(const Key& key) {
+    const auto entry = lookup(key);
+    if (entry == entries_.end()) return nullptr;
+    use(entry);
+    return &*entry;
+}
+
+const PlanRef* PlanStore::serve(const Key& key, Call& call) {
+    const auto entry = lookup(key);
+    if (entry == entries_.end()) return nullptr;
+    const Executor& core = entry->plan.plan->core;
+    if (!call.fits_results(core)) return nullptr;
+    call.outputs = core.outputs().size();
+    ++hits;
+    use(entry);
+    return &entry->plan;
+}
+
+bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload) {
+    std::uint64_t hash;
+    if (!key.hash(hash) || capacity_ == 0) return false;
+    const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
+    const Executor::Held held = plan.plan->core.held();
+    Entries removed, added;
+    added.push_back({hash, {key.begin(), key.end()}, own(key.name), frozen(key.attributes), own(key.engine),
+        std::move(plan), std::move(payload), held});
+    const auto old = lookup(key);
+    if (old != entries_.end()) remove(old, removed);
+    index_.emplace(hash, added.begin());
+    entries_.splice(entries_.begin(), added);
+    all().count(entries_.front(), true);
+    use(entries_.begin());
+    shrink(removed);
+    shrink_all(removed);
+    return true;
+}
+
+void PlanStore::remove(Entries::iterator entry, Entries& removed) {
+    const auto [first, last] = index_.equal_range(entry->hash);
+    index_.erase(std::find_if(first, last, [&](const auto& item) { return item.second == entry; }));
+    all().count(*entry, false);
+    removed.splice(removed.end(), entries_, entry);
+}
+
+void PlanStore::shrink(Entries& removed) {
+    while (entries_.size() > capacity_) remove(std::prev(entries_.end()), removed);
+}
+
+void PlanStore::shrink_all(Entries& removed) {
+    const auto oldest = [](const PlanStore* store) { return store->entries_.back().used; };
+    while (all().held.total() > all().limit) {
+        PlanStore* from = nullptr;
+        for (PlanStore* store : all().stores)
+            if (store->entries_.size() > 1 && (!from || oldest(store) < oldest(from))) from = store;
+        if (!from) return;
+        from->remove(std::prev(from->entries_.end()), removed);
+    }
+}
+
+void PlanStore::clear(Entries& removed) {
+    for (const Entry& entry : entries_) all().count(entry, false);
+    index_.clear();
+    removed.splice(removed.end(), entries_);
+    hits = misses = 0;
+    ++generation_;
+}
+
+void PlanStore::clear() {
+    Entries removed;
+    clear(removed);
+}
+
+void PlanStore::set_capacity(std::size_t capacity) {
+    Entries removed;
+    capacity_ = capacity;
+    shrink(removed);
+}
+
+void PlanStore::clear_all() {
+    Entries removed;
+    for (PlanStore* store : all().stores) store->clear(removed);
+}
+
+void PlanStore::set_limit(std::size_t bytes) {
+    Entries removed;
+    all().limit = bytes;
+    shrink_all(removed);
+}
+
+void bind_plan_store(py::module_& m) {
+    m.def("clear_plans", &PlanStore::clear_all);
+    m.def(
+        "set_plan_limit",
+        [](std::optional<std::size_t> bytes) { PlanStore::set_limit(bytes.value_or(default_limit())); },
+        py::arg("bytes"));
+    m.def("plan_totals", [] {
+        const All& now = all();
+        py::dict totals;
+        totals["net_plans"] = now.net_plans;
+        totals["constants"] = now.held.constants;
+        totals["library"] = now.held.library;
+        totals["scratch"] = now.held.scratch;
+        totals["limit"] = now.limit;
+        return totals;
+    });
+}
+
+}  // namespace dgo

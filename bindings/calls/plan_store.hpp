@@ -1,0 +1,109 @@
+// Plans of nets and of one-shot functions, found by everything that decides what is computed. Needs the GIL throughout.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include "calls/call.hpp"
+
+namespace dgo {
+
+// What a call is looked up by: data type, shape and strides of every array, and what one-shot functions add to it.
+// Row-major results count as none: arrays for them are allocated that way.
+class Key {
+public:
+    Key() = default;
+    Key(const Key&) = delete;
+    Key& operator=(const Key&) = delete;
+
+    // None or an array that plans can read as it is; false for anything else.
+    bool add(PyObject* object);
+    void add(const Layout& layout);
+    bool add_results(const Call& call);
+    void add_results(const std::vector<Layout>& results);
+
+    // False where attributes are of types that a plan cannot be found by.
+    bool hash(std::uint64_t& hash) const;
+    bool is(const std::uint64_t* words, std::size_t size) const;
+    const std::uint64_t* begin() const { return words_; }
+    const std::uint64_t* end() const { return words_ + size_; }
+
+    // Borrowed; null in the key of a net.
+    PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
+
+private:
+    void add_word(std::uint64_t word) {
+        if (size_ == room_) grow();
+        words_[size_++] = word;
+    }
+    void grow();
+
+    std::array<std::uint64_t, 128> first_;
+    std::vector<std::uint64_t> more_;
+    std::uint64_t* words_ = first_.data();
+    std::size_t size_ = 0, room_ = first_.size();
+};
+
+// The plans used last, up to a number for each store and a number of bytes for all together. The plan that a store used
+// last stays whatever it takes.
+class PlanStore {
+public:
+    explicit PlanStore(std::size_t capacity);
+    ~PlanStore();
+    PlanStore(const PlanStore&) = delete;
+    PlanStore& operator=(const PlanStore&) = delete;
+
+    struct Entry {
+        bool is_for(const Key& key) const;
+
+        std::uint64_t hash;
+        std::vector<std::uint64_t> words;
+        py::object name, attributes, engine;
+        PlanRef plan;
+        py::object payload;  // what Python wants to know of the plan
+        Executor::Held held;
+        std::uint64_t used = 0;
+    };
+    using Entries = std::list<Entry>;
+
+    // Both make the plan the one used last; null where there is none.
+    const Entry* find(const Key& key);
+    // The plan that runs these arrays as they are.
+    const PlanRef* serve(const Key& key, Call& call);
+    // In place of an older plan of that key; false if plans of such a key are never found.
+    bool insert(const Key& key, PlanRef plan, py::object payload);
+    void clear();
+    void set_capacity(std::size_t capacity);
+
+    const Entries& entries() const { return entries_; }  // the one used last comes first
+    std::size_t capacity() const { return capacity_; }
+    std::uint64_t generation() const { return generation_; }  // how often it was cleared
+
+    std::uint64_t hits = 0, misses = 0;
+
+    // Over all stores.
+    static void clear_all();
+    static void set_limit(std::size_t bytes);
+
+private:
+    Entries::iterator lookup(const Key& key);
+    void use(Entries::iterator entry);
+    // Moves an entry out; whoever calls drops it when the store is consistent again: that may run any Python code.
+    void remove(Entries::iterator entry, Entries& removed);
+    void clear(Entries& removed);
+    void shrink(Entries& removed);
+    static void shrink_all(Entries& removed);
+
+    Entries entries_;
+    std::unordered_multimap<std::uint64_t, Entries::iterator> index_;
+    std::size_t capacity_;
+    std::uint64_t generation_ = 0;
+};
+
+void bind_plan_store(py::module_& m);
+
+}  // namespace dgo
