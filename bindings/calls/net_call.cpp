@@ -81,6 +81,7 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
 const PlanRef* plan_for(
     const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) noexcept {
     if (!read_arguments(net, args, positional, keywords, call) || !(call.out_given || net.row_major)) return nullptr;
+    if (const PlanRef* const plan = net.store->serve_again(call)) return plan;
     try {
         Key key;
         for (std::size_t i = 0; i < call.inputs; ++i)

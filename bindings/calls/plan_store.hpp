@@ -28,7 +28,6 @@ public:
 
     // False where attributes are of types that a plan cannot be found by.
     bool hash(std::uint64_t& hash) const;
-    bool is(const std::uint64_t* words, std::size_t size) const;
     const std::uint64_t* begin() const { return words_; }
     const std::uint64_t* end() const { return words_ + size_; }
 
@@ -36,13 +35,15 @@ public:
     PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
 
 private:
-    void add_word(std::uint64_t word) {
-        if (size_ == room_) grow();
-        words_[size_++] = word;
+    // Where so many more words go.
+    std::uint64_t* add_words(std::size_t count) {
+        if (room_ - size_ < count) grow();
+        size_ += count;
+        return words_ + size_ - count;
     }
-    void grow();
+    void grow();  // by more than an array takes
 
-    std::array<std::uint64_t, 128> first_;
+    std::array<std::uint64_t, 128> first_;  // enough for most calls
     std::vector<std::uint64_t> more_;
     std::uint64_t* words_ = first_.data();
     std::size_t size_ = 0, room_ = first_.size();
@@ -74,6 +75,8 @@ public:
     const Entry* find(const Key& key);
     // The plan that runs these arrays as they are.
     const PlanRef* serve(const Key& key, Call& call);
+    // The same for a net, if that is the plan used last: no key is written down for it.
+    const PlanRef* serve_again(const Call& call);
     // In place of an older plan of that key; false if plans of such a key are never found.
     bool insert(const Key& key, PlanRef plan, py::object payload);
     void clear();
