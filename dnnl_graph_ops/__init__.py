@@ -21,7 +21,7 @@ except ImportError as _error:
     __path__[:] = _found.submodule_search_locations
 
 from . import ops
-from .caches import cache_info, clear_caches
+from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
 from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
@@ -81,6 +81,7 @@ __all__ = [
     "ops",
     "quantize",
     "runtimes",
+    "set_cache_limit",
     "set_num_threads",
     "supported",
     "to_dlpack",

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from ._core import PlanCache
-from .compile import arrays
 from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .lowering.env import Env, default_algorithm
 from .ops.conv_transpose import check_dtypes, read_shape, resolve
 from .ops.family import annotated, document, family, with_keywords
+from .runtime import arrays
 from .runtime import threads as pool
-from .runtime.dlpack import as_array
 from .runtime.engines import Engine, default_engine
 from .schema import KEYWORDS
 from .schema.arguments import unexpected
@@ -128,11 +127,11 @@ def _slow(name: str, given: tuple[Any, ...], attrs: tuple[Any, ...], out: Any, e
         raise TypeError(f"{name}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
     function = _FUNCTIONS[name]
     ins = tuple(
-        None if item is None and slot == "bias" else as_array(item, f"{name}: '{slot}'")
+        None if item is None and slot == "bias" else arrays.as_array(item, f"{name}: '{slot}'")
         for slot, item in zip(function.slots, given, strict=True)
     )
     plain = tuple(_hashable(value) for value in attrs)
-    target = None if out is None else as_array(out, f"{name}: 'out'")
+    target = None if out is None else arrays.as_array(out, f"{name}: 'out'")
     if any(a is not b for a, b in zip((*ins, *plain, target), (*given, *attrs, out), strict=True)):
         found: Array | None = cache.call(name, ins, plain, target, engine, None)
         if found is not None:

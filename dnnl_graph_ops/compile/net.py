@@ -13,12 +13,12 @@ from ..graph import Graph, Value
 from ..graph.drawing import net_to_dot, net_to_svg
 from ..lowering.env import ALGORITHMS, Env, default_algorithm
 from ..lowering.groups import Group
+from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
-from . import arrays
 from .explain import Benchmark, Explanation, StepTime, explain, profile
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
@@ -37,7 +37,8 @@ class Net(NetBase):
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple in the order of the outputs;
     `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views; each new combination
-    of shapes and strides is compiled at its first call and kept (the last 64).
+    of shapes and strides is compiled at its first call and kept: the last 64, fewer where all plans together take more
+    than `set_cache_limit` says, but always the one used last.
 
     Raises:
         TypeError: missing or unknown arguments, things that are not arrays.

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
-from ..runtime.dlpack import as_array
+from ..runtime.arrays import as_array
 from ..runtime.engines import Engine
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer

@@ -13,7 +13,7 @@ from ..dtypes import canonical, numpy_dtype
 from ..errors import InvalidArgumentError, ShapeError
 from ..ops.conv_transpose import DTYPES
 from ..runtime import cpu
-from ..runtime.dlpack import as_array
+from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes, schema
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import Graph, Value, hooks
-from ..runtime.dlpack import as_array
+from ..runtime.arrays import as_array
 from ..shapes import checked
 
 

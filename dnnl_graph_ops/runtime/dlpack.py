@@ -87,17 +87,3 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
     capsule = capsule_of(obj, "from_dlpack")
     array = dlpack_import(capsule, DTYPES)
     return array.copy() if copy else array
-
-
-def as_array(value: Any, where: str) -> Array:
-    """A NumPy array, NumPy scalar, or whatever has `__dlpack__` on the CPU, without a copy.
-
-    Raises:
-        TypeError: anything else.
-        InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients).
-    """
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return from_dlpack(value)
-    raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")

@@ -11,9 +11,9 @@ from children import child
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import memory, plan
-from dnnl_graph_ops.compile.arrays import check_apart
 from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, View
+from dnnl_graph_ops.runtime.arrays import check_apart
 from dnnl_graph_ops.strides import dense_strides
 
 SHAPE = (2, 8, 8, 16)

@@ -9,12 +9,26 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
-from ..runtime.device_array import DeviceArray
-from ..runtime.dlpack import ONE_API, Array, as_array, device_of
-from ..runtime.engines import Engine
 from ..strides import extent
+from .device_array import DeviceArray
+from .dlpack import ONE_API, Array, device_of, from_dlpack
+from .engines import Engine
 
 Operand = Array | DeviceArray
+
+
+def as_array(value: Any, where: str) -> Array:
+    """A NumPy array, NumPy scalar, or whatever has `__dlpack__` on the CPU, without a copy.
+
+    Raises:
+        TypeError: anything else.
+        InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients).
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value)
+    raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")
 
 
 def as_operand(value: Any, engine: Engine, where: str) -> Operand:
