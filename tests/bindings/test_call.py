@@ -201,6 +201,21 @@ def test_more_arrays_than_the_native_path_takes():
     assert net(ones(1)) == "slow"
 
 
+@pytest.mark.parametrize("count", [13, 14, 15, 32])
+def test_arrays_of_high_rank(count):
+    """Keys of any length; another plan was used last."""
+    shape = (1, 2) * 4
+    plan = callback_plan(lambda *views: views[-1].fill(1), [declare(shape)] * count, [declare(shape)])
+    net = net_of(plan, names=[f"x{i}" for i in range(count)])
+    arrays = [ones(*shape)] * count
+    for _ in range(2):
+        net.add(double_plan((2,)))
+        assert net(*arrays).tolist() == ones(*shape).tolist()
+        net.add(double_plan((2,)))
+        assert net(*arrays, out=np.asfortranarray(arrays[0])) == "slow"
+        assert net(*arrays[1:], ones(*shape[:-1], 3)) == "slow"
+
+
 def test_input_named_out():
     net = net_of(callback_plan(lambda a, dst: np.copyto(dst, a), [declare((2,))], [declare((2,))]), names=("out",))
     assert net(out=ones(2) * 7).tolist() == [7, 7]
