@@ -39,8 +39,7 @@ void bind_enums(py::module_& m) {
 #define DGO_VALUE(name) kinds.value(#name, dnnl_graph_op_##name);
     DGO_OP_KINDS(DGO_VALUE)
 #undef DGO_VALUE
-    kinds
-        .value("group_norm", dnnl_graph_op_kind_t(abi::op_group_norm))
+    kinds.value("group_norm", dnnl_graph_op_kind_t(abi::op_group_norm))
         .value("gen_index", dnnl_graph_op_kind_t(abi::op_gen_index))
         .value("greater_equal", dnnl_graph_op_kind_t(abi::op_greater_equal))
         .value("rms_norm", dnnl_graph_op_kind_t(abi::op_rms_norm))
@@ -51,8 +50,7 @@ void bind_enums(py::module_& m) {
 #define DGO_VALUE(name) attrs.value(#name, dnnl_graph_op_attr_##name);
     DGO_OP_ATTRS(DGO_VALUE)
 #undef DGO_VALUE
-    attrs
-        .value("group_shape", dnnl_graph_op_attr_t(abi::attr_group_shape))
+    attrs.value("group_shape", dnnl_graph_op_attr_t(abi::attr_group_shape))
         .value("accumulation_mode", dnnl_graph_op_attr_t(abi::attr_accumulation_mode))
         .finalize();
 

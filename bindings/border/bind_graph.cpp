@@ -25,7 +25,7 @@ std::optional<std::vector<std::int64_t>> known(const OptionalDims& dims) {
         // The library's own mark for unknown is not an integer a caller may write.
         if (dim && *dim < 0)
             fail(ErrorKind::shape,
-                "dims and strides cannot be negative, got " + std::to_string(*dim) + "; write None for unknown");
+                 "dims and strides cannot be negative, got " + std::to_string(*dim) + "; write None for unknown");
         out.push_back(dim.value_or(kUnknownDim));
     }
     return out;
@@ -42,10 +42,10 @@ void set_attr(Op& op, int code, const std::string& type, const py::object& value
     const auto where = op.str() + ": attribute " + std::to_string(code);
     const char* expected = attr_type(code);
     if (!expected) fail(ErrorKind::invalid_argument, where + " is unknown; see OpAttr");
-    if (type != expected)
-        fail(ErrorKind::invalid_argument, where + " has type " + expected + ", not " + type);
+    if (type != expected) fail(ErrorKind::invalid_argument, where + " has type " + expected + ", not " + type);
     const auto nonempty = [&](auto values) {
-        if (values.empty()) fail(ErrorKind::invalid_argument, where + " (" + type + ") is empty; give a value per axis");
+        if (values.empty())
+            fail(ErrorKind::invalid_argument, where + " (" + type + ") is empty; give a value per axis");
         return values;
     };
     // A Python value of another type is a py::cast_error, which pybind11 would report as RuntimeError.
@@ -95,30 +95,30 @@ void add_op(Graph& graph, const Op& op) {
 
 void bind_logical_tensor(py::module_& m) {
     py::class_<LogicalTensor>(m, "LogicalTensor")
-        .def(py::init([](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
-                          int property) {
-            return LogicalTensor(id, dtype, known(dims), known(strides), layout, property);
-        }),
-            py::arg("id"), py::arg("dtype"), py::arg("dims") = py::none(), py::arg("strides") = py::none(),
-            py::arg("layout") = int(dnnl_graph_layout_type_strided),
-            py::arg("property") = int(dnnl_graph_tensor_property_undef))
+        .def(py::init(
+                 [](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
+                    int property) { return LogicalTensor(id, dtype, known(dims), known(strides), layout, property); }),
+             py::arg("id"), py::arg("dtype"), py::arg("dims") = py::none(), py::arg("strides") = py::none(),
+             py::arg("layout") = int(dnnl_graph_layout_type_strided),
+             py::arg("property") = int(dnnl_graph_tensor_property_undef))
         .def_property_readonly("id", &LogicalTensor::id)
         .def_property_readonly("dtype", [](const LogicalTensor& lt) { return lt.raw.data_type; })
-        .def_property_readonly(
-            "dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })
+        .def_property_readonly("dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })
         .def_property_readonly("strides",
-            [](const LogicalTensor& lt) {
-                return lt.is_strided() ? tuple(lt.raw.layout.strides, lt.raw.ndims) : py::object(py::none());
-            })
+                               [](const LogicalTensor& lt) {
+                                   return lt.is_strided() ? tuple(lt.raw.layout.strides, lt.raw.ndims)
+                                                          : py::object(py::none());
+                               })
         .def_property_readonly("layout_type", [](const LogicalTensor& lt) { return lt.raw.layout_type; })
         .def_property_readonly("layout_id",
-            [](const LogicalTensor& lt) -> std::optional<std::size_t> {
-                if (lt.raw.layout_type != dnnl_graph_layout_type_opaque) return std::nullopt;
-                return lt.raw.layout.layout_id;
-            })
+                               [](const LogicalTensor& lt) -> std::optional<std::size_t> {
+                                   if (lt.raw.layout_type != dnnl_graph_layout_type_opaque) return std::nullopt;
+                                   return lt.raw.layout.layout_id;
+                               })
         .def_property_readonly("property", [](const LogicalTensor& lt) { return lt.raw.property; })
         .def("mem_size", &LogicalTensor::mem_size, py::arg("library"))
-        .def("is_equal",
+        .def(
+            "is_equal",
             [](const LogicalTensor& a, const Library& lib, const LogicalTensor& b) {
                 std::uint8_t equal = 0;
                 DGO_CALL(lib.api(), graph_logical_tensor_is_equal, &a.raw, &b.raw, &equal);
@@ -131,35 +131,36 @@ void bind_logical_tensor(py::module_& m) {
 void bind_op(py::module_& m) {
     py::class_<Op, std::shared_ptr<Op>>(m, "Op")
         .def(py::init([](std::shared_ptr<Library> lib, std::size_t id, int kind, const std::string& name) {
-            return std::make_shared<Op>(std::move(lib), id, kind, name);
-        }),
-            py::arg("library").none(false), py::arg("id"), py::arg("kind"), py::arg("name"))
+                 return std::make_shared<Op>(std::move(lib), id, kind, name);
+             }),
+             py::arg("library").none(false), py::arg("id"), py::arg("kind"), py::arg("name"))
         .def("add_input", &Op::add_input, py::arg("tensor"))
         .def("add_output", &Op::add_output, py::arg("tensor"))
         .def("set_attr", &set_attr, py::arg("code"), py::arg("type"), py::arg("value"))
         .def_property_readonly("id",
-            [](const Op& op) {
-                std::size_t id = 0;
-                DGO_CALL(op.lib->api(), graph_op_get_id, op.handle, &id);
-                return id;
-            })
+                               [](const Op& op) {
+                                   std::size_t id = 0;
+                                   DGO_CALL(op.lib->api(), graph_op_get_id, op.handle, &id);
+                                   return id;
+                               })
         .def_property_readonly("kind",
-            [](const Op& op) {
-                dnnl_graph_op_kind_t kind{};
-                DGO_CALL(op.lib->api(), graph_op_get_kind, op.handle, &kind);
-                return kind;
-            })
+                               [](const Op& op) {
+                                   dnnl_graph_op_kind_t kind{};
+                                   DGO_CALL(op.lib->api(), graph_op_get_kind, op.handle, &kind);
+                                   return kind;
+                               })
         .def_readonly("name", &Op::name)
-        .def("__repr__", [](const Op& op) { return "Op(" + op.str() + ", kind " + std::to_string(int(op.kind)) + ")"; });
+        .def("__repr__",
+             [](const Op& op) { return "Op(" + op.str() + ", kind " + std::to_string(int(op.kind)) + ")"; });
 }
 
 void bind_graph(py::module_& m) {
     py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph")
         .def(py::init([](std::shared_ptr<Library> lib, int kind, int fpmath_mode) {
-            return std::make_shared<Graph>(std::move(lib), engine_kind_from(kind), fpmath_mode);
-        }),
-            py::arg("library").none(false), py::arg("engine_kind"),
-            py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
+                 return std::make_shared<Graph>(std::move(lib), engine_kind_from(kind), fpmath_mode);
+             }),
+             py::arg("library").none(false), py::arg("engine_kind"),
+             py::arg("fpmath_mode") = int(dnnl_fpmath_mode_strict))
         .def_property_readonly("library", [](const Graph& g) { return std::const_pointer_cast<Library>(g.lib); })
         .def_property_readonly("engine_kind", [](const Graph& g) { return g.kind; })
         .def("add_op", &add_op, py::arg("op"))

@@ -14,28 +14,30 @@ namespace dgo {
 void bind_library(py::module_& m) {
     py::class_<Library, std::shared_ptr<Library>>(m, "Library")
         .def(py::init([](const std::string& path, const std::vector<std::string>& preload) {
-            const ReleaseGil release;
-            return std::make_shared<Library>(path, preload);
-        }),
-            py::arg("path"), py::arg("preload") = std::vector<std::string>{})
+                 const ReleaseGil release;
+                 return std::make_shared<Library>(path, preload);
+             }),
+             py::arg("path"), py::arg("preload") = std::vector<std::string>{})
         .def_property_readonly("path", &Library::path)
         .def_property_readonly("version",
-            [](const Library& lib) {
-                const auto& v = lib.version();
-                return py::make_tuple(v.major, v.minor, v.patch);
-            })
+                               [](const Library& lib) {
+                                   const auto& v = lib.version();
+                                   return py::make_tuple(v.major, v.minor, v.patch);
+                               })
         .def_property_readonly("hash", &Library::hash)
         .def_property_readonly("cpu_runtime", [](const Library& lib) { return runtime_name(lib.cpu_runtime()); })
         .def_property_readonly("gpu_runtime", [](const Library& lib) { return runtime_name(lib.gpu_runtime()); })
         .def("functions",
-            [](const Library& lib) {
-                py::dict out;
-                for (const auto& [name, present] : lib.functions()) out[py::str(name)] = present;
-                return out;
-            })
-        .def("has", [](const Library& lib, const std::string& symbol) { return lib.has(symbol.c_str()); },
+             [](const Library& lib) {
+                 py::dict out;
+                 for (const auto& [name, present] : lib.functions()) out[py::str(name)] = present;
+                 return out;
+             })
+        .def(
+            "has", [](const Library& lib, const std::string& symbol) { return lib.has(symbol.c_str()); },
             py::arg("symbol"))
-        .def("engine_count",
+        .def(
+            "engine_count",
             [](const Library& lib, int kind) {
                 const auto native = engine_kind_from(kind);
                 const py::object keep = kept(lib);
@@ -47,46 +49,49 @@ void bind_library(py::module_& m) {
         .def("set_verbose", &Library::set_verbose, py::arg("level"))
         .def("effective_cpu_isa", &Library::effective_cpu_isa)
         .def("get_compiled_partition_cache_capacity",
-            [](const Library& lib) {
-                int capacity = 0;
-                DGO_CALL(lib.api(), graph_get_compiled_partition_cache_capacity, &capacity);
-                return capacity;
-            })
-        .def("set_compiled_partition_cache_capacity",
+             [](const Library& lib) {
+                 int capacity = 0;
+                 DGO_CALL(lib.api(), graph_get_compiled_partition_cache_capacity, &capacity);
+                 return capacity;
+             })
+        .def(
+            "set_compiled_partition_cache_capacity",
             [](const Library& lib, int capacity) {
                 DGO_CALL(lib.api(), graph_set_compiled_partition_cache_capacity, capacity);
             },
             py::arg("capacity"))
         .def("get_constant_tensor_cache",
-            [](const Library& lib) {
-                int flag = 0;
-                DGO_CALL(lib.api(), graph_get_constant_tensor_cache, &flag);
-                return flag != 0;
-            })
-        .def("set_constant_tensor_cache",
-            [](const Library& lib, bool flag) {
-                DGO_CALL(lib.api(), graph_set_constant_tensor_cache, int(flag));
-            },
+             [](const Library& lib) {
+                 int flag = 0;
+                 DGO_CALL(lib.api(), graph_get_constant_tensor_cache, &flag);
+                 return flag != 0;
+             })
+        .def(
+            "set_constant_tensor_cache",
+            [](const Library& lib, bool flag) { DGO_CALL(lib.api(), graph_set_constant_tensor_cache, int(flag)); },
             py::arg("flag"))
-        .def("get_constant_tensor_cache_capacity",
+        .def(
+            "get_constant_tensor_cache_capacity",
             [](const Library& lib, int kind) {
                 const auto native = engine_kind_from(kind);
                 lib.need(lib.api().graph_get_constant_tensor_cache_capacity,
-                    "dnnl_graph_get_constant_tensor_cache_capacity", "3.4");
+                         "dnnl_graph_get_constant_tensor_cache_capacity", "3.4");
                 std::size_t capacity = 0;
                 DGO_CALL(lib.api(), graph_get_constant_tensor_cache_capacity, native, &capacity);
                 return capacity;
             },
             py::arg("kind"))
-        .def("set_constant_tensor_cache_capacity",
+        .def(
+            "set_constant_tensor_cache_capacity",
             [](const Library& lib, int kind, std::size_t megabytes) {
                 const auto native = engine_kind_from(kind);
                 lib.need(lib.api().graph_set_constant_tensor_cache_capacity,
-                    "dnnl_graph_set_constant_tensor_cache_capacity", "3.4");
+                         "dnnl_graph_set_constant_tensor_cache_capacity", "3.4");
                 DGO_CALL(lib.api(), graph_set_constant_tensor_cache_capacity, native, megabytes);
             },
             py::arg("kind"), py::arg("megabytes"))
-        .def("set_dump_mode",
+        .def(
+            "set_dump_mode",
             [](const Library& lib, int mode) {
                 lib.need(lib.api().graph_set_dump_mode, "dnnl_graph_set_dump_mode", "3.11");
                 DGO_CALL(lib.api(), graph_set_dump_mode, mode);
@@ -94,9 +99,9 @@ void bind_library(py::module_& m) {
             py::arg("mode"))
         .def("__repr__", [](const Library& lib) {
             const auto& v = lib.version();
-            return "Library('" + lib.path() + "', " + std::to_string(v.major) + "." + std::to_string(v.minor) + "."
-                + std::to_string(v.patch) + ", cpu " + runtime_name(lib.cpu_runtime()) + ", gpu "
-                + runtime_name(lib.gpu_runtime()) + ")";
+            return "Library('" + lib.path() + "', " + std::to_string(v.major) + "." + std::to_string(v.minor) + "." +
+                   std::to_string(v.patch) + ", cpu " + runtime_name(lib.cpu_runtime()) + ", gpu " +
+                   runtime_name(lib.gpu_runtime()) + ")";
         });
 }
 

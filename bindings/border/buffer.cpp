@@ -18,10 +18,11 @@ void register_dtype(const py::dtype& dtype, int code) {
         fail(ErrorKind::invalid_argument, "register_dtype: dtype must be in native byte order");
     if (number < 0 || number >= dtype_table::kNumbers || dtype.has_fields())
         fail(ErrorKind::unsupported,
-            "register_dtype: NumPy type number " + std::to_string(number) + " is outside the table");
+             "register_dtype: NumPy type number " + std::to_string(number) + " is outside the table");
     if (!array_itemsize(code) || array_itemsize(code) != dtype.itemsize())
         fail(ErrorKind::invalid_argument, "register_dtype: dtype has " + std::to_string(dtype.itemsize()) +
-                " bytes, data type " + std::to_string(code) + " has " + std::to_string(array_itemsize(code)));
+                                              " bytes, data type " + std::to_string(code) + " has " +
+                                              std::to_string(array_itemsize(code)));
     dtype_table::code_of[number] = static_cast<std::uint8_t>(code);
     dtype_table::itemsize_of[code] = static_cast<std::uint8_t>(array_itemsize(code));
     // the first dtype of a code is the one results get: NumPy has several integers of equal size
@@ -41,8 +42,8 @@ PyObject* make_array(const Layout& layout, char* data, int flags) {
         strides[i] = layout.strides[i];
     }
     Py_INCREF(descr);  // NewFromDescr takes a reference over
-    return api.PyArray_NewFromDescr_(
-        array_type, descr, layout.rank, dims.data(), data ? strides.data() : nullptr, data, flags, nullptr);
+    return api.PyArray_NewFromDescr_(array_type, descr, layout.rank, dims.data(), data ? strides.data() : nullptr, data,
+                                     flags, nullptr);
 }
 
 }  // namespace
@@ -51,13 +52,13 @@ const Array& require_match(const Layout& layout, PyObject* object, const std::st
     const Array* const array = exact_array(object);
     if (!array) throw py::type_error(who + " must be a numpy.ndarray, got " + Py_TYPE(object)->tp_name);
     const int code = dtype_code(*array);
-    const auto want = [&](ErrorKind kind, const std::string& what, const std::string& expected,
-                          const std::string& got, const std::string& remedy) {
+    const auto want = [&](ErrorKind kind, const std::string& what, const std::string& expected, const std::string& got,
+                          const std::string& remedy) {
         fail(kind, who + " must have " + what + " " + expected + ", got " + got + remedy);
     };
     if (code != layout.dtype)
         want(ErrorKind::invalid_argument, "dtype", data_type_name(layout.dtype), array_dtype_text(*array),
-            "; convert with array.astype(...)");
+             "; convert with array.astype(...)");
     bool same = array->nd == layout.rank;
     for (int i = 0; same && i < layout.rank; ++i) same = array->dimensions[i] == layout.dims[i];
     static_assert(sizeof(*array->dimensions) == sizeof(std::int64_t));
@@ -68,10 +69,10 @@ const Array& require_match(const Layout& layout, PyObject* object, const std::st
         want(ErrorKind::shape, "shape", tuple_text(layout.dims.data(), layout.rank), text(array->dimensions, 1), "");
     if (layout.extent && !is_aligned(array->data, layout.itemsize))
         fail(ErrorKind::invalid_argument, who + " must start at a multiple of its item size, " +
-                std::to_string(layout.itemsize) + " bytes; copy it with array.copy()");
+                                              std::to_string(layout.itemsize) + " bytes; copy it with array.copy()");
     if (!matches(layout, *array))
         want(ErrorKind::invalid_argument, "strides", tuple_text(layout.strides.data(), layout.rank) + " bytes",
-            text(array->strides, 1), "");
+             text(array->strides, 1), "");
     if (written && !is_writeable(*array)) fail(ErrorKind::invalid_argument, who + " must be writable");
     return *array;
 }
@@ -86,7 +87,7 @@ PyObject* new_view(const Layout& layout, char* data, bool writeable) {
 void bind_buffer(py::module_& m) {
     array_type = py::detail::npy_api::get().PyArray_Type_;
     m.def("register_dtype", &register_dtype, py::arg("dtype"), py::arg("code"),
-        "Makes arrays of a NumPy dtype known as elements of an oneDNN data type.");
+          "Makes arrays of a NumPy dtype known as elements of an oneDNN data type.");
 }
 
 }  // namespace dgo

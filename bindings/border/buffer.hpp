@@ -43,13 +43,9 @@ inline bool is_aligned(const void* data, int itemsize) {
     return (reinterpret_cast<std::uintptr_t>(data) & static_cast<std::uintptr_t>(itemsize - 1)) == 0;
 }
 
-inline bool is_writeable(const Array& array) {
-    return array.flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
-}
+inline bool is_writeable(const Array& array) { return array.flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_; }
 
-inline bool is_row_major(const Array& array) {
-    return array.flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;
-}
+inline bool is_row_major(const Array& array) { return array.flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_; }
 
 // Whether memory can be read as `layout` says, with nothing to convert.
 inline bool matches(const Layout& layout, const Array& array) {

@@ -18,8 +18,8 @@ std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) 
     std::vector<std::int64_t> strides(shape.size(), 1);
     for (std::size_t i = shape.size(); i-- > 1;)
         // what overflows is refused where sizes are checked
-        strides[i - 1] = static_cast<std::int64_t>(
-            static_cast<std::uint64_t>(strides[i]) * static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
+        strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
+                                                   static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
     return strides;
 }
 
@@ -32,7 +32,7 @@ void copy(const DeviceArray& self, const py::array& host, bool to_host) {
     const std::size_t bytes = self.layout.extent;
     if (!(host.flags() & py::array::c_style) || static_cast<std::size_t>(host.nbytes()) != bytes)
         fail(ErrorKind::invalid_argument, "DeviceArray: copies need a contiguous array of " + std::to_string(bytes) +
-                " bytes, got one of " + std::to_string(host.nbytes()));
+                                              " bytes, got one of " + std::to_string(host.nbytes()));
     if (to_host && !host.writeable()) fail(ErrorKind::invalid_argument, "DeviceArray: the array must be writable");
     char* const data = static_cast<char*>(const_cast<void*>(host.data()));
     const py::object keep = kept(self);
@@ -45,25 +45,25 @@ void copy(const DeviceArray& self, const py::array& host, bool to_host) {
 
 }  // namespace
 
-DeviceArray::DeviceArray(
-    std::shared_ptr<const Engine> engine_, int dtype, const std::vector<std::int64_t>& shape)
+DeviceArray::DeviceArray(std::shared_ptr<const Engine> engine_, int dtype, const std::vector<std::int64_t>& shape)
     : engine(std::move(engine_)), layout(dtype, shape, dense_strides(shape)), writable(true),
       memory_(*engine, layout.extent) {}
 
-DeviceArray::DeviceArray(
-    std::shared_ptr<const Engine> engine_, Layout given, char* data, bool writable, py::object owner)
+DeviceArray::DeviceArray(std::shared_ptr<const Engine> engine_, Layout given, char* data, bool writable,
+                         py::object owner)
     : engine(std::move(engine_)), layout(std::move(given)), writable(writable), owner_(std::move(owner)),
       memory_(*engine, layout.extent, data) {
     if (layout.extent && !is_aligned(data, layout.itemsize))
         fail(ErrorKind::invalid_argument, "DeviceArray: the memory must start at a multiple of its item size, " +
-                std::to_string(layout.itemsize) + " bytes; copy the array");
+                                              std::to_string(layout.itemsize) + " bytes; copy the array");
 }
 
-char* require_match(
-    const Layout& layout, const Engine& engine, const DeviceArray& array, const std::string& who, bool written) {
+char* require_match(const Layout& layout, const Engine& engine, const DeviceArray& array, const std::string& who,
+                    bool written) {
     if (array.engine.get() != &engine)
-        fail(ErrorKind::invalid_argument, who + " is in memory of " + array.engine->str() + ", the plan runs on " +
-                engine.str() + "; take it there through the host, DeviceArray.from_numpy(a.to_numpy(), engine)");
+        fail(ErrorKind::invalid_argument,
+             who + " is in memory of " + array.engine->str() + ", the plan runs on " + engine.str() +
+                 "; take it there through the host, DeviceArray.from_numpy(a.to_numpy(), engine)");
     if (!same_elements(layout, array.layout))
         fail(ErrorKind::invalid_argument, who + " must be " + layout.str() + ", got " + array.str());
     if (written && !array.writable) fail(ErrorKind::invalid_argument, who + " must be writable");
@@ -74,23 +74,25 @@ void bind_device_array(py::module_& m) {
     using Ints = std::vector<std::int64_t>;
     py::class_<DeviceArray>(m, "DeviceArrayBase")
         .def(py::init([](std::shared_ptr<Engine> engine, int dtype, const Ints& shape) {
-            return std::make_unique<DeviceArray>(std::move(engine), dtype, shape);
-        }),
-            py::arg("engine").none(false), py::arg("dtype"), py::arg("shape"))
+                 return std::make_unique<DeviceArray>(std::move(engine), dtype, shape);
+             }),
+             py::arg("engine").none(false), py::arg("dtype"), py::arg("shape"))
         .def(py::init([](std::shared_ptr<Engine> engine, int dtype, const Ints& shape, const Ints& strides,
-                          std::uintptr_t address, bool writable, py::object owner) {
-            return std::make_unique<DeviceArray>(std::move(engine), Layout(dtype, shape, strides),
-                reinterpret_cast<char*>(address), writable, std::move(owner));
-        }),
-            py::arg("engine").none(false), py::arg("dtype"), py::arg("shape"), py::arg("strides"), py::arg("address"),
-            py::arg("writable"), py::arg("owner"))
+                         std::uintptr_t address, bool writable, py::object owner) {
+                 return std::make_unique<DeviceArray>(std::move(engine), Layout(dtype, shape, strides),
+                                                      reinterpret_cast<char*>(address), writable, std::move(owner));
+             }),
+             py::arg("engine").none(false), py::arg("dtype"), py::arg("shape"), py::arg("strides"), py::arg("address"),
+             py::arg("writable"), py::arg("owner"))
         .def_property_readonly("extent", [](const DeviceArray& a) { return a.layout.extent; })
         .def_property_readonly("writable", [](const DeviceArray& a) { return a.writable; })
-        .def_property_readonly(
-            "address", [](const DeviceArray& a) { return reinterpret_cast<std::uintptr_t>(a.data()); })
-        .def("_read", [](const DeviceArray& a, const py::array& target) { copy(a, target, true); },
+        .def_property_readonly("address",
+                               [](const DeviceArray& a) { return reinterpret_cast<std::uintptr_t>(a.data()); })
+        .def(
+            "_read", [](const DeviceArray& a, const py::array& target) { copy(a, target, true); },
             py::arg("target").noconvert())
-        .def("_write", [](const DeviceArray& a, const py::array& source) { copy(a, source, false); },
+        .def(
+            "_write", [](const DeviceArray& a, const py::array& source) { copy(a, source, false); },
             py::arg("source").noconvert());
 }
 

@@ -33,7 +33,7 @@ private:
 };
 
 // The address, after a check of everything that a plan of `engine` relies on; `who` for messages.
-char* require_match(
-    const Layout& layout, const Engine& engine, const DeviceArray& array, const std::string& who, bool written);
+char* require_match(const Layout& layout, const Engine& engine, const DeviceArray& array, const std::string& who,
+                    bool written);
 
 }  // namespace dgo

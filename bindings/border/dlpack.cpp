@@ -73,7 +73,8 @@ bool is_empty(const Tensor& t) { return std::find(t.shape, t.shape + t.ndim, 0) 
 // believed, as nothing could tell.
 void check_shape(const Tensor& t) {
     if (t.ndim < 0 || t.ndim > kMaxAxes)
-        refuse("the tensor has " + std::to_string(t.ndim) + " axes; 0 to " + std::to_string(kMaxAxes) + " are possible");
+        refuse("the tensor has " + std::to_string(t.ndim) + " axes; 0 to " + std::to_string(kMaxAxes) +
+               " are possible");
     if (t.ndim && !t.shape) refuse("the tensor has " + std::to_string(t.ndim) + " axes and no shape");
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] < 0) refuse("the shape has the negative size " + std::to_string(t.shape[i]));
@@ -87,12 +88,12 @@ void check_shape(const Tensor& t) {
         std::int64_t bytes = 0;
         const std::int64_t size = std::max<std::int64_t>(t.shape[i], 1);
         fits = !__builtin_mul_overflow(t.strides && !empty ? t.strides[i] : 0, itemsize, &bytes) &&
-            add_product(size - 1, bytes, bytes < 0 ? below : above) && !__builtin_mul_overflow(dense, size, &dense);
+               add_product(size - 1, bytes, bytes < 0 ? below : above) && !__builtin_mul_overflow(dense, size, &dense);
     }
     const auto start = reinterpret_cast<std::uintptr_t>(t.data);
     std::uintptr_t first = 0, end = 0;
     fits = fits && !__builtin_add_overflow(start, t.byte_offset, &first) && first >= std::uint64_t{0} - below &&
-        !__builtin_add_overflow(first, t.strides || empty ? above : dense, &end);
+           !__builtin_add_overflow(first, t.strides || empty ? above : dense, &end);
     if (!fits) refuse("shape, strides and offset of the tensor span more than 64 bits can address");
 }
 
@@ -103,8 +104,8 @@ py::array as_array(const Tensor& t, bool read_only, const py::dict& dtypes, py::
     check_shape(t);
     const auto key = py::make_tuple(t.dtype.code, t.dtype.bits);
     if (!dtypes.contains(key))
-        refuse("no dtype for DLPack type code " + std::to_string(t.dtype.code) + " of " +
-            std::to_string(t.dtype.bits) + " bits");
+        refuse("no dtype for DLPack type code " + std::to_string(t.dtype.code) + " of " + std::to_string(t.dtype.bits) +
+               " bits");
     const auto dtype = py::dtype::from_args(dtypes[key]);
     std::vector<py::ssize_t> shape(t.shape, t.shape + t.ndim), strides(shape.size());
     py::ssize_t dense = dtype.itemsize();
@@ -153,10 +154,11 @@ py::tuple open_tensor(const py::capsule& capsule) {
     const Tensor& t = taken.tensor;
     check_shape(t);
     const auto list = [&](const std::int64_t* values) { return std::vector<std::int64_t>(values, values + t.ndim); };
-    const py::object strides = t.strides && !is_empty(t) ? py::object(py::tuple(py::cast(list(t.strides)))) : py::none();
-    return py::make_tuple(t.device.type, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset,
-        py::tuple(py::cast(list(t.shape))), strides,
-        py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
+    const py::object strides =
+        t.strides && !is_empty(t) ? py::object(py::tuple(py::cast(list(t.strides)))) : py::none();
+    return py::make_tuple(
+        t.device.type, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, py::tuple(py::cast(list(t.shape))),
+        strides, py::make_tuple(t.dtype.code, t.dtype.lanes == 1 ? t.dtype.bits : 0), !taken.read_only, taken.owner);
 }
 
 // What an exported tensor keeps alive.
@@ -194,8 +196,13 @@ template <typename M>
 std::unique_ptr<M> new_tensor(Source source) {
     auto kept = std::make_unique<Export>(std::move(source.kept));
     auto managed = std::make_unique<M>();
-    managed->tensor = Tensor{source.data, source.device, static_cast<std::int32_t>(kept->shape.size()), source.dtype,
-        kept->shape.data(), kept->strides.data(), 0};
+    managed->tensor = Tensor{source.data,
+                             source.device,
+                             static_cast<std::int32_t>(kept->shape.size()),
+                             source.dtype,
+                             kept->shape.data(),
+                             kept->strides.data(),
+                             0};
     managed->deleter = &drop_export<M>;
     managed->context = kept.release();
     return managed;
@@ -220,15 +227,13 @@ py::object export_source(Source source, bool versioned) {
         managed->minor = 0;
         managed->flags = writable ? 0 : kReadOnly;
         return wrap(std::move(managed), kVersionedName,
-            [](PyObject* capsule) { drop_unused<Versioned>(capsule, kVersionedName); });
+                    [](PyObject* capsule) { drop_unused<Versioned>(capsule, kVersionedName); });
     }
     return wrap(new_tensor<Managed>(std::move(source)), kName,
-        [](PyObject* capsule) { drop_unused<Managed>(capsule, kName); });
+                [](PyObject* capsule) { drop_unused<Managed>(capsule, kName); });
 }
 
-DataType data_type(int code, int bits) {
-    return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
-}
+DataType data_type(int code, int bits) { return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1}; }
 
 py::object export_tensor(const py::array& array, int code, int bits, bool versioned) {
     if (!array.itemsize()) fail(ErrorKind::invalid_argument, "to_dlpack: the elements have no bytes");
@@ -239,21 +244,23 @@ py::object export_tensor(const py::array& array, int code, int bits, bool versio
             fail(ErrorKind::invalid_argument, "to_dlpack: strides are no multiple of the elements; pass a copy");
         kept.strides.push_back(array.strides(i) / array.itemsize());
     }
-    return export_source({const_cast<void*>(array.data()), {kCpu, 0}, data_type(code, bits), array.writeable(),
-                             std::move(kept)},
+    return export_source(
+        {const_cast<void*>(array.data()), {kCpu, 0}, data_type(code, bits), array.writeable(), std::move(kept)},
         versioned);
 }
 
 py::object export_memory(py::object owner, std::uintptr_t address, std::vector<std::int64_t> shape,
-    std::vector<std::int64_t> strides, std::pair<int, int> dtype, std::pair<int, int> device, bool writable,
-    bool versioned) {
+                         std::vector<std::int64_t> strides, std::pair<int, int> dtype, std::pair<int, int> device,
+                         bool writable, bool versioned) {
     if (shape.size() != strides.size())
-        fail(ErrorKind::invalid_argument, "to_dlpack: " + std::to_string(strides.size()) + " strides for " +
-                std::to_string(shape.size()) + " axes");
-    return export_source({reinterpret_cast<void*>(address), {device.first, device.second},
-                             data_type(dtype.first, dtype.second), writable,
-                             {std::move(owner), std::move(shape), std::move(strides)}},
-        versioned);
+        fail(ErrorKind::invalid_argument,
+             "to_dlpack: " + std::to_string(strides.size()) + " strides for " + std::to_string(shape.size()) + " axes");
+    return export_source({reinterpret_cast<void*>(address),
+                          {device.first, device.second},
+                          data_type(dtype.first, dtype.second),
+                          writable,
+                          {std::move(owner), std::move(shape), std::move(strides)}},
+                         versioned);
 }
 
 }  // namespace
@@ -262,9 +269,9 @@ void bind_dlpack(py::module_& m) {
     m.def("dlpack_import", &import_tensor, py::arg("capsule"), py::arg("dtypes"));
     m.def("dlpack_open", &open_tensor, py::arg("capsule"));
     m.def("dlpack_export_memory", &export_memory, py::arg("owner"), py::arg("address"), py::arg("shape"),
-        py::arg("strides"), py::arg("dtype"), py::arg("device"), py::arg("writable"), py::arg("versioned"));
+          py::arg("strides"), py::arg("dtype"), py::arg("device"), py::arg("writable"), py::arg("versioned"));
     m.def("dlpack_export", &export_tensor, py::arg("array").noconvert(), py::arg("code"), py::arg("bits"),
-        py::arg("versioned"));
+          py::arg("versioned"));
 }
 
 }  // namespace dgo

@@ -102,15 +102,16 @@ using ForwardFactory = std::unique_ptr<ScratchKernel> (*)(const FilterProblem&, 
                                                           const FilterTensor&, int, int);
 
 void bind_forward(py::module_& m, const char* name, ForwardFactory make, const char* text) {
-    m.def(name,
-          [make](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-                 int bias_dtype, int threads) {
-              return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
-                                                         tensor(p, dst_dtype, dst_strides, "dst_strides", p.out),
-                                                         bias_dtype, threads));
-          },
-          "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
-          "threads"_a = 0, text);
+    m.def(
+        name,
+        [make](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+               int bias_dtype, int threads) {
+            return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
+                                                       tensor(p, dst_dtype, dst_strides, "dst_strides", p.out),
+                                                       bias_dtype, threads));
+        },
+        "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
+        "threads"_a = 0, text);
 }
 
 }  // namespace

@@ -33,9 +33,8 @@ char* address_of(const py::handle& operand) {
 void run(const Kernel& kernel, const py::args& operands) {
     fork_guard::enter();
     if (static_cast<int>(operands.size()) != kernel.arity) {
-        fail(ErrorKind::invalid_argument, "kernel '" + kernel.name + "' takes " +
-                                              std::to_string(kernel.arity) + " operands, got " +
-                                              std::to_string(operands.size()));
+        fail(ErrorKind::invalid_argument, "kernel '" + kernel.name + "' takes " + std::to_string(kernel.arity) +
+                                              " operands, got " + std::to_string(operands.size()));
     }
     std::vector<char*> addresses;
     for (const py::handle operand : operands) addresses.push_back(address_of(operand));
@@ -47,16 +46,18 @@ void run(const Kernel& kernel, const py::args& operands) {
 
 // Binds `make(problem, more...)` with the arguments that all depthwise kernels share, flat.
 template <class... More, class... Extra>
-void def_depthwise(py::module_& m, const char* name,
-                   std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...), const char* doc,
-                   const Extra&... extra) {
+void def_depthwise(py::module_& m, const char* name, std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...),
+                   const char* doc, const Extra&... extra) {
     m.def(
         name,
-        [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial,
-               const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& dilations,
-               const Dims& src_strides, const Dims& weights_strides, const Dims& dst_strides, More... more) {
+        [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
+               const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& src_strides,
+               const Dims& weights_strides, const Dims& dst_strides, More... more) {
             return make({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                         dtype, src_strides, weights_strides, dst_strides},
+                         dtype,
+                         src_strides,
+                         weights_strides,
+                         dst_strides},
                         more...);
         },
         "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
@@ -69,14 +70,12 @@ std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool 
 }
 
 void bind_depthwise(py::module_& m) {
-    def_depthwise(
-        m, "depthwise_forward", depthwise_forward,
-        "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
-        "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
-        "f32.",
-        "has_bias"_a = false, "bias_dtype"_a = py::none());
-    def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data,
-                  "run(diff_dst, weights, diff_src).");
+    def_depthwise(m, "depthwise_forward", depthwise_forward,
+                  "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
+                  "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
+                  "f32.",
+                  "has_bias"_a = false, "bias_dtype"_a = py::none());
+    def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data, "run(diff_dst, weights, diff_src).");
     def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
                   "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
 }
@@ -85,13 +84,16 @@ void bind_columns(py::module_& m) {
     m.def(
         "im2col",
         [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
-           const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype,
-           const Dims& dst_strides, int col_dtype, const Dims& col_strides) {
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype, const Dims& dst_strides,
+           int col_dtype, const Dims& col_strides) {
             return make_im2col({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                                col_dtype, col_strides, dst_dtype, dst_strides});
+                                col_dtype,
+                                col_strides,
+                                dst_dtype,
+                                dst_strides});
         },
-        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
-        "dilations"_a, "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a,
+        "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
         "run(dst, col): the positions of a transposed convolution's dst that every source position meets, "
         "zero where "
         "there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, spatial for "
@@ -99,15 +101,17 @@ void bind_columns(py::module_& m) {
     m.def(
         "overlap_add",
         [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
-           const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides,
-           int dst_dtype, const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
+           const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides, int dst_dtype,
+           const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
             return make_overlap_add({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                                     kF32, col_strides, dst_dtype, dst_strides},
+                                     kF32,
+                                     col_strides,
+                                     dst_dtype,
+                                     dst_strides},
                                     has_bias, bias_dtype.value_or(dst_dtype));
         },
-        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
-        "dilations"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false,
-        "bias_dtype"_a = py::none(),
+        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a,
+        "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false, "bias_dtype"_a = py::none(),
         "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
         "im2col.");
 }

@@ -109,7 +109,7 @@ void require_row_major_results(const Executor& plan) {
     for (const Argument& output : plan.outputs())
         if (!output.layout.row_major())
             fail(ErrorKind::invalid_argument, plan.name() + ": " + output.name + " is " + output.layout.str() +
-                    ", but arrays for results are allocated row-major");
+                                                  ", but arrays for results are allocated row-major");
 }
 
 PyObject* run_call(const PlanRef& plan, const Call& call) noexcept {
@@ -117,8 +117,7 @@ PyObject* run_call(const PlanRef& plan, const Call& call) noexcept {
     const Hold hold(call);
     char* in[kMaxArguments];
     char* out[kMaxArguments];
-    PyObject* const result =
-        call.out_given ? given_results(call) : allocate_results(keep.plan->core, out);
+    PyObject* const result = call.out_given ? given_results(call) : allocate_results(keep.plan->core, out);
     if (!result) return nullptr;
     for (std::size_t i = 0; i < call.inputs; ++i) in[i] = call.input(i).data;
     for (std::size_t o = 0; call.out_given && o < call.outputs; ++o) out[o] = call.output(o).data;

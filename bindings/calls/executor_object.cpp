@@ -49,7 +49,7 @@ std::vector<py::object> to_objects(py::handle sequence, const std::string& who, 
     for (const py::handle item : sequence) objects.push_back(py::reinterpret_borrow<py::object>(item));
     if (objects.size() != want)
         fail(ErrorKind::invalid_argument,
-            who + ": expected " + std::to_string(want) + " arrays, got " + std::to_string(objects.size()));
+             who + ": expected " + std::to_string(want) + " arrays, got " + std::to_string(objects.size()));
     return objects;
 }
 
@@ -60,7 +60,7 @@ void refuse_overlaps(const Executor& core, const Arguments& args) {
         if (!extents_overlap(args.out[o], outputs[o].layout.extent, data, other.layout.extent)) return;
         if (share_memory(args.owners[inputs.size() + o], args.owners[owner]))
             fail(ErrorKind::invalid_argument, core.name() + ": " + outputs[o].name + " shares memory with " +
-                    other.name + "; give it memory of its own");
+                                                  other.name + "; give it memory of its own");
     };
     for (std::size_t o = 0; o < outputs.size(); ++o) {
         for (std::size_t i = 0; i < inputs.size(); ++i) check(o, inputs[i], args.in[i], i);
@@ -106,14 +106,13 @@ int add_constant(ExecutorObject& self, py::array array, bool shared) {
     if (!(array.flags() & py::array::c_style))
         fail(ErrorKind::invalid_argument, text + "must be contiguous; copy it with numpy.ascontiguousarray");
     if (array.dtype().attr("hasobject").cast<bool>()) throw py::type_error(text + "must not hold Python objects");
-    const int slot = self.core.add_constant(
-        static_cast<char*>(const_cast<void*>(array.data())), static_cast<std::size_t>(array.nbytes()), shared);
+    const int slot = self.core.add_constant(static_cast<char*>(const_cast<void*>(array.data())),
+                                            static_cast<std::size_t>(array.nbytes()), shared);
     self.owners.push_back(std::move(array));
     return slot;
 }
 
-void add_callback(
-    ExecutorObject& self, py::object callable, const std::vector<ViewTuple>& tuples, std::string label) {
+void add_callback(ExecutorObject& self, py::object callable, const std::vector<ViewTuple>& tuples, std::string label) {
     if (!PyCallable_Check(callable.ptr())) throw py::type_error(self.core.name() + ": a callback must be callable");
     std::vector<Ref> refs;
     std::vector<Layout> layouts;
@@ -123,7 +122,7 @@ void add_callback(
         layouts.emplace_back(dtype, shape, strides);
         if (!dtype_table::descr_of[static_cast<std::size_t>(dtype)])
             fail(ErrorKind::unsupported, self.core.name() + ": no NumPy dtype for operand " +
-                    std::to_string(refs.size() - 1) + " of the callback " + label);
+                                             std::to_string(refs.size() - 1) + " of the callback " + label);
         const bool exists = slot >= 0 && slot < self.core.slot_count();
         const SlotKind kind = exists ? self.core.slot_kind(slot) : SlotKind::scratch;
         writeable.push_back(kind == SlotKind::output || kind == SlotKind::scratch);
@@ -157,7 +156,7 @@ void require_whole(const ExecutorObject& plan) {
 // Runs one of the timing loops on checked arrays, without the GIL.
 template <typename Loop>
 std::vector<double> timed(const ExecutorObject& self, py::handle inputs, py::handle outputs, py::ssize_t repeat,
-    const Loop& loop) {
+                          const Loop& loop) {
     const std::size_t count = checked_repeat(repeat);
     const Arguments args = checked_arguments(self, inputs, outputs);
     const py::object keep = kept(self);
@@ -166,8 +165,8 @@ std::vector<double> timed(const ExecutorObject& self, py::handle inputs, py::han
     return (self.core.*loop)(args.addresses(), count, poll);
 }
 
-std::vector<std::pair<std::string, double>> profile(
-    const ExecutorObject& self, py::handle inputs, py::handle outputs, py::ssize_t repeat) {
+std::vector<std::pair<std::string, double>> profile(const ExecutorObject& self, py::handle inputs, py::handle outputs,
+                                                    py::ssize_t repeat) {
     const auto medians = timed(self, inputs, outputs, repeat, &Executor::profile);
     std::vector<std::pair<std::string, double>> rows;
     for (std::size_t i = 0; i < medians.size(); ++i) rows.emplace_back(self.core.steps()[i].label, medians[i]);
@@ -243,11 +242,11 @@ void bind_executor(py::module_& m) {
     m.def("idle_scratch_bytes", &idle_block_bytes);
     m.def("drop_idle_scratch", &drop_idle_blocks);
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),
-        "A compiled plan: slots for arrays and the steps that work on them.")
+                               "A compiled plan: slots for arrays and the steps that work on them.")
         .def(py::init([](std::shared_ptr<Engine> engine, std::string name) {
-            return std::make_unique<ExecutorObject>(std::move(engine), name.empty() ? "plan" : std::move(name));
-        }),
-            py::arg("engine").none(true), py::arg("name") = "")
+                 return std::make_unique<ExecutorObject>(std::move(engine), name.empty() ? "plan" : std::move(name));
+             }),
+             py::arg("engine").none(true), py::arg("name") = "")
         .def(
             "add_input",
             [](ExecutorObject& self, int dtype, const Shape& shape, const Shape& strides) {
@@ -270,14 +269,14 @@ void bind_executor(py::module_& m) {
         .def(
             "add_partition",
             [](ExecutorObject& self, std::shared_ptr<CompiledPartition> partition, const std::vector<RefTuple>& in,
-                const std::vector<RefTuple>& out, std::string label) {
+               const std::vector<RefTuple>& out, std::string label) {
                 self.core.add_partition(std::move(partition), to_refs(in), to_refs(out), std::move(label));
             },
             py::arg("partition").none(false), py::arg("inputs"), py::arg("outputs"), py::arg("label") = "")
         .def(
             "add_kernel",
             [](ExecutorObject& self, std::shared_ptr<Kernel> kernel, const std::vector<RefTuple>& refs,
-                std::string label, const std::vector<std::size_t>& nbytes) {
+               std::string label, const std::vector<std::size_t>& nbytes) {
                 self.core.add_kernel(std::move(kernel), to_refs(refs), nbytes, std::move(label));
             },
             py::arg("kernel").none(false), py::arg("refs"), py::arg("label") = "",

@@ -23,8 +23,7 @@ struct Arguments {
 };
 
 struct ExecutorObject {
-    ExecutorObject(std::shared_ptr<const Engine> engine, std::string name)
-        : core(std::move(engine), std::move(name)) {}
+    ExecutorObject(std::shared_ptr<const Engine> engine, std::string name) : core(std::move(engine), std::move(name)) {}
 
     Executor core;
     std::vector<py::object> owners;  // of constants and callbacks; the core has only addresses

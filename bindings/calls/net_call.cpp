@@ -12,8 +12,7 @@ namespace dgo {
 namespace {
 
 struct Net {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* names;  // tuple of str; null until __init__
     PyObject* plans;  // a PlanCache; null until __init__
     PlanStore* store;  // inside it
@@ -39,8 +38,7 @@ std::size_t find_name(const Net& net, std::size_t inputs, PyObject* key) {
 bool is_out(PyObject* key) { return key == str_out || PyUnicode_Compare(key, str_out) == 0; }
 
 // Sorts the arguments of a call into inputs and results; false for anything unusual.
-bool read_arguments(
-    const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) {
+bool read_arguments(const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) {
     if (!net.names) return false;
     const auto inputs = static_cast<std::size_t>(PyTuple_GET_SIZE(net.names));
     if (inputs > kMaxArguments || net.outputs > kMaxArguments || positional > inputs) return false;
@@ -78,8 +76,8 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, std::size_t positiona
 }
 
 // A call that grew out of memory is served by Python like any other unusual one.
-const PlanRef* plan_for(
-    const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords, Call& call) noexcept {
+const PlanRef* plan_for(const Net& net, PyObject* const* args, std::size_t positional, PyObject* keywords,
+                        Call& call) noexcept {
     if (!read_arguments(net, args, positional, keywords, call) || !(call.out_given || net.row_major)) return nullptr;
     if (const PlanRef* const plan = net.store->serve_again(call)) return plan;
     try {
@@ -118,7 +116,7 @@ int net_init(PyObject* self, PyObject* args, PyObject* kwargs) {
     int row_major = 1;
     std::size_t outputs;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|p:NetBase", const_cast<char**>(keywords), &sequence, &count,
-            &plans, &row_major) ||
+                                     &plans, &row_major) ||
         !read_size(count, "n_outputs", outputs))
         return -1;
     PlanStore* const store = store_in(plans);
@@ -189,7 +187,7 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {"dnnl_graph_ops._core.NetBase", sizeof(Net), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
 }  // namespace
 

@@ -15,8 +15,7 @@ namespace dgo {
 namespace {
 
 struct Cache {
-    PyObject_HEAD
-    PlanStore* store;
+    PyObject_HEAD PlanStore* store;
 };
 
 PlanStore& store_of(PyObject* self) { return *reinterpret_cast<Cache*>(self)->store; }
@@ -35,8 +34,8 @@ bool read_query(PyObject* const* args, Key& key, Call& call) {
         if (call.inputs == kMaxArguments) return false;
         call.in[call.inputs++] = array;
     }
-    const std::size_t results = PyTuple_CheckExact(out) || PyList_CheckExact(out)
-        ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;
+    const std::size_t results =
+        PyTuple_CheckExact(out) || PyList_CheckExact(out) ? static_cast<std::size_t>(PySequence_Fast_GET_SIZE(out)) : 1;
     return results <= kMaxArguments && call.set_out(out, results) && key.add_results(call);
 }
 
@@ -68,7 +67,7 @@ void require_same_arrays(const Executor& core, const Call& call) {
     const auto count = [&](const char* what, std::size_t plan, std::size_t given) {
         if (plan != given)
             fail(ErrorKind::invalid_argument, core.name() + ": the plan has " + std::to_string(plan) + " " + what +
-                    ", the call " + std::to_string(given));
+                                                  ", the call " + std::to_string(given));
     };
     count("inputs", core.inputs().size(), call.inputs);
     for (std::size_t i = 0; i < call.inputs; ++i)
@@ -86,7 +85,8 @@ bool is_current(const PlanStore& store, PyObject* const* args, Py_ssize_t count,
 
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (count != 6 && count != 7) {
-        PyErr_Format(PyExc_TypeError,
+        PyErr_Format(
+            PyExc_TypeError,
             "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation; got %zd arguments",
             count);
         return nullptr;
@@ -116,7 +116,7 @@ PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         for (const Argument& output : plan.plan->core.outputs()) results.push_back(output.layout);
         key.add_results(results);
         const bool kept = is_current(store_of(self), args, count, 2) &&
-            store_of(self).insert(key, std::move(plan), py::reinterpret_borrow<py::object>(args[1]));
+                          store_of(self).insert(key, std::move(plan), py::reinterpret_borrow<py::object>(args[1]));
         return py::bool_(kept).release().ptr();
     });
 }
@@ -170,8 +170,9 @@ PyObject* cache_set_capacity(PyObject* self, PyObject* argument) {
 PyObject* cache_info(PyObject* self, PyObject*) {
     const PlanStore& store = store_of(self);
     return Py_BuildValue("{sKsKsnsn}", "hits", static_cast<unsigned long long>(store.hits), "misses",
-        static_cast<unsigned long long>(store.misses), "size", static_cast<Py_ssize_t>(store.entries().size()),
-        "capacity", static_cast<Py_ssize_t>(store.capacity()));
+                         static_cast<unsigned long long>(store.misses), "size",
+                         static_cast<Py_ssize_t>(store.entries().size()), "capacity",
+                         static_cast<Py_ssize_t>(store.capacity()));
 }
 
 PyObject* cache_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -216,15 +217,15 @@ void cache_dealloc(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"call", as_method(&cache_call), METH_FASTCALL,
-        "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
-        "engine); without a plan and with slow=None there is no result."},
+     "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
+     "engine); without a plan and with slow=None there is no result."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
-        "insert(name, arrays, attrs, out, engine, executor[, generation]): False if such a call is never looked up, or "
-        "if the cache was cleared since that generation."},
+     "insert(name, arrays, attrs, out, engine, executor[, generation]): False if such a call is never looked up, or "
+     "if the cache was cleared since that generation."},
     {"add", as_method(&cache_add), METH_FASTCALL,
-        "add(executor, payload[, generation]): serves nets called with arrays as the plan declares them."},
+     "add(executor, payload[, generation]): serves nets called with arrays as the plan declares them."},
     {"find", as_method(&cache_find), METH_FASTCALL,
-        "find(inputs, results): the payload added with the plan for such arrays, now the one used last, or None."},
+     "find(inputs, results): the payload added with the plan for such arrays, now the one used last, or None."},
     {"payloads", &cache_payloads, METH_NOARGS, "Of all plans, the one used last first."},
     {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
     {"generation", &cache_generation, METH_NOARGS, "The generation; to be read before what a plan is made for."},
@@ -243,8 +244,7 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {
-    "dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+PyType_Spec spec = {"dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
 PyTypeObject* cache_type = nullptr;
 

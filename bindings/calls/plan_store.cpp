@@ -241,8 +241,14 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload) {
     const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
     const Executor::Held held = plan.plan->core.held();
     Entries removed, added;
-    added.push_back({hash, {key.begin(), key.end()}, own(key.name), frozen(key.attributes), own(key.engine),
-        std::move(plan), std::move(payload), held});
+    added.push_back({hash,
+                     {key.begin(), key.end()},
+                     own(key.name),
+                     frozen(key.attributes),
+                     own(key.engine),
+                     std::move(plan),
+                     std::move(payload),
+                     held});
     const auto old = lookup(key);
     if (old != entries_.end()) remove(old, removed);
     index_.emplace(hash, added.begin());

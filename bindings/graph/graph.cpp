@@ -20,27 +20,25 @@ Graph::Graph(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, int fp
     DGO_CALL(this->lib->api(), graph_graph_create_with_fpmath_mode, &handle, kind, checked_fpmath(fpmath_mode));
 }
 
-Graph::~Graph() {
-    fork_guard::destroy(lib->api().graph_graph_destroy, handle);
-}
+Graph::~Graph() { fork_guard::destroy(lib->api().graph_graph_destroy, handle); }
 
 void Graph::add_op(const Op& op) {
     std::lock_guard lock(mutex_);
     if (op.lib != lib)
         fail(ErrorKind::invalid_argument,
-            op.str() + " belongs to '" + op.lib->path() + "', the graph to '" + lib->path() + "'");
+             op.str() + " belongs to '" + op.lib->path() + "', the graph to '" + lib->path() + "'");
     if (finalized_) fail(ErrorKind::invalid_argument, op.str() + " cannot be added: the graph is finalized");
     // The library would drop the second one and report success.
     if (const auto it = ops_.find(op.id); it != ops_.end())
         fail(ErrorKind::invalid_argument,
-            op.str() + " has the id of op '" + it->second + "', which is in the graph already");
+             op.str() + " has the id of op '" + it->second + "', which is in the graph already");
     try {
         DGO_CALL(lib->api(), graph_add_op, handle, op.handle);
     } catch (const NativeError& e) {
         throw NativeError(e.kind,
-            op.str() + " (kind " + std::to_string(int(op.kind))
-                + "): its inputs, outputs, data types or attributes do not fit its schema: " + e.what(),
-            e.status);
+                          op.str() + " (kind " + std::to_string(int(op.kind)) +
+                              "): its inputs, outputs, data types or attributes do not fit its schema: " + e.what(),
+                          e.status);
     }
     ops_.emplace(op.id, op.name);
 }
@@ -62,7 +60,7 @@ void Graph::filter(int policy) {
     std::lock_guard lock(mutex_);
     if (policy != dnnl_graph_partition_policy_fusion && policy != dnnl_graph_partition_policy_debug)
         fail(ErrorKind::invalid_argument,
-            "partition policy " + std::to_string(policy) + " is unknown; see PartitionPolicy");
+             "partition policy " + std::to_string(policy) + " is unknown; see PartitionPolicy");
     if (!finalized_) fail(ErrorKind::invalid_argument, "filter: the graph is not finalized; call finalize first");
     DGO_CALL(lib->api(), graph_graph_filter, handle, dnnl_graph_partition_policy_t(policy));
     filtered_ = true;

@@ -10,11 +10,23 @@ struct TypeRow {
     int bits;
     const char* name;
 };
-constexpr TypeRow kTypes[] = {{dnnl_data_type_undef, 0, "undef"}, {dnnl_f16, 16, "f16"}, {dnnl_bf16, 16, "bf16"},
-    {dnnl_f32, 32, "f32"}, {dnnl_s32, 32, "s32"}, {dnnl_s8, 8, "s8"}, {dnnl_u8, 8, "u8"}, {dnnl_f64, 64, "f64"},
-    {dnnl_boolean, 8, "boolean"}, {abi::f8_e5m2, 8, "f8_e5m2"}, {abi::f8_e4m3, 8, "f8_e4m3"}, {abi::s4, 4, "s4"},
-    {abi::u4, 4, "u4"}, {abi::e8m0, 8, "e8m0"}, {abi::f4_e2m1, 4, "f4_e2m1"}, {abi::f4_e3m0, 4, "f4_e3m0"},
-    {abi::s64, 64, "s64"}};
+constexpr TypeRow kTypes[] = {{dnnl_data_type_undef, 0, "undef"},
+                              {dnnl_f16, 16, "f16"},
+                              {dnnl_bf16, 16, "bf16"},
+                              {dnnl_f32, 32, "f32"},
+                              {dnnl_s32, 32, "s32"},
+                              {dnnl_s8, 8, "s8"},
+                              {dnnl_u8, 8, "u8"},
+                              {dnnl_f64, 64, "f64"},
+                              {dnnl_boolean, 8, "boolean"},
+                              {abi::f8_e5m2, 8, "f8_e5m2"},
+                              {abi::f8_e4m3, 8, "f8_e4m3"},
+                              {abi::s4, 4, "s4"},
+                              {abi::u4, 4, "u4"},
+                              {abi::e8m0, 8, "e8m0"},
+                              {abi::f4_e2m1, 4, "f4_e2m1"},
+                              {abi::f4_e3m0, 4, "f4_e3m0"},
+                              {abi::s64, 64, "s64"}};
 
 const TypeRow* find(int dtype) {
     for (const auto& row : kTypes)
@@ -30,12 +42,12 @@ bool multiply(std::int64_t a, std::int64_t b, std::int64_t& out) { return !__bui
 
 void check_values(std::size_t id, const char* name, const std::vector<std::int64_t>& values) {
     if (values.size() > DNNL_MAX_NDIMS)
-        invalid(id, std::string(name) + " has " + std::to_string(values.size()) + " values, at most "
-                + std::to_string(DNNL_MAX_NDIMS) + " are possible");
+        invalid(id, std::string(name) + " has " + std::to_string(values.size()) + " values, at most " +
+                        std::to_string(DNNL_MAX_NDIMS) + " are possible");
     for (const auto value : values)
         if (value < 0 && value != kUnknownDim)
-            invalid(id, std::string(name) + " has the negative value " + std::to_string(value)
-                    + "; write None for an unknown one");
+            invalid(id, std::string(name) + " has the negative value " + std::to_string(value) +
+                            "; write None for an unknown one");
 }
 
 std::string list(const std::int64_t* values, int count) {
@@ -58,13 +70,14 @@ const char* data_type_name(int dtype) {
 }
 
 LogicalTensor::LogicalTensor(std::size_t id, int dtype, const std::optional<std::vector<std::int64_t>>& dims,
-    const std::optional<std::vector<std::int64_t>>& strides, int layout, int property) {
+                             const std::optional<std::vector<std::int64_t>>& strides, int layout, int property) {
     if (!find(dtype)) invalid(id, "data type " + std::to_string(dtype) + " is unknown", ErrorKind::invalid_argument);
     if (layout != dnnl_graph_layout_type_any && layout != dnnl_graph_layout_type_strided)
-        invalid(id, "layout " + std::to_string(layout)
-                + " cannot be asked for: only LayoutType.strided and LayoutType.any can (opaque ones come from a "
-                  "compiled partition)",
-            ErrorKind::invalid_argument);
+        invalid(id,
+                "layout " + std::to_string(layout) +
+                    " cannot be asked for: only LayoutType.strided and LayoutType.any can (opaque ones come from a "
+                    "compiled partition)",
+                ErrorKind::invalid_argument);
     if (property < 0 || property > abi::property_host_scalar)
         invalid(id, "property " + std::to_string(property) + " is unknown", ErrorKind::invalid_argument);
     if (strides && layout != dnnl_graph_layout_type_strided)
@@ -105,13 +118,13 @@ bool LogicalTensor::has_shape() const {
 }
 
 bool LogicalTensor::has_unknown_shape() const {
-    return raw.ndims < 0
-        || (raw.ndims > 0 && std::all_of(raw.dims, raw.dims + raw.ndims, [](auto d) { return d < 0; }));
+    return raw.ndims < 0 ||
+           (raw.ndims > 0 && std::all_of(raw.dims, raw.dims + raw.ndims, [](auto d) { return d < 0; }));
 }
 
 bool LogicalTensor::has_strides() const {
-    return is_strided() && has_shape()
-        && std::all_of(raw.layout.strides, raw.layout.strides + raw.ndims, [](auto s) { return s >= 0; });
+    return is_strided() && has_shape() &&
+           std::all_of(raw.layout.strides, raw.layout.strides + raw.ndims, [](auto s) { return s >= 0; });
 }
 
 std::int64_t LogicalTensor::extent() const {
@@ -120,13 +133,12 @@ std::int64_t LogicalTensor::extent() const {
     for (int i = 0; i < raw.ndims; ++i) {
         std::int64_t span = 0;
         if (!multiply(raw.dims[i] - 1, raw.layout.strides[i], span) || __builtin_add_overflow(last, span, &last))
-            invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " with strides "
-                    + list(raw.layout.strides, raw.ndims) + " span more than 64 bits can address");
+            invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " with strides " +
+                                list(raw.layout.strides, raw.ndims) + " span more than 64 bits can address");
     }
     // the library counts bits, or bytes of at least eight bits
     std::int64_t bits = 0;
-    if (__builtin_add_overflow(last, 1, &last) ||
-        !multiply(last, std::max(data_type_bits(raw.data_type), 8), bits))
+    if (__builtin_add_overflow(last, 1, &last) || !multiply(last, std::max(data_type_bits(raw.data_type), 8), bits))
         invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " span more than 64 bits can address");
     return last;
 }

@@ -20,7 +20,7 @@ public:
     // Unknown dims are kUnknownDim, dims == nullopt is an unknown rank; strides of a fully known strided
     // tensor default to dense row-major ones. Throws on anything the library would read wrongly.
     LogicalTensor(std::size_t id, int dtype, const std::optional<std::vector<std::int64_t>>& dims,
-        const std::optional<std::vector<std::int64_t>>& strides, int layout, int property);
+                  const std::optional<std::vector<std::int64_t>>& strides, int layout, int property);
 
     std::size_t id() const { return raw.id; }
     int ndims() const { return raw.ndims; }

@@ -18,9 +18,8 @@ dnnl_graph_op_kind_t checked_kind(const Library& lib, int kind, const std::strin
             if (kind >= row.count) continue;
             if (lib.version().at_least(3, row.minor)) return dnnl_graph_op_kind_t(kind);
             const auto& v = lib.version();
-            fail(ErrorKind::unsupported,
-                where + " needs oneDNN 3." + std::to_string(row.minor) + ", '" + lib.path() + "' is "
-                    + std::to_string(v.major) + "." + std::to_string(v.minor));
+            fail(ErrorKind::unsupported, where + " needs oneDNN 3." + std::to_string(row.minor) + ", '" + lib.path() +
+                                             "' is " + std::to_string(v.major) + "." + std::to_string(v.minor));
         }
     fail(ErrorKind::invalid_argument, where + " is unknown; see OpKind");
 }
@@ -30,12 +29,11 @@ struct AttrRow {
     int end;
     const char* type;
 };
-constexpr AttrRow kAttrs[] = {{0x20, "f32"}, {0x30, "f32[]"}, {0x40, "s64"}, {0x60, "s64[]"}, {0x80, "bool"},
-    {0x100, "string"}};
+constexpr AttrRow kAttrs[] = {{0x20, "f32"},   {0x30, "f32[]"}, {0x40, "s64"},
+                              {0x60, "s64[]"}, {0x80, "bool"},  {0x100, "string"}};
 
 void check_text(const std::string& what, const std::string& text) {
-    if (text.find('\0') != std::string::npos)
-        fail(ErrorKind::invalid_argument, what + " holds a NUL character");
+    if (text.find('\0') != std::string::npos) fail(ErrorKind::invalid_argument, what + " holds a NUL character");
 }
 
 }  // namespace
@@ -53,9 +51,7 @@ Op::Op(std::shared_ptr<const Library> lib, std::size_t id, int kind, const std::
     DGO_CALL(this->lib->api(), graph_op_create, &handle, id, this->kind, this->name.c_str());
 }
 
-Op::~Op() {
-    fork_guard::destroy(lib->api().graph_op_destroy, handle);
-}
+Op::~Op() { fork_guard::destroy(lib->api().graph_op_destroy, handle); }
 
 std::string Op::str() const { return "op " + std::to_string(id) + " '" + name + "'"; }
 

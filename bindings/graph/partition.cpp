@@ -35,17 +35,17 @@ void check_ports(const char* side, const std::vector<LogicalTensor>& given, cons
     for (const auto& port : ports)
         if (!present.count(port.id()))
             fail(ErrorKind::invalid_argument,
-                std::string("compile: ") + side + " " + std::to_string(port.id()) + " of the partition is missing");
+                 std::string("compile: ") + side + " " + std::to_string(port.id()) + " of the partition is missing");
     for (const auto& lt : given)
         if (!known.count(lt.id()))
-            fail(ErrorKind::invalid_argument, std::string("compile: the partition has no ") + side + " "
-                    + std::to_string(lt.id()));
+            fail(ErrorKind::invalid_argument,
+                 std::string("compile: the partition has no ") + side + " " + std::to_string(lt.id()));
 }
 
 void check_input(const LogicalTensor& lt) {
     if (lt.raw.layout_type == dnnl_graph_layout_type_opaque || lt.has_strides()) return;
     fail(lt.raw.layout_type == dnnl_graph_layout_type_any ? ErrorKind::invalid_argument : ErrorKind::shape,
-        "compile: input " + lt.str() + " must have known dims and a strided (or opaque) layout");
+         "compile: input " + lt.str() + " must have known dims and a strided (or opaque) layout");
 }
 
 void check_output(const LogicalTensor& lt) {
@@ -54,8 +54,8 @@ void check_output(const LogicalTensor& lt) {
         fail(ErrorKind::shape, "compile: output " + lt.str() + " must have all dims known or none");
     for (int i = 0; lt.has_strides() && i < lt.ndims(); ++i)
         if (lt.raw.dims[i] > 1 && lt.raw.layout.strides[i] == 0)
-            fail(ErrorKind::shape,
-                "compile: output " + lt.str() + " has stride 0 on axis " + std::to_string(i) + ", its elements overlap");
+            fail(ErrorKind::shape, "compile: output " + lt.str() + " has stride 0 on axis " + std::to_string(i) +
+                                       ", its elements overlap");
 }
 
 std::vector<const dnnl_graph_logical_tensor_t*> raw_pointers(const std::vector<LogicalTensor>& list) {
@@ -65,8 +65,8 @@ std::vector<const dnnl_graph_logical_tensor_t*> raw_pointers(const std::vector<L
 }
 
 template <typename Count, typename Get>
-std::vector<LogicalTensor> ports(
-    const Partition& p, Count count, const char* count_name, Get get, const char* get_name) {
+std::vector<LogicalTensor> ports(const Partition& p, Count count, const char* count_name, Get get,
+                                 const char* get_name) {
     std::size_t number = 0;
     guarded(count_name, [&] { return count(p.handle, &number); });
     std::vector<dnnl_graph_logical_tensor_t> raw(number);
@@ -116,28 +116,29 @@ dnnl_engine_kind_t Partition::engine_kind() const {
 std::vector<LogicalTensor> Partition::input_ports() const {
     const Api& api = lib->api();
     return ports(*this, api.graph_partition_get_input_ports_num, "dnnl_graph_partition_get_input_ports_num",
-        api.graph_partition_get_input_ports, "dnnl_graph_partition_get_input_ports");
+                 api.graph_partition_get_input_ports, "dnnl_graph_partition_get_input_ports");
 }
 
 std::vector<LogicalTensor> Partition::output_ports() const {
     const Api& api = lib->api();
     return ports(*this, api.graph_partition_get_output_ports_num, "dnnl_graph_partition_get_output_ports_num",
-        api.graph_partition_get_output_ports, "dnnl_graph_partition_get_output_ports");
+                 api.graph_partition_get_output_ports, "dnnl_graph_partition_get_output_ports");
 }
 
 std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalTensor>& inputs,
-    const std::vector<LogicalTensor>& outputs, std::shared_ptr<const Engine> engine) const {
+                                                      const std::vector<LogicalTensor>& outputs,
+                                                      std::shared_ptr<const Engine> engine) const {
     const fork_guard::Busy busy;
     if (engine->lib != lib)
-        fail(ErrorKind::invalid_argument, "compile: the partition belongs to '" + lib->path() + "', the engine to '"
-                + engine->lib->path() + "'");
+        fail(ErrorKind::invalid_argument,
+             "compile: the partition belongs to '" + lib->path() + "', the engine to '" + engine->lib->path() + "'");
     if (engine->kind != engine_kind())
-        fail(ErrorKind::invalid_argument, std::string("compile: the partition is for ")
-                + engine_kind_name(engine_kind()) + ", the engine is " + engine_kind_name(engine->kind));
+        fail(ErrorKind::invalid_argument, std::string("compile: the partition is for ") +
+                                              engine_kind_name(engine_kind()) + ", the engine is " +
+                                              engine_kind_name(engine->kind));
     if (!is_supported())
-        fail(ErrorKind::unsupported,
-            library_text(*lib) + " has no implementation for the partition of ops " + ids_text(op_ids()) + " on "
-                + engine_kind_name(engine->kind));
+        fail(ErrorKind::unsupported, library_text(*lib) + " has no implementation for the partition of ops " +
+                                         ids_text(op_ids()) + " on " + engine_kind_name(engine->kind));
     check_ports("input", inputs, input_ports());
     check_ports("output", outputs, output_ports());
     for (const auto& lt : inputs) check_input(lt);
@@ -150,7 +151,7 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
     try {
         auto in = raw_pointers(inputs), out = raw_pointers(outputs);
         DGO_CALL(api, graph_partition_compile, handle, compiled, in.size(), in.data(), out.size(), out.data(),
-            engine->handle);
+                 engine->handle);
         for (auto& lt : resolved)
             if (!lt.has_strides())
                 DGO_CALL(api, graph_compiled_partition_query_logical_tensor, compiled, lt.id(), &lt.raw);
@@ -162,7 +163,7 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
 }
 
 CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-    std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs)
+                                     std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs)
     : engine(std::move(engine)), handle(handle), inputs(std::move(inputs)), outputs(std::move(outputs)) {
     const Api& api = this->engine->api();
     if (!api.graph_compiled_partition_get_scratchpad_logical_tensor || !api.graph_compiled_partition_execute_v2) return;
@@ -193,17 +194,17 @@ std::vector<std::pair<std::size_t, std::size_t>> CompiledPartition::inplace_port
 }
 
 void CompiledPartition::execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in,
-    const const_dnnl_graph_tensor_t* out, const_dnnl_graph_tensor_t scratchpad) const {
+                                const const_dnnl_graph_tensor_t* out, const_dnnl_graph_tensor_t scratchpad) const {
     const Api& api = engine->api();
     const thread_end::Execution execution;
     auto* in_list = const_cast<const_dnnl_graph_tensor_t*>(in);
     auto* out_list = const_cast<const_dnnl_graph_tensor_t*>(out);
     if (scratchpad)
         DGO_CALL(api, graph_compiled_partition_execute_v2, handle, stream, inputs.size(), in_list, outputs.size(),
-            out_list, scratchpad);
+                 out_list, scratchpad);
     else
         DGO_CALL(api, graph_compiled_partition_execute, handle, stream, inputs.size(), in_list, outputs.size(),
-            out_list);
+                 out_list);
 }
 
 }  // namespace dgo

@@ -17,7 +17,7 @@ class Op;
 class CompiledPartition {
 public:
     CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-        std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs);  // takes over the handle
+                      std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs);  // takes over the handle
     ~CompiledPartition();
     CompiledPartition(const CompiledPartition&) = delete;
     CompiledPartition& operator=(const CompiledPartition&) = delete;
@@ -30,7 +30,7 @@ public:
     // As many tensors, in the order of `inputs` and `outputs`; nothing is checked. scratchpad: a tensor of
     // scratchpad_size() bytes that no other running execute uses, or null. Needs no GIL.
     void execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in, const const_dnnl_graph_tensor_t* out,
-        const_dnnl_graph_tensor_t scratchpad = nullptr) const;
+                 const_dnnl_graph_tensor_t scratchpad = nullptr) const;
 
     const std::shared_ptr<const Engine> engine;
     const dnnl_graph_compiled_partition_t handle;
@@ -57,7 +57,8 @@ public:
     std::vector<LogicalTensor> output_ports() const;
     // Needs no GIL. Inputs must be fully known and strided or opaque; outputs may be unknown (rank or all dims) or any.
     std::shared_ptr<CompiledPartition> compile(const std::vector<LogicalTensor>& inputs,
-        const std::vector<LogicalTensor>& outputs, std::shared_ptr<const Engine> engine) const;
+                                               const std::vector<LogicalTensor>& outputs,
+                                               std::shared_ptr<const Engine> engine) const;
 
     const std::shared_ptr<const Library> lib;
     const dnnl_graph_partition_t handle;

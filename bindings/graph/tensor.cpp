@@ -12,9 +12,7 @@ Tensor::Tensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, vo
 Tensor::Tensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, dnnl_graph_tensor_t handle)
     : lt(lt), engine(std::move(engine)), handle(handle) {}
 
-Tensor::~Tensor() {
-    fork_guard::destroy(engine->api().graph_tensor_destroy, handle);
-}
+Tensor::~Tensor() { fork_guard::destroy(engine->api().graph_tensor_destroy, handle); }
 
 void* Tensor::data() const {
     void* out = nullptr;

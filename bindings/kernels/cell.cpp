@@ -42,8 +42,8 @@ int64_t item_size(int dtype) { return type_row(dtype).size; }
 Cell number_cell(int dtype) {
     const TypeRow& row = type_row(dtype);
     if (row.cell == kNotANumber) {
-        fail(ErrorKind::invalid_argument, "kernels: data type " + std::to_string(dtype) +
-                                              " cannot be converted; use the same type on both sides");
+        fail(ErrorKind::invalid_argument,
+             "kernels: data type " + std::to_string(dtype) + " cannot be converted; use the same type on both sides");
     }
     return static_cast<Cell>(row.cell);
 }
@@ -51,8 +51,7 @@ Cell number_cell(int dtype) {
 Cell float_cell(int dtype) {
     const Cell cell = number_cell(dtype);
     if (cell != Cell::f32 && cell != Cell::bf16 && cell != Cell::f16) {
-        fail(ErrorKind::invalid_argument,
-             "kernels: data type " + std::to_string(dtype) + " is not f32, bf16 or f16");
+        fail(ErrorKind::invalid_argument, "kernels: data type " + std::to_string(dtype) + " is not f32, bf16 or f16");
     }
     return cell;
 }

@@ -11,11 +11,11 @@ namespace dgo {
 namespace avx2 {
 extern const VectorCode kVectorCode;
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
-}
+}  // namespace avx2
 namespace avx512 {
 extern const VectorCode kVectorCode;
 extern const bool kEmulated;  // made of AVX2 instructions
-}
+}  // namespace avx512
 
 namespace {
 
@@ -53,17 +53,18 @@ const VectorCode& named(const std::string& name) {
     for (const VectorCode* code : {&avx2::kVectorCode, &avx512::kVectorCode}) {
         if (name == code->isa) return *code;
     }
-    fail(ErrorKind::invalid_argument,
-         std::string(kVariable) + " is '" + name + "', which is no instruction set; set it to avx2 or avx512, or leave "
-                                                   "it out");
+    fail(ErrorKind::invalid_argument, std::string(kVariable) + " is '" + name +
+                                          "', which is no instruction set; set it to avx2 or avx512, or leave "
+                                          "it out");
 }
 
 const VectorCode& forced(const std::string& name) {
     const VectorCode& code = named(name);
     if (&code == &avx512::kVectorCode && !has_avx512()) {
         fail(ErrorKind::runtime_unavailable,
-             std::string(kVariable) + " is 'avx512', but this CPU or its operating system lacks AVX512F, AVX512BW, "
-                                      "AVX512DQ or AVX512VL; set it to avx2, or leave it out");
+             std::string(kVariable) +
+                 " is 'avx512', but this CPU or its operating system lacks AVX512F, AVX512BW, "
+                 "AVX512DQ or AVX512VL; set it to avx2, or leave it out");
     }
     return code;
 }

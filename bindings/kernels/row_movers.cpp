@@ -21,15 +21,13 @@ BlockMover::BlockMover(Cell cell, const RowLayout& layout)
     store_ = copy_block(kind, Cell::f32, cell);
 }
 
-void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block,
-                      float* to) const {
+void BlockMover::load(const char* row, int64_t first, int64_t last, const ChannelBlock& block, float* to) const {
     if (first >= last) return;
     load_(row + (block.first * channel_ + first * inner_) * size_, reinterpret_cast<char*>(to),
           {last - first, block.real, inner_, channel_, block.lanes, 1});
 }
 
-void BlockMover::store(const float* from, int64_t first, int64_t last, const ChannelBlock& block,
-                       char* row) const {
+void BlockMover::store(const float* from, int64_t first, int64_t last, const ChannelBlock& block, char* row) const {
     if (first >= last) return;
     char* to = row + (block.first * channel_ + first * inner_) * size_;
     const char* at = reinterpret_cast<const char*>(from);
@@ -42,17 +40,14 @@ void BlockMover::store(const float* from, int64_t first, int64_t last, const Cha
 
 RowMover::RowMover(Cell cell, int64_t stride, int64_t phases) : stride_(stride), phases_(phases) {
     size_ = cell == Cell::f32 ? 4 : 2;
-    const BlockKind whole = stride != 1   ? BlockKind::strided
-                            : phases == 1 ? BlockKind::rows
-                                          : BlockKind::transposed;
+    const BlockKind whole = stride != 1 ? BlockKind::strided : phases == 1 ? BlockKind::rows : BlockKind::transposed;
     load_whole_ = copy_block(whole, cell, Cell::f32);
     load_rest_ = copy_block(BlockKind::strided, cell, Cell::f32);
     store_whole_ = copy_block(whole, Cell::f32, cell);
     store_rest_ = copy_block(BlockKind::strided, Cell::f32, cell);
 }
 
-void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to,
-                    int64_t pitch) const {
+void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last, float* to, int64_t pitch) const {
     const int64_t cells = std::min(last * phases_, width) - first * phases_;
     if (cells <= 0) return;
     const int64_t groups = cells / phases_, rest = cells % phases_;
@@ -60,13 +55,11 @@ void RowMover::load(const char* row, int64_t width, int64_t first, int64_t last,
     char* at = reinterpret_cast<char*>(to);
     if (groups > 0) load_whole_(from, at, {phases_, groups, stride_, phases_ * stride_, pitch, 1});
     if (rest > 0) {
-        load_rest_(from + groups * phases_ * stride_ * size_, at + groups * 4,
-                   {rest, 1, stride_, 0, pitch, 1});
+        load_rest_(from + groups * phases_ * stride_ * size_, at + groups * 4, {rest, 1, stride_, 0, pitch, 1});
     }
 }
 
-void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row,
-                     int64_t width) const {
+void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t last, char* row, int64_t width) const {
     const int64_t cells = std::min(last * phases_, width) - first * phases_;
     if (cells <= 0) return;
     const int64_t groups = cells / phases_, rest = cells % phases_;
@@ -80,8 +73,7 @@ void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t la
         }
     }
     if (rest > 0) {
-        store_rest_(at + groups * 4, to + groups * phases_ * stride_ * size_,
-                    {1, rest, 0, pitch, 0, stride_});
+        store_rest_(at + groups * 4, to + groups * phases_ * stride_ * size_, {1, rest, 0, pitch, 0, stride_});
     }
 }
 

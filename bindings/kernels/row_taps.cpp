@@ -16,8 +16,8 @@ int64_t product(const Dims& dims) {
 void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
                 int64_t most) {
     if (list.size() != length) {
-        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) +
-                                              " entries, " + std::to_string(length) + " are needed");
+        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) + " entries, " +
+                                              std::to_string(length) + " are needed");
     }
     for (const int64_t entry : list) {
         check_number(what, name, entry, least, most);
@@ -88,9 +88,8 @@ TapAxes::TapAxes(const LayerSizes& p, bool forward) {
 void TapAxes::taps_of_row(int64_t row, std::vector<RowTap>& list) const {
     list.clear();
     outer[0].for_output(row / outer[1].outputs, [&](int64_t k0, int64_t i) {
-        outer[1].for_output(row % outer[1].outputs, [&](int64_t k1, int64_t j) {
-            list.push_back({{i, j}, k0 * outer[1].kernel + k1});
-        });
+        outer[1].for_output(row % outer[1].outputs,
+                            [&](int64_t k1, int64_t j) { list.push_back({{i, j}, k0 * outer[1].kernel + k1}); });
     });
 }
 

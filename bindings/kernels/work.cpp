@@ -81,8 +81,9 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     work.weights = number(p.groups) * points * in * out;
     if (direction == WorkOf::backward_weights && !tiled) {
         const FilterLayout layout = backward_layout(p);
-        const GradientParams params = gradient_params(p, dense(p.in, p.groups * p.in_channels, src_dtype),
-                                                dense(p.out, p.groups * p.out_channels, dst_dtype), layout, threads, of);
+        const GradientParams params =
+            gradient_params(p, dense(p.in, p.groups * p.in_channels, src_dtype),
+                            dense(p.out, p.groups * p.out_channels, dst_dtype), layout, threads, of);
         if (params.in_lines) {
             const double all = number(p.batch * p.groups) * volume(p.in) * volume(p.kernel);
             const double run = number(params.diff.run);
@@ -112,7 +113,8 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
 Work overlap_work(const FilterProblem& p, const VectorCode& of) {
     constexpr int last = kFilterAxes - 1;
     const double in = number(p.in_channels), out = number(p.out_channels);
-    const double places = number(p.batch) * volume(p.in), src = places * in, dst = number(p.batch) * volume(p.out) * out;
+    const double places = number(p.batch) * volume(p.in), src = places * in,
+                 dst = number(p.batch) * volume(p.out) * out;
     double lanes = 0;
     for (int64_t tap = 0; tap < p.kernel[last]; tap += p.stride[last]) {
         lanes += padded(number(std::min(p.stride[last], p.kernel[last] - tap)) * out, of.lanes);
@@ -131,8 +133,8 @@ Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const Vector
     // a last row alone has a tile of its own
     const int64_t tile = across ? of.filter.rows : rows % few.rows == 1 ? 1 : few.rows;
     Work work;
-    work.products = number(depth) * padded(number(rows), tile) *
-                    padded(number(columns), across ? of.filter.panel : few.columns);
+    work.products =
+        number(depth) * padded(number(rows), tile) * padded(number(columns), across ? of.filter.panel : few.columns);
     work.weights = across ? number(columns) * number(depth) * number(ceil_div(rows, kRowProductRows)) : 0.0;
     return work;
 }

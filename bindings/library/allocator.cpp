@@ -55,8 +55,10 @@ void host_free(void* buffer) {
             lent().blocks.erase(found);
         }
     }
-    if (block.data() != nullptr) library_blocks().give_back(std::move(block));
-    else std::free(buffer);
+    if (block.data() != nullptr)
+        library_blocks().give_back(std::move(block));
+    else
+        std::free(buffer);
 }
 
 // A CPU engine has waited for the event by the time it frees.
@@ -74,14 +76,14 @@ Allocator::Allocator(std::shared_ptr<const Library> lib, Kind kind, void* alloca
     const Api& api = this->lib->api();
     if (kind == Kind::host) {
         DGO_CALL(api, graph_allocator_create, &handle,
-            allocate ? reinterpret_cast<dnnl_graph_host_allocate_f>(allocate) : host_allocate,
-            deallocate ? reinterpret_cast<dnnl_graph_host_deallocate_f>(deallocate) : host_free);
+                 allocate ? reinterpret_cast<dnnl_graph_host_allocate_f>(allocate) : host_allocate,
+                 deallocate ? reinterpret_cast<dnnl_graph_host_deallocate_f>(deallocate) : host_free);
     } else {
         this->lib->need(api.graph_sycl_interop_allocator_create, "dnnl_graph_sycl_interop_allocator_create",
-            "with the SYCL runtime");
+                        "with the SYCL runtime");
         DGO_CALL(api, graph_sycl_interop_allocator_create, &handle,
-            allocate ? reinterpret_cast<dnnl_graph_sycl_allocate_f>(allocate) : sycl_allocate,
-            deallocate ? reinterpret_cast<dnnl_graph_sycl_deallocate_f>(deallocate) : sycl_free);
+                 allocate ? reinterpret_cast<dnnl_graph_sycl_allocate_f>(allocate) : sycl_allocate,
+                 deallocate ? reinterpret_cast<dnnl_graph_sycl_deallocate_f>(deallocate) : sycl_free);
     }
 }
 
@@ -95,8 +97,6 @@ std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const L
     return found;
 }
 
-Allocator::~Allocator() {
-    fork_guard::destroy(lib->api().graph_allocator_destroy, handle);
-}
+Allocator::~Allocator() { fork_guard::destroy(lib->api().graph_allocator_destroy, handle); }
 
 }  // namespace dgo

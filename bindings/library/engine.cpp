@@ -17,29 +17,29 @@ const char* engine_kind_name(dnnl_engine_kind_t kind) {
 dnnl_engine_kind_t engine_kind_from(int kind) {
     if (kind != dnnl_cpu && kind != dnnl_gpu)
         fail(ErrorKind::invalid_argument,
-            "engine kind " + std::to_string(kind) + " is unknown: use EngineKind.cpu (1) or EngineKind.gpu (2)");
+             "engine kind " + std::to_string(kind) + " is unknown: use EngineKind.cpu (1) or EngineKind.gpu (2)");
     return dnnl_engine_kind_t(kind);
 }
 
 Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std::size_t index,
-    std::shared_ptr<const Allocator> allocator, bool device_memory)
+               std::shared_ptr<const Allocator> allocator, bool device_memory)
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu),
       allocator_(std::move(allocator)) {
     const fork_guard::Busy busy;
     if (allocator_ && allocator_->lib != this->lib)
-        fail(ErrorKind::invalid_argument,
-            "Engine: the allocator belongs to '" + allocator_->lib->path() + "', the engine to '" + this->lib->path()
-                + "'; make the allocator with the engine's library");
+        fail(ErrorKind::invalid_argument, "Engine: the allocator belongs to '" + allocator_->lib->path() +
+                                              "', the engine to '" + this->lib->path() +
+                                              "'; make the allocator with the engine's library");
     const std::size_t count = this->lib->engine_count(kind);
     if (index >= count) {
         const bool gpu = kind == dnnl_gpu;
         const unsigned runtime = gpu ? this->lib->gpu_runtime() : this->lib->cpu_runtime();
         fail(ErrorKind::runtime_unavailable,
-            std::string("engine ") + engine_kind_name(kind) + ":" + std::to_string(index) + " does not exist: '"
-                + this->lib->path() + "' (" + engine_kind_name(kind) + " runtime " + runtime_name(runtime)
-                + ") sees " + std::to_string(count) + " of this kind"
-                + (gpu ? "; install the extra 'sycl' and the GPU's driver"
-                       : "; a SYCL build needs an OpenCL CPU runtime (OCL_ICD_FILENAMES)"));
+             std::string("engine ") + engine_kind_name(kind) + ":" + std::to_string(index) + " does not exist: '" +
+                 this->lib->path() + "' (" + engine_kind_name(kind) + " runtime " + runtime_name(runtime) + ") sees " +
+                 std::to_string(count) + " of this kind" +
+                 (gpu ? "; install the extra 'sycl' and the GPU's driver"
+                      : "; a SYCL build needs an OpenCL CPU runtime (OCL_ICD_FILENAMES)"));
     }
     const bool host = kind == dnnl_cpu && !on_device && this->lib->cpu_runtime() != kRuntimeSycl;
     if (!allocator_ && host) allocator_ = default_allocator(this->lib);
@@ -51,7 +51,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
 }
 
 Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index,
-    bool device_memory)
+               bool device_memory)
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu), handle(handle) {
     if (on_device) blocks_ = std::make_unique<BlockPool>(this);
 }

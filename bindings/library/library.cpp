@@ -17,9 +17,7 @@ constexpr const char* kRemedy =
     "; reinstall dnnl-graph-ops (it bundles a CPU library), install its extra 'sycl', or set "
     "DNNL_GRAPH_OPS_LIBRARY to a libdnnl.so.3 of version 3.2 or later";
 
-[[noreturn]] void unavailable(const std::string& message) {
-    fail(ErrorKind::runtime_unavailable, message + kRemedy);
-}
+[[noreturn]] void unavailable(const std::string& message) { fail(ErrorKind::runtime_unavailable, message + kRemedy); }
 
 void* open_library(const std::string& path) {
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -49,8 +47,8 @@ struct RuntimeRow {
     unsigned bit;
     const char* name;
 };
-constexpr RuntimeRow kRuntimes[] = {{0, "none"}, {1, "sequential"}, {2, "omp"}, {4, "tbb"}, {8, "threadpool"},
-    {256, "ocl"}, {512, "sycl"}, {1024, "ze"}};
+constexpr RuntimeRow kRuntimes[] = {{0, "none"},       {1, "sequential"}, {2, "omp"},    {4, "tbb"},
+                                    {8, "threadpool"}, {256, "ocl"},      {512, "sycl"}, {1024, "ze"}};
 
 // What the user wants to be logged; null for nothing.
 const char* asked_verbosity() {
@@ -113,7 +111,7 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
     else
         guarded("dnnl_set_verbose", [&] { return api_.set_verbose(0); });
     guarded("dnnl_graph_set_compiled_partition_cache_capacity",
-        [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
+            [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
 }
 
 void Library::set_verbose(int level) const {
@@ -152,10 +150,9 @@ void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) cons
 }
 
 void Library::missing(const char* symbol, const char* since) const {
-    fail(ErrorKind::unsupported,
-        std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is "
-            + std::to_string(version_.major) + "." + std::to_string(version_.minor) + "."
-            + std::to_string(version_.patch));
+    fail(ErrorKind::unsupported, std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is " +
+                                     std::to_string(version_.major) + "." + std::to_string(version_.minor) + "." +
+                                     std::to_string(version_.patch));
 }
 
 }  // namespace dgo

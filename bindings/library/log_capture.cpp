@@ -113,8 +113,7 @@ std::FILE* open_stream() { return nullptr; }
 }  // namespace
 
 LogCapture::LogCapture(bool pass_on) : pass_on(pass_on) {
-    if (!kAssignable)
-        fail(ErrorKind::unsupported, "the library's log can be read only where the C library is glibc");
+    if (!kAssignable) fail(ErrorKind::unsupported, "the library's log can be read only where the C library is glibc");
     Tap& shared = tap();
     const std::lock_guard lock(shared.mutex);
     if (!shared.stream) shared.stream = open_stream();

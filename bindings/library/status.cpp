@@ -39,7 +39,8 @@ const StatusRow* find(dnnl_status_t status) {
 void throw_status(dnnl_status_t status, const char* what) {
     const StatusRow* row = find(status);
     throw NativeError(row ? row->kind : ErrorKind::error,
-        std::string(what) + " failed: " + (row ? row->name : "status " + std::to_string(int(status))), int(status));
+                      std::string(what) + " failed: " + (row ? row->name : "status " + std::to_string(int(status))),
+                      int(status));
 }
 
 void rethrow(const char* what) {
@@ -52,13 +53,13 @@ void rethrow(const char* what) {
         const StatusRow* row = find(e.status);
         const bool unsupported = e.status == dnnl_unimplemented;
         throw NativeError(unsupported ? ErrorKind::unsupported : ErrorKind::error,
-            std::string(what) + " failed: " + (e.message ? e.message : "exception without a message") + " ("
-                + (row ? row->name : "unknown status") + ")",
-            int(e.status));
+                          std::string(what) + " failed: " + (e.message ? e.message : "exception without a message") +
+                              " (" + (row ? row->name : "unknown status") + ")",
+                          int(e.status));
     } catch (const std::bad_alloc&) {
         throw NativeError(ErrorKind::error,
-            std::string(what) + " failed: out of memory, or sizes that the library cannot allocate",
-            int(dnnl_out_of_memory));
+                          std::string(what) + " failed: out of memory, or sizes that the library cannot allocate",
+                          int(dnnl_out_of_memory));
     } catch (const std::exception& e) {
         throw NativeError(ErrorKind::error, std::string(what) + " failed: " + e.what());
     } catch (...) {

@@ -48,34 +48,34 @@ bool reaches(const Engine& engine, const void* address) {
 }
 
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
-    std::uintptr_t context, std::size_t index, bool device_memory) {
+                                         std::uintptr_t context, std::size_t index, bool device_memory) {
     const Api& api = lib->api();
     lib->need(api.sycl_interop_engine_create, "dnnl_sycl_interop_engine_create", kNeeds);
     if (!device || !context)
         fail(ErrorKind::invalid_argument, "Engine.from_sycl: device and context must be addresses of SYCL objects");
     dnnl_engine_t handle = nullptr;
     DGO_CALL(api, sycl_interop_engine_create, &handle, reinterpret_cast<const void*>(device),
-        reinterpret_cast<const void*>(context));
+             reinterpret_cast<const void*>(context));
     dnnl_engine_kind_t kind = dnnl_any_engine;
     DGO_CALL(api, engine_get_kind, handle, &kind);
     return std::make_shared<Engine>(std::move(lib), handle, kind, index, device_memory);
 }
 
-std::shared_ptr<Engine> engine_of_queue(
-    std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index, bool device_memory) {
+std::shared_ptr<Engine> engine_of_queue(std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index,
+                                        bool device_memory) {
     if (!queue) fail(ErrorKind::invalid_argument, "Engine.from_sycl: queue must be the address of a SYCL queue");
     void* const get_context = lib->find(kGetContext);
     void* const get_device = lib->find(kGetDevice);
     if (!get_context || !get_device || !lib->find(kOfImplementation))
         fail(ErrorKind::unsupported,
-            "Engine.from_sycl: the SYCL runtime that '" + lib->path() +
-                "' has loaded is not libsycl.so.9, whose queues are known here; give the device and the context");
+             "Engine.from_sycl: the SYCL runtime that '" + lib->path() +
+                 "' has loaded is not libsycl.so.9, whose queues are known here; give the device and the context");
     Returned context, device;
     const auto* const object = reinterpret_cast<const void*>(queue);
     guarded("sycl::queue::get_context", [&] { return reinterpret_cast<FromQueue>(get_context)(&context, object); });
     guarded("sycl::queue::get_device", [&] { return reinterpret_cast<FromQueue>(get_device)(&device, object); });
     return engine_from_sycl(std::move(lib), reinterpret_cast<std::uintptr_t>(&device),
-        reinterpret_cast<std::uintptr_t>(&context), index, device_memory);
+                            reinterpret_cast<std::uintptr_t>(&context), index, device_memory);
 }
 
 std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue) {

@@ -12,12 +12,12 @@ namespace dgo {
 bool reaches(const Engine& engine, const void* address);
 
 // An engine on the device and in the context of a sycl::queue.
-std::shared_ptr<Engine> engine_of_queue(
-    std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index, bool device_memory);
+std::shared_ptr<Engine> engine_of_queue(std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index,
+                                        bool device_memory);
 
 // An engine on a sycl::device, in a sycl::context.
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
-    std::uintptr_t context, std::size_t index, bool device_memory);
+                                         std::uintptr_t context, std::size_t index, bool device_memory);
 
 // The stream of a sycl::queue.
 std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue);

@@ -94,10 +94,11 @@ void probe(int n) {
     if (n <= startable.load(std::memory_order_relaxed)) return;
     Crowd crowd;
     if (const int error = crowd.start(n - 1))
-        fail(ErrorKind::error, std::to_string(n) + " threads cannot run in this process: only " +
-                std::to_string(crowd.size() + 1) + " could be started (" + std::strerror(error) +
-                "). Ask for fewer with set_num_threads or OMP_NUM_THREADS, for smaller stacks with OMP_STACKSIZE, or "
-                "raise the limits on processes and memory (ulimit -u, ulimit -v, those of the container)");
+        fail(ErrorKind::error,
+             std::to_string(n) + " threads cannot run in this process: only " + std::to_string(crowd.size() + 1) +
+                 " could be started (" + std::strerror(error) +
+                 "). Ask for fewer with set_num_threads or OMP_NUM_THREADS, for smaller stacks with OMP_STACKSIZE, or "
+                 "raise the limits on processes and memory (ulimit -u, ulimit -v, those of the container)");
     startable.store(n, std::memory_order_relaxed);
 }
 

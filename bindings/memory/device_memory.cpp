@@ -29,7 +29,8 @@ dnnl_memory_t create(const Engine& engine, std::size_t bytes, void* data) {
 }
 
 [[noreturn]] void no_room(const Engine& engine, std::size_t bytes) {
-    throw NativeError(ErrorKind::error,
+    throw NativeError(
+        ErrorKind::error,
         engine.str() + " has no room for " + std::to_string(bytes) +
             " bytes; drop arrays and nets that are no longer needed, call clear_caches(), or work on smaller batches",
         int(dnnl_out_of_memory));

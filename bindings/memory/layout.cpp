@@ -18,19 +18,20 @@ Layout::Layout(int dtype, const std::vector<std::int64_t>& shape, const std::vec
         fail(ErrorKind::shape, "an array has at most 12 dims, got " + std::to_string(shape.size()));
     if (shape.size() != element_strides.size())
         fail(ErrorKind::shape, "one stride per dim: shape has " + std::to_string(shape.size()) + ", strides has " +
-                std::to_string(element_strides.size()));
+                                   std::to_string(element_strides.size()));
     bool empty = false;
     __int128 last = 0;
     for (int i = 0; i < rank; ++i) {
         if (shape[i] < 0 || element_strides[i] < 0)
             fail(ErrorKind::shape, "dims and strides are never negative: shape " + tuple_text(shape.data(), rank) +
-                    ", strides " + tuple_text(element_strides.data(), rank));
+                                       ", strides " + tuple_text(element_strides.data(), rank));
         empty |= shape[i] == 0;
         // at most 12 terms below 2^126 do not overflow
         if (shape[i] > 1) last += static_cast<__int128>(shape[i] - 1) * element_strides[i];
         if (last > std::numeric_limits<std::int64_t>::max())
             fail(ErrorKind::shape, "shape " + tuple_text(shape.data(), rank) + " with strides " +
-                    tuple_text(element_strides.data(), rank) + " spans more than 64 bits can address");
+                                       tuple_text(element_strides.data(), rank) +
+                                       " spans more than 64 bits can address");
     }
     const __int128 bytes = empty ? 0 : (last + 1) * itemsize;
     if (bytes > std::numeric_limits<std::int64_t>::max())
@@ -68,7 +69,7 @@ bool Layout::overlaps_itself() const {
 
 std::string Layout::str() const {
     return std::string(data_type_name(dtype)) + tuple_text(dims.data(), rank) + " with strides " +
-            tuple_text(strides.data(), rank, itemsize);
+           tuple_text(strides.data(), rank, itemsize);
 }
 
 std::string tuple_text(const std::int64_t* values, int rank, std::int64_t unit) {

@@ -40,9 +40,7 @@ private:
 };
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Calls poll when the last call is a tenth of a second ago.
 class Heartbeat {
@@ -139,7 +137,7 @@ int Executor::add_output(Layout layout) {
     std::string name = "output " + std::to_string(outputs_.size());
     if (layout.overlaps_itself())
         fail(ErrorKind::invalid_argument,
-            name_ + ": " + name + " would write elements of " + layout.str() + " over each other");
+             name_ + ": " + name + " would write elements of " + layout.str() + " over each other");
     const int slot = add_slot(SlotKind::output, layout.extent);
     outputs_.push_back({std::move(layout), std::move(name), nullptr});
     output_slots_.push_back(slot);
@@ -157,7 +155,8 @@ int Executor::add_constant(char* data, std::size_t bytes, bool shared) {
 int Executor::add_scratch(std::size_t offset, std::size_t bytes) {
     if (offset % kScratchAlignment)
         fail(ErrorKind::invalid_argument, name_ + ": scratch starts at a multiple of " +
-                std::to_string(kScratchAlignment) + " bytes, got offset " + std::to_string(offset));
+                                              std::to_string(kScratchAlignment) + " bytes, got offset " +
+                                              std::to_string(offset));
     if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) - kScratchAlignment ||
         offset > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) - kScratchAlignment - bytes)
         fail(ErrorKind::shape, name_ + ": scratch of " + std::to_string(bytes) + " bytes is too large");
@@ -170,7 +169,7 @@ int Executor::add_scratch(std::size_t offset, std::size_t bytes) {
 
 void Executor::bad_step(const Step& step, const std::string& what) const {
     fail(ErrorKind::invalid_argument,
-        name_ + ": step " + std::to_string(steps_.size()) + " (" + step.label + "): " + what);
+         name_ + ": step " + std::to_string(steps_.size()) + " (" + step.label + "): " + what);
 }
 
 Executor::Step Executor::new_step(StepKind kind, std::string label) const {
@@ -182,8 +181,8 @@ Executor::Step Executor::new_step(StepKind kind, std::string label) const {
     return step;
 }
 
-void Executor::add_operand(
-    const Ref& ref, std::size_t bytes, bool written, const LogicalTensor* tensor, const Step& step) {
+void Executor::add_operand(const Ref& ref, std::size_t bytes, bool written, const LogicalTensor* tensor,
+                           const Step& step) {
     const auto refuse = [&](const std::string& what) {
         operands_.erase(operands_.begin() + static_cast<std::ptrdiff_t>(step.first), operands_.end());
         bad_step(step, what);
@@ -194,14 +193,14 @@ void Executor::add_operand(
     const auto available = static_cast<std::int64_t>(slot.bytes);
     if (ref.offset < 0 || ref.offset > available || bytes > static_cast<std::size_t>(available - ref.offset))
         refuse(std::to_string(bytes) + " bytes at offset " + std::to_string(ref.offset) + " do not fit into slot " +
-            std::to_string(ref.slot) + " of " + std::to_string(available) + " bytes");
+               std::to_string(ref.slot) + " of " + std::to_string(available) + " bytes");
     if (written && (slot.kind == SlotKind::input || slot.kind == SlotKind::constant))
         refuse("slot " + std::to_string(ref.slot) + " may only be read");
     operands_.push_back({ref.slot, ref.offset, tensor, bytes});
 }
 
 void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
-    const std::vector<Ref>& out, std::string label) {
+                             const std::vector<Ref>& out, std::string label) {
     Step step = new_step(StepKind::partition, std::move(label));
     if (!partition || partition->engine != engine_)
         bad_step(step, "the partition was compiled for another engine object than the plan's");
@@ -223,14 +222,14 @@ void Executor::add_partition(std::shared_ptr<const CompiledPartition> partition,
 }
 
 void Executor::add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
-    const std::vector<std::size_t>& bytes, std::string label) {
+                          const std::vector<std::size_t>& bytes, std::string label) {
     Step step = new_step(StepKind::kernel, std::move(label));
     if (bytes.empty() ? on_device() : bytes.size() != refs.size())
         bad_step(step, "needs the bytes of its " + std::to_string(refs.size()) + " operands, got those of " +
-                std::to_string(bytes.size()));
+                           std::to_string(bytes.size()));
     if (!kernel || refs.empty() || static_cast<std::size_t>(kernel->arity) != refs.size())
         bad_step(step, "the kernel has " + std::to_string(kernel ? kernel->arity : 0) + " operands, got " +
-                std::to_string(refs.size()));
+                           std::to_string(refs.size()));
     for (std::size_t i = 0; i < refs.size(); ++i)
         add_operand(refs[i], bytes.empty() ? 0 : bytes[i], i + 1 == refs.size(), nullptr, step);
     step.inputs = refs.size();
@@ -238,8 +237,8 @@ void Executor::add_kernel(std::shared_ptr<const Kernel> kernel, const std::vecto
     steps_.push_back(std::move(step));
 }
 
-void Executor::add_callback(
-    Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts, std::string label) {
+void Executor::add_callback(Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts,
+                            std::string label) {
     Step step = new_step(StepKind::callback, std::move(label));
     for (std::size_t i = 0; i < refs.size(); ++i) add_operand(refs[i], layouts.at(i).extent, false, nullptr, step);
     step.inputs = refs.size();
@@ -265,8 +264,8 @@ void Executor::finalize(bool release_gil, int threads) {
         for (Step& step : steps_) {
             const auto first = operands_.begin() + static_cast<std::ptrdiff_t>(step.first);
             const auto next = &step == &steps_.back()
-                ? operands_.end()
-                : operands_.begin() + static_cast<std::ptrdiff_t>((&step + 1)->first);
+                                  ? operands_.end()
+                                  : operands_.begin() + static_cast<std::ptrdiff_t>((&step + 1)->first);
             step.first = operands.size();
             operands.insert(operands.end(), first, next);
             if (step.partition && step.partition->scratchpad_size())
@@ -281,8 +280,7 @@ void Executor::finalize(bool release_gil, int threads) {
         slot.in_partitions |= operands_[i].tensor != nullptr;
     }
     const auto is_empty = [](const Argument& output) { return output.layout.extent == 0; };
-    nothing_to_do_ =
-        steps_.empty() || (!outputs_.empty() && std::all_of(outputs_.begin(), outputs_.end(), is_empty));
+    nothing_to_do_ = steps_.empty() || (!outputs_.empty() && std::all_of(outputs_.begin(), outputs_.end(), is_empty));
     // execution on a CPU returns when the results are there, except that nobody promises it for SYCL
     wait_ = engine_ && (on_device() || engine_->lib->cpu_runtime() == kRuntimeSycl);
     host_task_ = wait_ && !on_device();
@@ -302,7 +300,8 @@ std::unique_ptr<Executor::Context> Executor::new_context() const {
     if (std::any_of(steps_.begin(), steps_.end(), is_partition)) context->stream = std::make_unique<Stream>(engine_);
     for (std::size_t i = 0; i < operands_.size(); ++i)
         if (const LogicalTensor* tensor = operands_[i].tensor)
-            DGO_CALL(*context->api, graph_tensor_create, &context->tensors[i], &tensor->raw, engine_->handle, nothing());
+            DGO_CALL(*context->api, graph_tensor_create, &context->tensors[i], &tensor->raw, engine_->handle,
+                     nothing());
     if (on_device()) {
         context->host.resize(slots_.size());
         context->staging.resize(slots_.size());

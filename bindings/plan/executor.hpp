@@ -82,12 +82,12 @@ public:
     int add_scratch(std::size_t offset, std::size_t bytes);
 
     void add_partition(std::shared_ptr<const CompiledPartition> partition, const std::vector<Ref>& in,
-        const std::vector<Ref>& out, std::string label);
+                       const std::vector<Ref>& out, std::string label);
     // bytes: how far each operand reaches; empty: unknown, which will do for memory of the host.
     void add_kernel(std::shared_ptr<const Kernel> kernel, const std::vector<Ref>& refs,
-        const std::vector<std::size_t>& bytes, std::string label);
-    void add_callback(
-        Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts, std::string label);
+                    const std::vector<std::size_t>& bytes, std::string label);
+    void add_callback(Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts,
+                      std::string label);
 
     // threads: OpenMP threads of every run, 0 for what the calling thread has set.
     void finalize(bool release_gil, int threads);
@@ -125,16 +125,16 @@ private:
         std::size_t offset = 0;  // of scratch in the arena
         std::size_t bytes = 0;
         char* data = nullptr;  // of a constant
-        bool shared = false;   // that others keep as well
+        bool shared = false;  // that others keep as well
         std::vector<Use> uses;
         bool in_partitions = false;  // read or written by one
-        DeviceMemory device{};       // a constant's copy
+        DeviceMemory device{};  // a constant's copy
     };
     struct Operand {
         int slot;
         std::int64_t offset;
         const LogicalTensor* tensor;  // null unless of a partition
-        std::size_t bytes = 0;        // how far it reaches
+        std::size_t bytes = 0;  // how far it reaches
     };
 
     void expect_building() const;
@@ -169,8 +169,7 @@ private:
     std::vector<Step> steps_;
     DeviceMemory nothing_on_device_;
     std::size_t arena_bytes_ = 0, scratchpad_bytes_ = 0, constant_bytes_ = 0;
-    bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false,
-         host_task_ = false;
+    bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false, host_task_ = false;
     int threads_ = 0;
 
     mutable std::atomic<Context*> first_idle_{nullptr};  // saves the lock when one thread runs at a time

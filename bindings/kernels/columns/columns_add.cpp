@@ -62,9 +62,8 @@ struct OverlapAddKernel : Kernel {
     OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, int bias_dtype)
         : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(p, true),
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias),
-          store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1),
-          store_block(cell, to), bias_copy({p.c}, bias_dtype, {1}, kF32, {1}),
-          gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
+          store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1), store_block(cell, to),
+          bias_copy({p.c}, bias_dtype, {1}, kF32, {1}), gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
           gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
         name = "overlap_add";
         arity = has_bias ? 3 : 2;
@@ -73,8 +72,7 @@ struct OverlapAddKernel : Kernel {
         const int64_t channels = whole                      ? p.c * 4
                                  : along == Along::channels ? ChannelBlock::kLeast * 4
                                                             : kSectionBytes / kSectionOutputs;
-        sections =
-            cut_into_sections(axes.inner, std::max<int64_t>(kSectionBytes / (axes.inner.phases * channels), 4));
+        sections = cut_into_sections(axes.inner, std::max<int64_t>(kSectionBytes / (axes.inner.phases * channels), 4));
         const auto images = static_cast<double>(p.n * p.c), taps = static_cast<double>(product(p.kernel));
         work = images * (4 * taps * static_cast<double>(product(p.src_spatial)) +
                          static_cast<double>(product(p.dst_spatial) * item_size(p.dst_dtype)));
@@ -111,22 +109,19 @@ struct OverlapAddKernel : Kernel {
 
     Along choose() const {
         if (col.channel == 1 && p.c >= code.min_channels) return Along::channels;
-        if (col.kernel[2] == 1 && p.dilations.back() == 1 && p.strides.back() >= kLeastRun)
-            return Along::taps;
+        if (col.kernel[2] == 1 && p.dilations.back() == 1 && p.strides.back() >= kLeastRun) return Along::taps;
         if (col.position[2] == 1 && to.inner == 1) return Along::space;
         return p.c >= code.min_channels ? Along::channels : Along::space;
     }
 
     // Blocks of nearly equal size, none below a vector.
-    int64_t blocks() const {
-        return along == Along::channels ? ChannelBlock::number(p.c, ChannelBlock::kLeast) : p.c;
-    }
+    int64_t blocks() const { return along == Along::channels ? ChannelBlock::number(p.c, ChannelBlock::kLeast) : p.c; }
 
     int64_t offset(int64_t n, int64_t c, const RowTap& row, int64_t source, int64_t k) const {
         const int64_t k1 = axes.outer[1].kernel;
-        return n * col.batch + c * col.channel + row.source[0] * col.position[0] +
-               row.source[1] * col.position[1] + source * col.position[2] + row.tap / k1 * col.kernel[0] +
-               row.tap % k1 * col.kernel[1] + k * col.kernel[2];
+        return n * col.batch + c * col.channel + row.source[0] * col.position[0] + row.source[1] * col.position[1] +
+               source * col.position[2] + row.tap / k1 * col.kernel[0] + row.tap % k1 * col.kernel[1] +
+               k * col.kernel[2];
     }
 
     void run(char* const* operands) const override {
@@ -156,13 +151,12 @@ struct OverlapAddKernel : Kernel {
                 if (whole) {
                     add_channels(columns, bias, n, 0, p.c, section, row_list, dst_row, memory);
                 } else if (along == Along::channels) {
-                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, section,
-                                 row_list, dst_row, memory);
+                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, section, row_list,
+                                 dst_row, memory);
                 } else {
                     dst_row += slice * to.channel * item_size(p.dst_dtype);
                     const float start = bias ? bias[slice] : 0.0f;
-                    const auto add =
-                        along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
+                    const auto add = along == Along::taps ? &OverlapAddKernel::add_taps : &OverlapAddKernel::add_space;
                     (this->*add)(columns, ones, start, n, slice, section, row_list, dst_row, memory);
                 }
             }
@@ -208,8 +202,7 @@ struct OverlapAddKernel : Kernel {
             source_step = inner.kernel * channels;
             float* copy = rows_part.in(memory);
             for (const RowTap& row : row_list) {
-                gather_columns(columns + offset(n, first, row, section.first_group, 0), positions, channels,
-                               copy);
+                gather_columns(columns + offset(n, first, row, section.first_group, 0), positions, channels, copy);
                 rows.push_back(copy - section.first_group * source_step);
                 copy += positions * source_step;
             }
@@ -228,8 +221,8 @@ struct OverlapAddKernel : Kernel {
             const int64_t step = direct ? to.inner : channels;
             char* at = direct ? dst_row + (first + output * step) * item_size(p.dst_dtype)
                               : reinterpret_cast<char*>(block + (output - first_output) * step);
-            code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources,
-                                                               nullptr, source_step, inner.phases * step,
+            code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources, nullptr,
+                                                               source_step, inner.phases * step,
                                                                bias ? bias + first : nullptr, at});
         }
         if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
@@ -237,8 +230,8 @@ struct OverlapAddKernel : Kernel {
 
     // With u = output + pad, the outputs of one stride, u = b * stride + r, sum the runs of columns that the
     // sources b - m hold at kernel position m * stride + r.
-    void add_taps(const float* columns, const float* ones, float start, int64_t n, int64_t c,
-                  const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row, char* memory) const {
+    void add_taps(const float* columns, const float* ones, float start, int64_t n, int64_t c, const RowSection& section,
+                  const std::vector<RowTap>& row_list, char* dst_row, char* memory) const {
         const int64_t stride = p.strides.back(), kernel = p.kernel.back(), pad = p.pads_begin.back();
         const int64_t first_output = section.begin * stride;
         const int64_t end_output = std::min(section.end * stride, to.width());
@@ -259,8 +252,7 @@ struct OverlapAddKernel : Kernel {
                         sources[count++] = columns + offset(n, c, row, b - m, m * stride + r);
                     }
                 }
-                code.space({end - r, count, sources, ones, start,
-                            result + b * stride - pad + r - first_output});
+                code.space({end - r, count, sources, ones, start, result + b * stride - pad + r - first_output});
             }
         }
         if (!direct) store_row.store(result, 0, first_output, end_output, dst_row, to.width());
@@ -290,8 +282,8 @@ struct OverlapAddKernel : Kernel {
                     sources[count++] = source;
                 }
             }
-            code.space({s.end - s.begin, count, sources, ones, start,
-                        result + s.phase * outputs + s.begin - section.begin});
+            code.space(
+                {s.end - s.begin, count, sources, ones, start, result + s.phase * outputs + s.begin - section.begin});
         }
         store_phases.store(result, outputs, section.begin, section.end, dst_row, to.width());
     }

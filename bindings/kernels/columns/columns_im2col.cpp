@@ -18,12 +18,12 @@ struct SourceStretch {
 };
 
 std::vector<SourceStretch> stretches(int64_t sources, int64_t outputs, int64_t kernel, int64_t stride, int64_t pad,
-                               int64_t dilation) {
+                                     int64_t dilation) {
     std::vector<SourceStretch> list;
     for (int64_t q = 0; q < sources; ++q) {
         const int64_t base = q * stride - pad;
         SourceStretch next{q, q + 1, std::clamp<int64_t>(ceil_div(-base, dilation), 0, kernel),
-                     std::clamp<int64_t>(ceil_div(outputs - base, dilation), 0, kernel)};
+                           std::clamp<int64_t>(ceil_div(outputs - base, dilation), 0, kernel)};
         next.tap_end = std::max(next.tap, next.tap_end);
         if (next.tap == next.tap_end) next.tap = next.tap_end = 0;
         if (!list.empty() && list.back().tap == next.tap && list.back().tap_end == next.tap_end) {
@@ -40,8 +40,8 @@ public:
     explicit ImageToColumns(const ColumnsProblem& problem)
         : p_(problem), rank_(p_.kernel.size()), kernel_(std::make_shared<CopyListKernel>("im2col", 0)) {
         for (size_t axis = 0; axis < rank_; ++axis) {
-            axes_.push_back(stretches(p_.src_spatial[axis], p_.dst_spatial[axis], p_.kernel[axis],
-                                      p_.strides[axis], p_.pads_begin[axis], p_.dilations[axis]));
+            axes_.push_back(stretches(p_.src_spatial[axis], p_.dst_spatial[axis], p_.kernel[axis], p_.strides[axis],
+                                      p_.pads_begin[axis], p_.dilations[axis]));
         }
         std::vector<SourceStretch> chosen;
         visit(chosen);
@@ -85,8 +85,7 @@ private:
         int64_t src = 0, dst = 0;
         for (size_t axis = 0; axis < rank_; ++axis) {
             const SourceStretch& s = box[axis];
-            const int64_t place =
-                s.first * p_.strides[axis] - p_.pads_begin[axis] + s.tap * p_.dilations[axis];
+            const int64_t place = s.first * p_.strides[axis] - p_.pads_begin[axis] + s.tap * p_.dilations[axis];
             shape.push_back(s.last - s.first);
             from.push_back(p_.dst_strides[2 + axis] * p_.strides[axis]);
             to.push_back(p_.col_strides[1 + axis]);

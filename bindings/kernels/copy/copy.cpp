@@ -16,9 +16,8 @@ constexpr int64_t kTaskBytes = 256 * 1024;
 
 void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
     if (strides.size() != rank) {
-        fail(ErrorKind::invalid_argument, std::string("copy: ") + operand + " has " +
-                                              std::to_string(strides.size()) + " strides, the shape has " +
-                                              std::to_string(rank) + " axes");
+        fail(ErrorKind::invalid_argument, std::string("copy: ") + operand + " has " + std::to_string(strides.size()) +
+                                              " strides, the shape has " + std::to_string(rank) + " axes");
     }
     for (const int64_t stride : strides) {
         if (stride < 0) {
@@ -32,8 +31,8 @@ void check_strides(const char* operand, size_t rank, const std::vector<int64_t>&
 
 // Axes in the order of the destination, outermost first, neighbours merged where both sides allow it.
 std::vector<StridedCopy::Axis> StridedCopy::coalesce(const std::vector<int64_t>& shape,
-                                               const std::vector<int64_t>& src_strides,
-                                               const std::vector<int64_t>& dst_strides) {
+                                                     const std::vector<int64_t>& src_strides,
+                                                     const std::vector<int64_t>& dst_strides) {
     std::vector<Axis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
         if (shape[i] != 1) axes.push_back({shape[i], src_strides[i], dst_strides[i]});
@@ -128,10 +127,10 @@ void StridedCopy::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t 
 }
 
 StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
-                   int dst_dtype, const std::vector<int64_t>& dst_strides) {
+                         int dst_dtype, const std::vector<int64_t>& dst_strides) {
     if (shape.size() > kMaxAxes) {
-        fail(ErrorKind::invalid_argument, "copy: " + std::to_string(shape.size()) + " axes, at most " +
-                                              std::to_string(kMaxAxes) + " are possible");
+        fail(ErrorKind::invalid_argument,
+             "copy: " + std::to_string(shape.size()) + " axes, at most " + std::to_string(kMaxAxes) + " are possible");
     }
     check_strides("src", shape.size(), src_strides);
     check_strides("dst", shape.size(), dst_strides);
@@ -144,9 +143,8 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
             fail(ErrorKind::invalid_argument, "copy: negative extent " + std::to_string(shape[i]));
         }
         if (shape[i] > 1 && dst_strides[i] == 0) {
-            fail(ErrorKind::invalid_argument, "copy: dst has stride 0 on axis " + std::to_string(i) +
-                                                  " of extent " + std::to_string(shape[i]) +
-                                                  "; its elements would overlap");
+            fail(ErrorKind::invalid_argument, "copy: dst has stride 0 on axis " + std::to_string(i) + " of extent " +
+                                                  std::to_string(shape[i]) + "; its elements would overlap");
         }
         if (shape[i] == 0) count = 0;
     }

@@ -15,7 +15,7 @@ public:
     // Strides in elements, one for each axis. A stride of the source may be 0 (broadcast); destination
     // elements must not share an address.
     StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
-             int dst_dtype, const std::vector<int64_t>& dst_strides);
+                int dst_dtype, const std::vector<int64_t>& dst_strides);
 
     void run(const char* src, char* dst) const;
     // A part of the tasks [0, tasks()), on the calling thread.
@@ -28,8 +28,7 @@ private:
     struct Axis {
         int64_t size, src, dst;
     };
-    static std::vector<Axis> coalesce(const std::vector<int64_t>& shape,
-                                      const std::vector<int64_t>& src_strides,
+    static std::vector<Axis> coalesce(const std::vector<int64_t>& shape, const std::vector<int64_t>& src_strides,
                                       const std::vector<int64_t>& dst_strides);
     static int64_t widen_elements(std::vector<Axis>& axes, int64_t size);
     BlockKind choose_block(std::vector<Axis>& axes);

@@ -49,8 +49,8 @@ std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int s
     auto kernel = std::make_shared<CopyListKernel>("copy_list", zero_elements * item_size(dst_dtype));
     for (const auto& [shape, src, src_strides, dst, dst_strides] : items) {
         for (const int64_t offset : {src, dst}) check_number("copy_list", "an offset", offset, 0, kMostElements);
-        kernel->add(StridedCopy(shape, src_dtype, src_strides, dst_dtype, dst_strides),
-                    src * item_size(src_dtype), dst * item_size(dst_dtype));
+        kernel->add(StridedCopy(shape, src_dtype, src_strides, dst_dtype, dst_strides), src * item_size(src_dtype),
+                    dst * item_size(dst_dtype));
     }
     return kernel;
 }

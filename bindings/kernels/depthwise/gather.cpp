@@ -36,16 +36,14 @@ struct GatherKernel : Kernel {
     ScratchArray<char> factors_part;  // an address for each source, or a float
     RowCache::Layout rows_layout;
 
-    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, bool with_bias,
-                 int bias_dtype)
+    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, bool with_bias, int bias_dtype)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
-          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)),
-          has_bias(with_bias), sections(cut_into_sections(axes.inner, outputs_of_section())),
-          widest(sections, axes.inner), load(cell, from.inner, axes.inner.advance),
-          store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
-          packed(p, path),
+          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)), has_bias(with_bias),
+          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
+          load(cell, from.inner, axes.inner.advance), store(cell, to.inner, axes.inner.phases), load_block(cell, from),
+          store_block(cell, to), packed(p, path),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
@@ -120,8 +118,7 @@ struct GatherKernel : Kernel {
                 const float* weights_row = rows.weights + row_list[i].tap * row_taps * packed.channels;
                 for (int64_t t = s.first; t < s.last; ++t) {
                     const Tap& tap = list[static_cast<size_t>(t)];
-                    sources[count] =
-                        rows.src[i] + (s.begin * inner.advance + tap.base) * rows.src_step * size;
+                    sources[count] = rows.src[i] + (s.begin * inner.advance + tap.base) * rows.src_step * size;
                     factors[count++] = weights_row + tap.k * packed.channels;
                 }
             }
@@ -181,8 +178,8 @@ struct GatherKernel : Kernel {
             }
             run_row(section, row_list,
                     {float_index(Cell::f32), block.lanes, rows.data(), block.lanes, weights + block.first,
-                     bias ? bias + block.first : nullptr,
-                     reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
+                     bias ? bias + block.first : nullptr, reinterpret_cast<char*>(result - first_output * block.lanes),
+                     block.lanes},
                     memory);
             store_block.store(result, first_output, std::min(section.end * inner.phases, to.width()), block,
                               dst + to.offset_of_row(n, 0, row) * size);
@@ -217,8 +214,7 @@ struct GatherKernel : Kernel {
                 }
                 bool fresh;
                 float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
-                if (fresh)
-                    load.load(src_row, from.width(), section.first_group, section.last_group, copy, groups);
+                if (fresh) load.load(src_row, from.width(), section.first_group, section.last_group, copy, groups);
                 rows.push_back(copy);
             }
             char* dst_row = dst + to.offset_of_row(n, c, row) * size;

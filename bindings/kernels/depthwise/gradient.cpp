@@ -40,16 +40,14 @@ struct GradientKernel : Kernel {
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
           taps(product(p.kernel)), path(choose_path(src, diff, p.c)),
           sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
-          load_src(cell, src.inner, 1),
-          load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
+          load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
           load_diff_block(cell, diff), packed(p, path),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
         units = p.n * src.rows() * static_cast<int64_t>(sections.size());
         sums_per_part = path == Path::space ? taps * p.c : packed.floats;
-        parts = std::max<int64_t>(
-            1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
+        parts = std::max<int64_t>(1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
         work = work_of(p);
         lay_out_scratch();
     }
@@ -120,9 +118,9 @@ struct GradientKernel : Kernel {
                 diffs[t - s.first] = rows.diff + at * rows.diff_step * size;
             }
             code.channels_gradient[rows.type]({rows.channels, s.end - s.begin, s.last - s.first,
-                                               rows.src + s.begin * rows.src_step * size, diffs,
-                                               rows.src_step, inner.advance * rows.diff_step,
-                                               rows.sums + s.first * packed.channels, packed.channels});
+                                               rows.src + s.begin * rows.src_step * size, diffs, rows.src_step,
+                                               inner.advance * rows.diff_step, rows.sums + s.first * packed.channels,
+                                               packed.channels});
         }
     }
 
@@ -167,8 +165,7 @@ struct GradientKernel : Kernel {
                 bool fresh;
                 float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
                 if (fresh) {
-                    const char* diff_row =
-                        diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
+                    const char* diff_row = diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
                     load_diff_block.load(diff_row, first, end_source(section, axes.inner), block, copy);
                 }
                 sum_row(section,
@@ -212,8 +209,7 @@ struct GradientKernel : Kernel {
                     bool fresh;
                     float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
                     if (fresh) {
-                        load_diff.load(diff_row, diff.width(), section.first_group, section.last_group, copy,
-                                       groups);
+                        load_diff.load(diff_row, diff.width(), section.first_group, section.last_group, copy, groups);
                     }
                     rows = copy;
                 }
@@ -224,8 +220,8 @@ struct GradientKernel : Kernel {
                         const int64_t place = (base - group * inner.advance) * groups;
                         diffs[t - s.first] = rows + place + s.begin + group - section.first_group;
                     }
-                    code.space_gradient({s.end - s.begin, s.last - s.first, source + s.begin - section.begin,
-                                         diffs, sums + outer.tap * row_taps + s.first});
+                    code.space_gradient({s.end - s.begin, s.last - s.first, source + s.begin - section.begin, diffs,
+                                         sums + outer.tap * row_taps + s.first});
                 }
             }
         }

@@ -8,7 +8,8 @@ namespace dgo {
 
 double work_of(const DepthwiseProblem& p) {
     const auto images = static_cast<double>(p.n * p.c), sources = static_cast<double>(product(p.src_spatial));
-    const double bytes = (sources + static_cast<double>(product(p.dst_spatial))) * static_cast<double>(item_size(p.dtype));
+    const double bytes =
+        (sources + static_cast<double>(product(p.dst_spatial))) * static_cast<double>(item_size(p.dtype));
     return images * std::max(bytes, sources * static_cast<double>(product(p.kernel)) / 2);
 }
 

@@ -23,8 +23,8 @@ std::string axis_refusal(const FilterProblem& p, int a) {
         stride * (p.in[a] - 1) > kMostSize) {
         return "axis of " + std::to_string(p.in[a]) + " and " + std::to_string(p.out[a]) + " elements, kernel " +
                std::to_string(kernel) + ", stride " + std::to_string(stride) + ", dilation " +
-               std::to_string(dilation) + ", padding " + std::to_string(p.pad[a]) + " spans no elements, or more than " +
-               std::to_string(kMostSize);
+               std::to_string(dilation) + ", padding " + std::to_string(p.pad[a]) +
+               " spans no elements, or more than " + std::to_string(kMostSize);
     }
     if (tile == 1) return "";
     const int64_t taps = ceil_div(kernel, stride);

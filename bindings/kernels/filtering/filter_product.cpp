@@ -294,7 +294,9 @@ private:
     ScratchArray<float> scratch_array_;
 };
 
-int64_t tiles_of(const GradientParams& params) { return params.batch * params.tiles[0] * params.tiles[1] * params.tiles[2]; }
+int64_t tiles_of(const GradientParams& params) {
+    return params.batch * params.tiles[0] * params.tiles[1] * params.tiles[2];
+}
 
 // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
 void lay_out_tasks(GradientParams& params, const FilterCode& of) {
@@ -351,7 +353,8 @@ class GradientKernel final : public ScratchKernel {
 public:
     GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
                    const FilterWeights& weights, int threads)
-        : layout_(backward_layout(problem)), params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
+        : layout_(backward_layout(problem)),
+          params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
         name = "filter_backward_weights";
         arity = 4;
         params_.taps = layout_.taps();
@@ -391,7 +394,7 @@ int filter_threads(const FilterProblem& p, int threads) {
 }
 
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
-                           const FilterLayout& layout, int threads, const VectorCode& of) {
+                               const FilterLayout& layout, int threads, const VectorCode& of) {
     GradientParams params{};
     params.src = image(src, problem.in_channels, problem.in, layout.dst_step, layout.dst_first);
     params.diff = image(diff, problem.out_channels, problem.out, layout.src_step, layout.src_first);

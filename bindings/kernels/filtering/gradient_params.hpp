@@ -9,6 +9,6 @@ namespace dgo {
 // All but what only the weights tell; `layout`, backward_layout(problem), must outlive it. `of`: the vector code it is
 // for.
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
-                           const FilterLayout& layout, int threads, const VectorCode& of);
+                               const FilterLayout& layout, int threads, const VectorCode& of);
 
 }  // namespace dgo

@@ -18,7 +18,6 @@ constexpr int64_t kShortRun = 64;
 constexpr int64_t kRowsTogether = 48;  // of src, if a line has fewer
 constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied by the task before it as well
 
-
 OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
     return {float_cell(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
 }

@@ -64,7 +64,7 @@ struct RowProductKernel : Kernel {
                     const int64_t image = at / whole.depth, k = at % whole.depth;
                     part.depth = std::min(whole.depth - k, end - at);
                     code.product(part, a + image * whole.a_image + row * whole.a_row + k,
-                                              b + image * whole.b_image + column * whole.b_row + k, to, memory);
+                                 b + image * whole.b_image + column * whole.b_row + k, to, memory);
                 }
             }
         });

@@ -298,8 +298,10 @@ constexpr BlockFn pick(BlockKind kind) {
 // Equal cells are moved as raw ones.
 template <class S, class D>
 constexpr BlockFn pick_other(BlockKind kind) {
-    if constexpr (kSame<S, D>) return nullptr;
-    else return pick<S, D>(kind);
+    if constexpr (kSame<S, D>)
+        return nullptr;
+    else
+        return pick<S, D>(kind);
 }
 
 template <class S>

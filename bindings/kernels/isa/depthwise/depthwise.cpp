@@ -17,8 +17,7 @@ DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
         const Floats<L> start =
-            run.bias ? load_float<F32, L>(reinterpret_cast<const Words::u32*>(run.bias + c + v * L))
-                     : Floats<L>{};
+            run.bias ? load_float<F32, L>(reinterpret_cast<const Words::u32*>(run.bias + c + v * L)) : Floats<L>{};
 #pragma GCC unroll 4
         for (int j = 0; j < Q; ++j) sum[j][v] = start;
     }

@@ -20,8 +20,7 @@ inline void find_targets(const ProductParams& params, const FilterImage& image, 
         for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
             targets[i].at = reinterpret_cast<float*>(dst + (line.offset + position * image.strides[last]) * image.item);
             targets[i].low = larger(0, -position) * image.channels;
-            targets[i].high =
-                line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
+            targets[i].high = line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
         }
     });
 }

@@ -37,9 +37,9 @@ struct Target {
 
 struct ProductScratch {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
-    const float** rows;    // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
-    Target* targets;       // [run][tile]: where products go that are results
-    Span* spans;           // [panel of a group][span]
+    const float** rows;  // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
+    Target* targets;  // [run][tile]: where products go that are results
+    Span* spans;  // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
 };
 

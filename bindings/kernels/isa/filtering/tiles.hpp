@@ -14,9 +14,12 @@ DGO_INLINE void widen(Cell cell, const char* from, int64_t count, float* to) {
         for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<C, kLanes>(at + c));
         for (; c < count; ++c) to[c] = C::get(at + c);
     };
-    if (cell == Cell::bf16) run(Bf16{});
-    else if (cell == Cell::f16) run(F16{});
-    else run(F32{});
+    if (cell == Cell::bf16)
+        run(Bf16{});
+    else if (cell == Cell::f16)
+        run(F16{});
+    else
+        run(F32{});
 }
 
 DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
@@ -29,9 +32,12 @@ DGO_INLINE void narrow(Cell cell, const float* from, int64_t count, char* to) {
         }
         for (; c < count; ++c) C::put(at + c, from[c]);
     };
-    if (cell == Cell::bf16) run(Bf16{});
-    else if (cell == Cell::f16) run(F16{});
-    else run(F32{});
+    if (cell == Cell::bf16)
+        run(Bf16{});
+    else if (cell == Cell::f16)
+        run(F16{});
+    else
+        run(F32{});
 }
 
 // The same without a place in the caches.

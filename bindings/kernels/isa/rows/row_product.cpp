@@ -148,8 +148,10 @@ int64_t scratch_floats() {
 }
 
 void product(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
-    if (p.rows < kRowTiles.few) dot_products(p, a, b, c, scratch);
-    else panel_products(p, a, b, c, scratch);
+    if (p.rows < kRowTiles.few)
+        dot_products(p, a, b, c, scratch);
+    else
+        panel_products(p, a, b, c, scratch);
 }
 
 }  // namespace
