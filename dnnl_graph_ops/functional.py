@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -158,12 +158,18 @@ def _build(
         arrays.check_apart([("out", target)], present, name)
     strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")
     generation = cache.generation()
-    env = Env(engine or default_engine(), pool.get_num_threads(), algorithm=default_algorithm())
+    env = _env(engine or default_engine(), pool.get_num_threads(), default_algorithm())
     plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
     cache.insert(name, ins, attrs, target, engine, plan.executor, generation)
     destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
     plan.executor.run([array for _, array in present], [destination])
     return destination
+
+
+@lru_cache(16)
+def _env(engine: Engine, threads: int, algorithm: str) -> Env:
+    """Once: what an environment asks the library and the CPU."""
+    return Env(engine, threads, algorithm=algorithm)
 
 
 _backward_bias = partial(_slow, "conv_transpose_backward_bias")

@@ -60,7 +60,10 @@ def assemble(
         count = 1
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
-        for step in fold_constants([one for given in program.steps for one in staged(given)]):
+        steps = [
+            one for given in program.steps for one in (staged(given) if isinstance(given, NativeStep) else [given])
+        ]
+        for step in fold_constants(steps):
             parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])
         offsets, scratch, merged = place([_use(part) for part in parts])
         one_place = set(merged)

@@ -33,7 +33,7 @@ class Env:
     algorithm: str = "auto"
     fpmath_mode: str = "strict"
 
-    @property
+    @cached_property
     def version(self) -> tuple[int, ...]:
         return self.engine.runtime.version_info
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 from .program import NativeOp, NativeStep, Operand, Program, Step, View, describable, order_of
 
 
-def staged(step: Step) -> list[Step]:
+def staged(step: NativeStep) -> list[Step]:
     """The step, working on row-major copies of the views that the library cannot describe."""
-    if not isinstance(step, NativeStep):
-        return [step]
     program = Program(step.group)
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from functools import lru_cache
 from typing import Any
 
 from .._core import Engine as NativeEngine
 from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
 from . import gpu, sycl
-from .libraries import Runtime, find_runtime, runtimes
+from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
 
 KINDS = {"cpu": EngineKind.cpu, "gpu": EngineKind.gpu}
@@ -179,4 +181,10 @@ def engines() -> tuple[Engine, ...]:
 
 def default_engine() -> Engine:
     """The CPU engine that is taken when none is named."""
+    return _default(os.environ.get(ENVIRONMENT))
+
+
+@lru_cache(8)
+def _default(by_path: str | None) -> Engine:
+    """Once for each library that the environment names: to look for it takes longer than many a layer."""
     return engine("cpu")
