@@ -58,22 +58,22 @@ def cache_info() -> CacheInfo:
     }
 
 
-def set_cache_limit(limit: int | None) -> None:
+def set_cache_limit(bytes: int | None) -> None:
     """Let all plans together hold so many bytes; those used longest ago go first.
 
     The plan that a net used last stays whatever it takes, and so does the last one of the one-shot functions.
 
     Args:
-        limit: bytes; None: a quarter of the machine's memory, as at the start.
+        bytes: None: a quarter of the machine's memory, as at the start.
 
     Raises:
         InvalidArgumentError: a negative number. TypeError: not an int.
     """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-        raise TypeError(f"set_cache_limit: 'limit' must be an int or None, got {type(limit).__name__}")
-    if limit is not None and not 0 <= limit < 1 << 63:
-        raise InvalidArgumentError(f"set_cache_limit: 'limit' must be from 0 to 2**63 - 1, got {limit}")
-    set_plan_limit(limit)
+    if bytes is not None and (isinstance(bytes, bool) or not isinstance(bytes, int)):
+        raise TypeError(f"set_cache_limit: 'bytes' must be an int or None, got {type(bytes).__name__}")
+    if bytes is not None and not 0 <= bytes < 1 << 63:
+        raise InvalidArgumentError(f"set_cache_limit: 'bytes' must be from 0 to 2**63 - 1, got {bytes}")
+    set_plan_limit(bytes)
 
 
 def clear_caches() -> None:

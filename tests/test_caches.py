@@ -129,5 +129,5 @@ def test_threads_under_a_limit(limit):
     [(-1, dgo.InvalidArgumentError), (1 << 63, dgo.InvalidArgumentError), (1.5, TypeError), (True, TypeError)],
 )
 def test_wrong_limits(value, error):
-    with pytest.raises(error, match="'limit'"):
+    with pytest.raises(error, match="'bytes'"):
         caches.set_cache_limit(value)
