@@ -141,7 +141,18 @@ def feed(graph, shrink: float = 1.0) -> dict[int, np.ndarray]:
     whole = any(op["kind"] in EXACT | {"GreaterEqual"} for op in graph["graph"])
     made = {i: values(rng, tensors[i], uses[i], whole) for i in truth.inputs_of(graph)}
     small = {i: a if a.dtype.kind in "biu" else (a * shrink).astype(a.dtype) for i, a in made.items()}
+    for i in small.keys() & (zeros := zero_points(graph)).keys():
+        small[i] = small[i] + small[i].dtype.type(zeros[i])
     return {i: with_strides(a, tensors[i]["stride"]) for i, a in small.items()}
+
+
+def zero_points(graph) -> dict[int, int]:
+    """What brings small data of quantized tensors near their zero point: products of large numbers tie in bf16."""
+    found = {}
+    for op in graph["graph"]:
+        if op["kind"] == "Dequantize" and "zps" in op["attrs"]:
+            found[op["inputs"][0]["id"]] = max(op["attrs"]["zps"]["value"][0] - 4, 0)
+    return found
 
 
 def allowed(graph, dtype: str, results) -> float:
