@@ -11,13 +11,14 @@ from .ops.stubs import function
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares. What type checkers see of `functional`."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from .runtime.engines import Engine
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
+Ints: TypeAlias = int | Sequence[int]
 '''
 
 

@@ -1,26 +1,28 @@
 """Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from ..graph import Value
 from .wildcard import wildcard as wildcard
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
+Tensor: TypeAlias = Value | Array
+Ints: TypeAlias = int | Sequence[int]
 
 def conv_transpose(
     src: Value | Any,
     weights: Value | Any,
     bias: Value | Any = None,
     *,
-    strides: int | Sequence[int] = 1,
-    pads_begin: int | Sequence[int] = 0,
-    pads_end: int | Sequence[int] = 0,
-    dilations: int | Sequence[int] = 1,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
     auto_pad: str = "none",
-    output_padding: int | Sequence[int] = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
@@ -31,12 +33,12 @@ def conv_transpose_backprop_filters(
     output_delta: Value | Any,
     filter_shape_input: Value | Any = None,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    dilations: int | Sequence[int],
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
     auto_pad: str = "none",
-    output_padding: int | Sequence[int] = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
     data_format: str = "NXC",
     filter_format: str = "XIO",
@@ -47,12 +49,12 @@ def conv_transpose_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
     *,
-    strides: int | Sequence[int] = 1,
-    pads_begin: int | Sequence[int] = 0,
-    pads_end: int | Sequence[int] = 0,
-    dilations: int | Sequence[int] = 1,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
     auto_pad: str = "none",
-    output_padding: int | Sequence[int] = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
@@ -64,69 +66,55 @@ def conv_transpose_backward_weights(
     diff_dst: Value | Any,
     weights_shape: Sequence[int] | Any = None,
     *,
-    strides: int | Sequence[int] = 1,
-    pads_begin: int | Sequence[int] = 0,
-    pads_end: int | Sequence[int] = 0,
-    dilations: int | Sequence[int] = 1,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
     auto_pad: str = "none",
-    output_padding: int | Sequence[int] = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
     name: str | None = None,
 ) -> Value: ...
-def abs(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def abs_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def abs(src: Tensor, *, name: str | None = None) -> Value: ...
+def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
 def add(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    dtype: Any = None,
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
 ) -> Value: ...
 def avg_pool(
-    src: Value | Array,
+    src: Tensor,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
     exclude_pad: bool,
-    kernel: int | Sequence[int],
+    kernel: Ints,
     data_format: str = "NXC",
     rounding_type: str = "floor",
     auto_pad: str = "None",
     name: str | None = None,
 ) -> Value: ...
 def avg_pool_backward(
-    diff_dst: Value | Array,
-    src_shape_input: Value | Array | None = None,
+    diff_dst: Tensor,
+    src_shape_input: Tensor | None = None,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
     exclude_pad: bool,
-    kernel: int | Sequence[int],
+    kernel: Ints,
     auto_pad: str = "None",
     data_format: str = "NXC",
-    src_shape: int | Sequence[int] | None = None,
+    src_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value: ...
 def batch_norm_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    mean: Value | Array,
-    variance: Value | Array,
-    gamma: Value | Array | None = None,
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
     *,
     epsilon: float,
     data_format: str = "NXC",
@@ -134,11 +122,11 @@ def batch_norm_backward(
     name: str | None = None,
 ) -> tuple[Value, ...]: ...
 def batch_norm_forward_training(
-    src: Value | Array,
-    mean: Value | Array,
-    variance: Value | Array,
-    gamma: Value | Array | None = None,
-    beta: Value | Array | None = None,
+    src: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
     *,
     epsilon: float,
     momentum: float | None = None,
@@ -146,59 +134,32 @@ def batch_norm_forward_training(
     name: str | None = None,
 ) -> tuple[Value, ...]: ...
 def batch_norm_inference(
-    src: Value | Array,
-    gamma: Value | Array,
-    beta: Value | Array,
-    mean: Value | Array,
-    variance: Value | Array,
+    src: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    mean: Tensor,
+    variance: Tensor,
     *,
     epsilon: float,
     data_format: str = "NXC",
     name: str | None = None,
 ) -> Value: ...
-def bias_add(
-    src: Value | Array,
-    bias: Value | Array,
-    *,
-    data_format: str = "NXC",
-    name: str | None = None,
-) -> Value: ...
-def bias_add_backward(
-    diff_dst: Value | Array,
-    *,
-    data_format: str = "NXC",
-    name: str | None = None,
-) -> Value: ...
-def clamp(
-    src: Value | Array,
-    *,
-    min: float,
-    max: float,
-    name: str | None = None,
-) -> Value: ...
+def bias_add(src: Tensor, bias: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value: ...
+def bias_add_backward(diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value: ...
+def clamp(src: Tensor, *, min: float, max: float, name: str | None = None) -> Value: ...
 def clamp_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    min: float,
-    max: float,
-    use_dst: bool = True,
-    name: str | None = None,
+    src_or_dst: Tensor, diff_dst: Tensor, *, min: float, max: float, use_dst: bool = True, name: str | None = None
 ) -> Value: ...
-def concat(
-    *srcs: Value | Array,
-    axis: int,
-    name: str | None = None,
-) -> Value: ...
+def concat(*srcs: Tensor, axis: int, name: str | None = None) -> Value: ...
 def convolution(
-    src: Value | Array,
-    weights: Value | Array,
-    bias: Value | Array | None = None,
+    src: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    dilations: int | Sequence[int],
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
     auto_pad: str = "None",
     groups: int = 1,
     data_format: str = "NXC",
@@ -206,16 +167,16 @@ def convolution(
     name: str | None = None,
 ) -> Value: ...
 def convolution_backward_data(
-    diff_dst: Value | Array,
-    weights: Value | Array,
-    dst_shape_input: Value | Array | None = None,
+    diff_dst: Tensor,
+    weights: Tensor,
+    dst_shape_input: Tensor | None = None,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    dilations: int | Sequence[int],
-    output_padding: int | Sequence[int] | None = None,
-    dst_shape: int | Sequence[int] | None = None,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    output_padding: Ints | None = None,
+    dst_shape: Ints | None = None,
     auto_pad: str = "None",
     groups: int = 1,
     data_format: str = "NXC",
@@ -223,15 +184,15 @@ def convolution_backward_data(
     name: str | None = None,
 ) -> Value: ...
 def convolution_backward_weights(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    weights_shape_input: Value | Array | None = None,
+    src: Tensor,
+    diff_dst: Tensor,
+    weights_shape_input: Tensor | None = None,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    dilations: int | Sequence[int],
-    weights_shape: int | Sequence[int] | None = None,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    weights_shape: Ints | None = None,
     auto_pad: str = "None",
     groups: int = 1,
     data_format: str = "NXC",
@@ -239,118 +200,75 @@ def convolution_backward_weights(
     name: str | None = None,
 ) -> Value: ...
 def dequantize(
-    src: Value | Array,
+    src: Tensor,
     *,
     scales: Sequence[float],
     qtype: str = "per_tensor",
     axis: int = 1,
-    zps: int | Sequence[int] | None = None,
+    zps: Ints | None = None,
     dtype: Any = None,
     name: str | None = None,
 ) -> Value: ...
 def divide(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    dtype: Any = None,
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
 ) -> Value: ...
 def dynamic_dequantize(
-    src: Value | Array,
-    scales: Value | Array,
-    zps: Value | Array | None = None,
+    src: Tensor,
+    scales: Tensor,
+    zps: Tensor | None = None,
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
-    group_shape: int | Sequence[int] | None = None,
+    group_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value: ...
 def dynamic_quantize(
-    src: Value | Array,
-    scales: Value | Array,
-    zps: Value | Array | None = None,
+    src: Tensor,
+    scales: Tensor,
+    zps: Tensor | None = None,
     *,
     qtype: str = "per_tensor",
     axis: int = 1,
     dtype: Any = None,
     name: str | None = None,
 ) -> Value: ...
-def elu(
-    src: Value | Array,
-    *,
-    alpha: float,
-    name: str | None = None,
-) -> Value: ...
+def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
 def elu_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    alpha: float,
-    use_dst: bool = True,
-    name: str | None = None,
+    src_or_dst: Tensor, diff_dst: Tensor, *, alpha: float, use_dst: bool = True, name: str | None = None
 ) -> Value: ...
-def end(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def exp(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def gelu(
-    src: Value | Array,
-    *,
-    mode: str = "gelu_erf",
-    name: str | None = None,
-) -> Value: ...
-def gelu_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    mode: str = "gelu_erf",
-    name: str | None = None,
-) -> Value: ...
-def hard_swish(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def hard_swish_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def end(src: Tensor, *, name: str | None = None) -> Value: ...
+def exp(src: Tensor, *, name: str | None = None) -> Value: ...
+def gelu(src: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
+def gelu_backward(src: Tensor, diff_dst: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
+def hard_swish(src: Tensor, *, name: str | None = None) -> Value: ...
+def hard_swish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
 def interpolate(
-    src: Value | Array,
-    sizes_input: Value | Array | None = None,
+    src: Tensor,
+    sizes_input: Tensor | None = None,
     *,
     mode: str,
-    sizes: int | Sequence[int] | None = None,
+    sizes: Ints | None = None,
     scales: Sequence[float] | None = None,
     coordinate_transformation_mode: str = "half_pixel",
     data_format: str = "NXC",
     name: str | None = None,
 ) -> Value: ...
 def interpolate_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    sizes_input: Value | Array | None = None,
+    src: Tensor,
+    diff_dst: Tensor,
+    sizes_input: Tensor | None = None,
     *,
     mode: str,
     coordinate_transformation_mode: str = "half_pixel",
-    sizes: int | Sequence[int] | None = None,
+    sizes: Ints | None = None,
     scales: Sequence[float] | None = None,
     data_format: str = "NXC",
     name: str | None = None,
 ) -> Value: ...
 def layer_norm(
-    src: Value | Array,
-    gamma: Value | Array | None = None,
-    beta: Value | Array | None = None,
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
     *,
     keep_stats: bool = True,
     begin_norm_axis: int = -1,
@@ -360,12 +278,12 @@ def layer_norm(
     name: str | None = None,
 ) -> tuple[Value, ...]: ...
 def layer_norm_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    mean: Value | Array,
-    variance: Value | Array,
-    gamma: Value | Array | None = None,
-    beta: Value | Array | None = None,
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
     *,
     begin_norm_axis: int = -1,
     use_affine: bool = True,
@@ -373,34 +291,14 @@ def layer_norm_backward(
     outputs: int | None = None,
     name: str | None = None,
 ) -> tuple[Value, ...]: ...
-def leaky_relu(
-    src: Value | Array,
-    *,
-    alpha: float,
-    name: str | None = None,
-) -> Value: ...
-def log(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def log_softmax(
-    src: Value | Array,
-    *,
-    axis: int = -1,
-    name: str | None = None,
-) -> Value: ...
-def log_softmax_backward(
-    diff_dst: Value | Array,
-    dst: Value | Array,
-    *,
-    axis: int = -1,
-    name: str | None = None,
-) -> Value: ...
+def leaky_relu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
+def log(src: Tensor, *, name: str | None = None) -> Value: ...
+def log_softmax(src: Tensor, *, axis: int = -1, name: str | None = None) -> Value: ...
+def log_softmax_backward(diff_dst: Tensor, dst: Tensor, *, axis: int = -1, name: str | None = None) -> Value: ...
 def matmul(
-    src: Value | Array,
-    weights: Value | Array,
-    bias: Value | Array | None = None,
+    src: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
     *,
     transpose_a: bool = False,
     transpose_b: bool = False,
@@ -408,189 +306,123 @@ def matmul(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value: ...
-def maximum(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    name: str | None = None,
-) -> Value: ...
+def maximum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value: ...
 def max_pool(
-    src: Value | Array,
+    src: Tensor,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    kernel: int | Sequence[int],
-    dilations: int | Sequence[int] | None = None,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    kernel: Ints,
+    dilations: Ints | None = None,
     data_format: str = "NXC",
     rounding_type: str = "floor",
     auto_pad: str = "None",
     name: str | None = None,
 ) -> Value: ...
 def max_pool_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
+    src: Tensor,
+    diff_dst: Tensor,
     *,
-    strides: int | Sequence[int],
-    pads_begin: int | Sequence[int],
-    pads_end: int | Sequence[int],
-    kernel: int | Sequence[int],
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    kernel: Ints,
     auto_pad: str = "None",
-    dilations: int | Sequence[int] | None = None,
+    dilations: Ints | None = None,
     data_format: str = "NXC",
     name: str | None = None,
 ) -> Value: ...
-def minimum(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    name: str | None = None,
-) -> Value: ...
-def mish(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def mish_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def minimum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value: ...
+def mish(src: Tensor, *, name: str | None = None) -> Value: ...
+def mish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
 def multiply(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    dtype: Any = None,
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
 ) -> Value: ...
 def prelu(
-    src: Value | Array,
-    slope: Value | Array,
-    *,
-    data_format: str = "NXC",
-    per_channel_broadcast: bool = True,
-    name: str | None = None,
+    src: Tensor, slope: Tensor, *, data_format: str = "NXC", per_channel_broadcast: bool = True, name: str | None = None
 ) -> Value: ...
 def prelu_backward(
-    src: Value | Array,
-    slope: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    data_format: str = "NXC",
-    name: str | None = None,
+    src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None
 ) -> tuple[Value, ...]: ...
 def quantize(
-    src: Value | Array,
+    src: Tensor,
     *,
     scales: Sequence[float],
     qtype: str = "per_tensor",
     axis: int = 1,
-    zps: int | Sequence[int] | None = None,
+    zps: Ints | None = None,
     dtype: Any = None,
     name: str | None = None,
 ) -> Value: ...
-def reciprocal(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def reciprocal(src: Tensor, *, name: str | None = None) -> Value: ...
 def reduce_l1(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_l2(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_max(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_mean(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_min(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_prod(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
 def reduce_sum(
-    src: Value | Array,
-    axes_input: Value | Array | None = None,
+    src: Tensor,
+    axes_input: Tensor | None = None,
     *,
-    axes: int | Sequence[int] | None = None,
+    axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
 ) -> Value: ...
-def relu(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def relu_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    use_dst: bool = True,
-    name: str | None = None,
-) -> Value: ...
-def reorder(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def round(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def sigmoid(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def relu(src: Tensor, *, name: str | None = None) -> Value: ...
+def relu_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
+def reorder(src: Tensor, *, name: str | None = None) -> Value: ...
+def round(src: Tensor, *, name: str | None = None) -> Value: ...
+def sigmoid(src: Tensor, *, name: str | None = None) -> Value: ...
 def sigmoid_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    use_dst: bool = True,
-    name: str | None = None,
+    src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None
 ) -> Value: ...
 @overload
 def softmax(
-    src: Value | Array,
+    src: Tensor,
     *,
     axis: int = 1,
     mode: str = "none",
@@ -600,131 +432,39 @@ def softmax(
 ) -> Value: ...
 @overload
 def softmax(
-    src: Value | Array,
-    *,
-    axis: int = 1,
-    mode: str = "none",
-    dtype: Any = None,
-    outputs: Literal[2],
-    name: str | None = None,
+    src: Tensor, *, axis: int = 1, mode: str = "none", dtype: Any = None, outputs: Literal[2], name: str | None = None
 ) -> tuple[Value, Value]: ...
 def softmax_backward(
-    diff_dst: Value | Array,
-    dst: Value | Array,
-    *,
-    axis: int = 1,
-    dtype: Any = None,
-    name: str | None = None,
+    diff_dst: Tensor, dst: Tensor, *, axis: int = 1, dtype: Any = None, name: str | None = None
 ) -> Value: ...
-def softplus(
-    src: Value | Array,
-    *,
-    beta: float = 1.0,
-    name: str | None = None,
-) -> Value: ...
-def softplus_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    beta: float = 1.0,
-    name: str | None = None,
-) -> Value: ...
-def sqrt(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def sqrt_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    use_dst: bool = True,
-    name: str | None = None,
-) -> Value: ...
-def square(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
+def softplus(src: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value: ...
+def softplus_backward(src: Tensor, diff_dst: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value: ...
+def sqrt(src: Tensor, *, name: str | None = None) -> Value: ...
+def sqrt_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
+def square(src: Tensor, *, name: str | None = None) -> Value: ...
 def squared_difference(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
 ) -> Value: ...
-def static_reshape(
-    src: Value | Array,
-    *,
-    shape: int | Sequence[int],
-    special_zero: bool,
-    name: str | None = None,
-) -> Value: ...
-def static_transpose(
-    src: Value | Array,
-    *,
-    order: int | Sequence[int],
-    name: str | None = None,
-) -> Value: ...
+def static_reshape(src: Tensor, *, shape: Ints, special_zero: bool, name: str | None = None) -> Value: ...
+def static_transpose(src: Tensor, *, order: Ints, name: str | None = None) -> Value: ...
 def subtract(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    dtype: Any = None,
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
 ) -> Value: ...
-def tanh(
-    src: Value | Array,
-    *,
-    name: str | None = None,
-) -> Value: ...
-def tanh_backward(
-    src_or_dst: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    use_dst: bool = True,
-    name: str | None = None,
-) -> Value: ...
-def type_cast(
-    src: Value | Array,
-    *,
-    dtype: Any = None,
-    name: str | None = None,
-) -> Value: ...
-def hard_sigmoid(
-    src: Value | Array,
-    *,
-    alpha: float,
-    beta: float,
-    name: str | None = None,
-) -> Value: ...
+def tanh(src: Tensor, *, name: str | None = None) -> Value: ...
+def tanh_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
+def type_cast(src: Tensor, *, dtype: Any = None, name: str | None = None) -> Value: ...
+def hard_sigmoid(src: Tensor, *, alpha: float, beta: float, name: str | None = None) -> Value: ...
 def hard_sigmoid_backward(
-    src: Value | Array,
-    diff_dst: Value | Array,
-    *,
-    alpha: float,
-    beta: float,
-    name: str | None = None,
+    src: Tensor, diff_dst: Tensor, *, alpha: float, beta: float, name: str | None = None
 ) -> Value: ...
 def select(
-    cond: Value | Array,
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    name: str | None = None,
+    cond: Tensor, src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
 ) -> Value: ...
-def pow(
-    src: Value | Array,
-    *,
-    beta: float,
-    name: str | None = None,
-) -> Value: ...
+def pow(src: Tensor, *, beta: float, name: str | None = None) -> Value: ...
 def group_norm(
-    src: Value | Array,
-    gamma: Value | Array | None = None,
-    beta: Value | Array | None = None,
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
     *,
     groups: int,
     keep_stats: bool = True,
@@ -734,24 +474,13 @@ def group_norm(
     outputs: int | None = None,
     name: str | None = None,
 ) -> tuple[Value, ...]: ...
-def gen_index(
-    src: Value | Array,
-    *,
-    axis: int,
-    dtype: Any = None,
-    name: str | None = None,
-) -> Value: ...
+def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = None) -> Value: ...
 def greater_equal(
-    src_0: Value | Array,
-    src_1: Value | Array,
-    *,
-    auto_broadcast: str = "numpy",
-    dtype: Any = None,
-    name: str | None = None,
+    src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
 ) -> Value: ...
 def rms_norm(
-    src: Value | Array,
-    gamma: Value | Array | None = None,
+    src: Tensor,
+    gamma: Tensor | None = None,
     *,
     begin_norm_axis: int = -1,
     epsilon: float = 1e-05,
@@ -759,21 +488,15 @@ def rms_norm(
 ) -> Value: ...
 @overload
 def dropout(
-    src: Value | Array,
-    seed: Value | Array,
-    offset: Value | Array,
-    probability: Value | Array,
+    src: Tensor,
+    seed: Tensor,
+    offset: Tensor,
+    probability: Tensor,
     *,
     outputs: Literal[1] | None = None,
     name: str | None = None,
 ) -> Value: ...
 @overload
 def dropout(
-    src: Value | Array,
-    seed: Value | Array,
-    offset: Value | Array,
-    probability: Value | Array,
-    *,
-    outputs: Literal[2],
-    name: str | None = None,
+    src: Tensor, seed: Tensor, offset: Tensor, probability: Tensor, *, outputs: Literal[2], name: str | None = None
 ) -> tuple[Value, Value]: ...

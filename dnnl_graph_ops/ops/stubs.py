@@ -13,19 +13,32 @@ from .generic import NAMES, signature
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from ..graph import Value
 from .wildcard import wildcard as wildcard
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
+Tensor: TypeAlias = Value | Array
+Ints: TypeAlias = int | Sequence[int]
 '''
 
 
+# what a signature spells out, and what a stub calls it
+_ALIASES = {"Value | Array": "Tensor", "int | Sequence[int]": "Ints"}
+_WIDTH = 120
+
+
+def _annotation(text: str) -> str:
+    for long, short in _ALIASES.items():
+        text = text.replace(long, short)
+    return text
+
+
 def _parameter(parameter: Parameter) -> str:
-    text = f"{parameter.name}: {parameter.annotation}"
+    text = f"{parameter.name}: {_annotation(str(parameter.annotation))}"
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return f"*{text}"
     if parameter.kind is Parameter.VAR_KEYWORD:
@@ -36,17 +49,20 @@ def _parameter(parameter: Parameter) -> str:
     return f"{text} = {default}"
 
 
-def function(name: str, made: Signature) -> Iterator[str]:
-    yield f"def {name}("
+def function(name: str, made: Signature) -> list[str]:
+    """The lines of a signature, broken where the formatter breaks them."""
+    parameters = []
     starred = False
     for parameter in made.parameters.values():
-        if parameter.kind is Parameter.VAR_POSITIONAL:
-            starred = True
-        elif parameter.kind is Parameter.KEYWORD_ONLY and not starred:
-            yield "    *,"
-            starred = True
-        yield f"    {_parameter(parameter)},"
-    yield f") -> {made.return_annotation}: ..."
+        if parameter.kind is Parameter.KEYWORD_ONLY and not starred:
+            parameters.append("*")
+        starred = starred or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY)
+        parameters.append(_parameter(parameter))
+    whole, last = ", ".join(parameters), f") -> {made.return_annotation}: ..."
+    if len(f"def {name}({whole}{last}") <= _WIDTH:
+        return [f"def {name}({whole}{last}"]
+    rows = [whole] if 4 + len(whole) <= _WIDTH else [f"{one}," for one in parameters]
+    return [f"def {name}(", *(f"    {row}" for row in rows), last]
 
 
 def _by_request(made: Signature) -> Iterator[Signature]:
