@@ -39,7 +39,7 @@ def run_on_cluster(
         import distributed  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeUnavailableError(f"cluster: {error}; pip install 'dask[distributed]'") from None
-    progress = progress or runner.Silent()
+    progress = progress or runner.Progress()
     cases, _ = expand(wanted, options)
     client, own = _connect(distributed, address)
     try:

@@ -37,15 +37,6 @@ def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32"
     return drawn
 
 
-def result_shape(problem: Problem, direction: str) -> tuple[int, ...]:
-    """Shape of the result in NCX or IOX order."""
-    return {
-        "fwd": problem.dst_shape(),
-        "bwd_d": problem.src_shape(),
-        "bwd_w": problem.weights_shape,
-    }[direction]
-
-
 def to_layout(array: np.ndarray, layout: str, dtype: str) -> np.ndarray:
     """An activation in NCX order as a dense array of `layout` and `dtype`."""
     if layout == "NXC":

@@ -127,11 +127,7 @@ def described(layer: Problem, direction: str, layout: str, constant: bool, dtype
     if constant:
         rng = np.random.default_rng(0)
         second = Program().constant(rng.integers(-2, 3, shapes[1]).astype(dtypes.numpy_dtype(dtype)))
-    attrs: dict[str, Any] = {
-        "strides": layer.strides, "pads_begin": layer.pads_begin, "pads_end": layer.pads_end,
-        "dilations": layer.dilations, "output_padding": layer.output_padding, "groups": layer.groups,
-        "data_format": layout, "weights_format": "IOX",
-    }  # fmt: skip
+    attrs = layer.attributes(layout)
     if direction == BACKWARD_DATA:
         attrs["src_shape"] = result.shape
     return make_problem(kind, attrs, [first, second], result)

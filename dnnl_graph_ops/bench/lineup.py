@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from . import data
 from .cases import Case, Entrant
 from .options import Options
 from .peers.registry import OWN
-from .pool import WorkerLost, WorkerProcess
+from .pool import WorkerProcess
 from .rows import Entry
 
 # preparing a case, and checking it, take at most so many times case_seconds, or so many seconds
@@ -139,9 +138,7 @@ class Lineup:
     def __enter__(self) -> Lineup:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -150,8 +147,6 @@ def _attempt(entry: Entry, ask: Callable[[], dict[str, Any]]) -> dict[str, Any] 
         return ask()
     except UnsupportedError as error:
         entry.status, entry.reason = "unsupported", str(error)
-    except WorkerLost as error:
-        entry.status, entry.reason = "failed", str(error)
     except Error as error:
         entry.status, entry.reason = "failed", str(error)
     return None

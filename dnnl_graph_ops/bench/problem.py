@@ -5,13 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import InvalidArgumentError, ShapeError
 
 DIRECTIONS: Final = ("fwd", "bwd_d", "bwd_w")
 LAYOUTS: Final = ("NXC", "NCX")
 _PER_AXIS: Final = ("kernel", "strides", "pads_begin", "pads_end", "output_padding", "dilations")
+
+
+class Axis(NamedTuple):
+    """One spatial axis of a problem."""
+
+    size: int
+    kernel: int
+    stride: int
+    pad_begin: int
+    pad_end: int
+    output_padding: int
+    dilation: int
+
+    @property
+    def extent(self) -> int:
+        """Kernel size with its dilation."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def out(self) -> int:
+        return self.stride * (self.size - 1) + self.extent - self.pad_begin - self.pad_end + self.output_padding
+
+    def target(self, index: int, tap: int) -> int:
+        """Where a tap puts an input, within the output or not."""
+        return index * self.stride + tap * self.dilation - self.pad_begin
+
+    def sources(self, tap: int) -> range:
+        """The inputs that a tap puts within the output."""
+        start = self.target(0, tap)
+        return range(max(0, -(start // self.stride)), min(self.size, (self.out - 1 - start) // self.stride + 1))
 
 
 @dataclass(frozen=True)
@@ -73,24 +103,23 @@ class Problem:
         return len(self.spatial)
 
     @property
+    def axes(self) -> tuple[Axis, ...]:
+        each = (self.spatial, self.kernel, self.strides, self.pads_begin, self.pads_end, self.output_padding)
+        return tuple(map(Axis, *each, self.dilations))
+
+    @property
     def extent(self) -> tuple[int, ...]:
         """Kernel size with its dilation."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(axis.extent for axis in self.axes)
 
     @property
     def out_spatial(self) -> tuple[int, ...]:
-        return tuple(
-            s * (i - 1) + e - pb - pe + op
-            for i, s, e, pb, pe, op in zip(
-                self.spatial,
-                self.strides,
-                self.extent,
-                self.pads_begin,
-                self.pads_end,
-                self.output_padding,
-                strict=True,
-            )
-        )
+        return tuple(axis.out for axis in self.axes)
+
+    def attributes(self, layout: str) -> dict[str, Any]:
+        """Keywords of `conv_transpose` for data of this layout and weights in IOX."""
+        named = {name: getattr(self, name) for name in (*_PER_AXIS, "groups") if name != "kernel"}
+        return {**named, "data_format": layout, "weights_format": "IOX"}
 
     def src_shape(self, layout: str = "NCX") -> tuple[int, ...]:
         return _activation_shape(self.batch, self.in_channels, self.spatial, layout)
@@ -106,22 +135,8 @@ class Problem:
     @property
     def macs(self) -> int:
         """Multiply-adds of the direct form, taps outside the output not counted (as in benchdnn)."""
-        taps = 1
-        for i, o, k, s, pb, d in zip(
-            self.spatial,
-            self.out_spatial,
-            self.kernel,
-            self.strides,
-            self.pads_begin,
-            self.dilations,
-            strict=True,
-        ):
-            taps *= sum(_inside(i, o, s, tap * d - pb) for tap in range(k))
+        taps = math.prod(sum(len(axis.sources(tap)) for tap in range(axis.kernel)) for axis in self.axes)
         return self.batch * self.in_channels * self.out_channels // self.groups * taps
-
-    @property
-    def flops(self) -> int:
-        return 2 * self.macs
 
     def elements(self) -> dict[str, int]:
         return {
@@ -173,10 +188,3 @@ class Problem:
 
 def _activation_shape(batch: int, channels: int, spatial: tuple[int, ...], layout: str) -> tuple[int, ...]:
     return (batch, channels, *spatial) if layout == "NCX" else (batch, *spatial, channels)
-
-
-def _inside(count: int, limit: int, stride: int, offset: int) -> int:
-    """How many i in [0, count) have 0 <= i*stride + offset < limit."""
-    first = max(0, -(offset // stride))
-    last = min(count - 1, (limit - 1 - offset) // stride)
-    return max(0, last - first + 1)

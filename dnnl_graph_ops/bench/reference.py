@@ -23,26 +23,11 @@ def compute(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -
 def _taps(problem: Problem) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
     """For every kernel tap: its index, the inputs that use it, the outputs that it reaches."""
     for tap in itertools.product(*(range(k) for k in problem.kernel)):
-        src, dst = [], []
-        for t, d, pb, s, i, o in zip(
-            tap,
-            problem.dilations,
-            problem.pads_begin,
-            problem.strides,
-            problem.spatial,
-            problem.out_spatial,
-            strict=True,
-        ):
-            offset = t * d - pb
-            first = max(0, -(offset // s))
-            count = min(i - 1, (o - 1 - offset) // s) - first + 1
-            start = first * s + offset
-            src.append(slice(first, first + count))
-            dst.append(slice(start, start + max(count - 1, 0) * s + 1, s))
-            if count <= 0:
-                break
-        else:
-            yield tap, tuple(src), tuple(dst)
+        met = [axis.sources(t) for axis, t in zip(problem.axes, tap, strict=True)]
+        if all(met):
+            each = list(zip(problem.axes, met, tap, strict=True))
+            dst = (slice(a.target(i.start, t), a.target(i[-1], t) + 1, a.stride) for a, i, t in each)
+            yield tap, tuple(slice(i.start, i.stop) for i in met), tuple(dst)
 
 
 def _grouped(array: np.ndarray, groups: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import Error, InvalidArgumentError
 from . import machine, measure, pool
@@ -27,33 +27,23 @@ _OVERHEAD = 2.0
 _LEAST_SECONDS = 0.8
 
 
-class Progress(Protocol):
-    """Told what happens; `report.progress` shows it."""
-
-    def begin(self, total: int, done: int) -> None: ...
-    def case(self, label: str) -> None: ...
-    def row(self, row: Row) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    """Progress that nobody watches."""
+class Progress:
+    """Told what happens, and silent; `report.progress` shows it."""
 
     def begin(self, total: int, done: int) -> None:
-        del total, done
+        """So many cases, so many of which are done."""
 
     def case(self, label: str) -> None:
-        del label
+        """The next case."""
 
     def row(self, row: Row) -> None:
-        del row
+        """What became of it."""
 
     def note(self, text: str) -> None:
-        del text
+        """Something that a reader of the report should know."""
 
     def end(self) -> None:
-        pass
+        """After the last case."""
 
 
 def run_wanted(
@@ -75,7 +65,7 @@ def run_wanted(
     Raises:
         InvalidArgumentError: unknown peers, a shard out of range, a journal of another run.
     """
-    progress = progress or Silent()
+    progress = progress or Progress()
     peers, notes = registry.select(options.peers)
     cases, over = expand(wanted, options)
     if shard is not None:

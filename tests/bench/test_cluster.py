@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 OPTIONS = Options(peers=("none",), layouts=("NXC",), min_rounds=1, max_rounds=1, burst=0.002, threads=1, wait="passive")
 
 
-class KillOne(runner.Silent):
+class KillOne(runner.Progress):
     """Ends a worker process when the first row arrives."""
 
     def __init__(self, client: Any) -> None:

@@ -23,7 +23,8 @@ from . import synthetic
 
 def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
     """The result and the number of multiply-adds, by the definition, one product at a time."""
-    result = np.zeros(data.result_shape(problem, direction), np.float64)
+    shapes = {"fwd": problem.dst_shape(), "bwd_d": problem.src_shape(), "bwd_w": problem.weights_shape}
+    result = np.zeros(shapes[direction], np.float64)
     count = 0
     ic, oc = problem.in_channels // problem.groups, problem.out_channels // problem.groups
     loops = [range(problem.batch), range(problem.groups), range(ic), range(oc)]

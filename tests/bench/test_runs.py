@@ -154,7 +154,7 @@ def test_over_the_cost_limit_is_skipped(fakes):
     assert [r.status for r in rows] == ["skipped"]
 
 
-class StopAfter(runner.Silent):
+class StopAfter(runner.Progress):
     """Interrupts the run when so many rows are done."""
 
     def __init__(self, rows: int) -> None:

@@ -89,12 +89,7 @@ def _untwisted(task: Task, array: np.ndarray) -> np.ndarray:
 def _layer(task: Task, bias: Any) -> Callable[[Any, Any], Any]:
     problem = task.problem
     letters = "DHW"[3 - problem.rank :]
-    padding = [
-        (e - 1 - pb, e - 1 - pe + op)
-        for e, pb, pe, op in zip(
-            problem.extent, problem.pads_begin, problem.pads_end, problem.output_padding, strict=True
-        )
-    ]
+    padding = [(a.extent - 1 - a.pad_begin, a.extent - 1 - a.pad_end + a.output_padding) for a in problem.axes]
 
     def layer(src: Any, weights: Any) -> Any:
         result = jax.lax.conv_general_dilated(

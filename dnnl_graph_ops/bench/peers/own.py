@@ -100,16 +100,7 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         arrays.append(array)
         return graph.input(name, array.shape, kind)
 
-    attributes: dict[str, Any] = {
-        "strides": problem.strides,
-        "pads_begin": problem.pads_begin,
-        "pads_end": problem.pads_end,
-        "dilations": problem.dilations,
-        "output_padding": problem.output_padding,
-        "groups": problem.groups,
-        "data_format": task.layout,
-        "weights_format": "IOX",
-    }
+    attributes = problem.attributes(task.layout)
     if task.direction == "bwd_d":
         value = ops.conv_transpose_backward_data(
             give("diff_dst"),

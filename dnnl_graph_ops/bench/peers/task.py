@@ -82,32 +82,26 @@ def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...
     The published models that pad unevenly crop the framework's result; so does `crop` (None: nothing to cut).
     """
     padding, extra, crop = [], [], []
-    for pb, pe, op, s, d, out in zip(
-        problem.pads_begin,
-        problem.pads_end,
-        problem.output_padding,
-        problem.strides,
-        problem.dilations,
-        problem.out_spatial,
-        strict=True,
-    ):
+    for axis in problem.axes:
+        pb, pe, op, most = axis.pad_begin, axis.pad_end, axis.output_padding, max(axis.stride, axis.dilation)
         more = pb - pe + op
-        if 0 <= more < max(s, d):
+        if 0 <= more < most:
             padding.append(pb)
             extra.append(more)
-            crop.append(slice(0, out))
+            crop.append(slice(0, axis.out))
             continue
         both = min(pb, pe)
         padding.append(both)
         # whatever of the padding at the end the crop does not cut must be added there
         missing = max(0, op - (pe - both))
-        if missing >= max(s, d):
-            raise UnsupportedError(f"output padding {op} is at least the stride {s}: no such transposed convolution")
+        if missing >= most:
+            raise UnsupportedError(
+                f"output padding {op} is at least the stride {axis.stride}: no such transposed convolution"
+            )
         extra.append(missing)
-        crop.append(slice(pb - both, pb - both + out))
+        crop.append(slice(pb - both, pb - both + axis.out))
     lengths = [
-        s * (i - 1) + e - 2 * p + op
-        for s, i, e, p, op in zip(problem.strides, problem.spatial, problem.extent, padding, extra, strict=True)
+        a.stride * (a.size - 1) + a.extent - 2 * p + op for a, p, op in zip(problem.axes, padding, extra, strict=True)
     ]
     whole = all(c.start == 0 and c.stop == n for c, n in zip(crop, lengths, strict=True))
     return tuple(padding), tuple(extra), None if whole else tuple(crop)

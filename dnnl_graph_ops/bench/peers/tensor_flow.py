@@ -50,13 +50,10 @@ def _padding(task: Task) -> str:
     problem = task.problem
     if problem.groups > 1 or any(d > 1 for d in problem.dilations):
         raise UnsupportedError("no grouped or dilated transposed convolution on CPU")
-    same = [max(e - s, 0) for e, s in zip(problem.extent, problem.strides, strict=True)]
-    lengths = [i * s for i, s in zip(problem.spatial, problem.strides, strict=True)]
-    if problem.out_spatial == tuple(lengths) and problem.pads_begin == tuple(t // 2 for t in same):
+    same = tuple(max(a.extent - a.stride, 0) // 2 for a in problem.axes)
+    if problem.out_spatial == tuple(a.size * a.stride for a in problem.axes) and problem.pads_begin == same:
         return "SAME"
-    if not any(problem.pads_begin) and all(
-        pe == 0 and op < s for pe, op, s in zip(problem.pads_end, problem.output_padding, problem.strides, strict=True)
-    ):
+    if all(a.pad_begin == a.pad_end == 0 and a.output_padding < a.stride for a in problem.axes):
         return "VALID"
     raise UnsupportedError("its padding is neither SAME nor VALID")
 

@@ -21,47 +21,25 @@ _TAGS = {"NXC": "axb", "NCX": "abx"}
 def as_csv(document: Document) -> str:
     """One line per row and competitor; times in seconds, `ratio` on the entry that a ratio was taken of."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, _FIELDS, restval="", lineterminator="\n")
+    writer = csv.DictWriter(out, _FIELDS, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for row in document:
         machine = document.machines[row.machine] if document.machines else {}
-        common = {
-            k: getattr(row, k)
-            for k in (
-                "key",
-                "name",
-                "family",
-                "direction",
-                "dtype",
-                "weights",
-                "descriptor",
-                "gmacs",
-                "gbytes",
-                "when",
-            )
-        }
-        common |= {k: machine.get(k, "") for k in ("cpu", "isa", "threads")}
+        common = {**machine, **vars(row), "flags": ", ".join(row.flags)}
         if not row.entries:
-            writer.writerow({**common, "status": row.status, "reason": row.reason, "flags": ", ".join(row.flags)})
+            writer.writerow(common)
         for entry in row.entries:
-            ratio = next((r for r in row.ratios if r.entry == entry.label), None)
             values = {
-                k: getattr(entry, k)
-                for k in (
-                    "peer", "label", "layout", "status", "reason", "spread", "compile_s", "first_s", "error",
-                    "gflops", "peak_share", "bandwidth_share", "detail",
-                )
-            }  # fmt: skip
-            values |= {
                 "median_s": entry.median,
                 "minimum_s": entry.minimum,
                 "native_s": entry.native,
                 "rounds": len(entry.rounds),
                 "flags": ", ".join([*row.flags, *entry.flags]),
             }
+            ratio = next((r for r in row.ratios if r.entry == entry.label), None)
             if ratio:
                 values |= {"ratio": ratio.median, "ratio_low": ratio.low, "ratio_high": ratio.high}
-            writer.writerow({**common, **{k: "" if v is None else v for k, v in values.items()}})
+            writer.writerow({**common, **vars(entry), **values})
     return out.getvalue()
 
 

@@ -8,12 +8,13 @@ import time
 from typing import TextIO
 
 from ..rows import Row
+from ..runner import Progress
 from .summary import seconds_text
 
 _WIDTH = 24
 
 
-class Bar:
+class Bar(Progress):
     """A `runner.Progress` that writes to a stream (stderr)."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
