@@ -697,6 +697,21 @@ class kernels:
         def overlap_refusal(self) -> str: ...
         def taps_apart(self) -> kernels.FilterProblem: ...
 
+    class LayerSizes:
+        """A layer that treats its channels alike, seen as a transposed convolution."""
+
+        def __init__(
+            self,
+            n: int,
+            c: int,
+            src_spatial: _Dims,
+            dst_spatial: _Dims,
+            kernel: _Dims,
+            strides: _Dims,
+            pads_begin: _Dims,
+            dilations: _Dims,
+        ) -> None: ...
+
     class Work:
         """What a run of a kernel comes to; estimates of its time go by that."""
 
@@ -727,15 +742,8 @@ class kernels:
     def copy_list(items: Sequence[_Copy], src_dtype: int, dst_dtype: int, zero_elements: int = 0) -> Kernel: ...
     @staticmethod
     def depthwise_forward(
+        layer: LayerSizes,
         dtype: int,
-        n: int,
-        c: int,
-        src_spatial: _Dims,
-        dst_spatial: _Dims,
-        kernel: _Dims,
-        strides: _Dims,
-        pads_begin: _Dims,
-        dilations: _Dims,
         src_strides: _Dims,
         weights_strides: _Dims,
         dst_strides: _Dims,
@@ -744,60 +752,18 @@ class kernels:
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_data(
-        dtype: int,
-        n: int,
-        c: int,
-        src_spatial: _Dims,
-        dst_spatial: _Dims,
-        kernel: _Dims,
-        strides: _Dims,
-        pads_begin: _Dims,
-        dilations: _Dims,
-        src_strides: _Dims,
-        weights_strides: _Dims,
-        dst_strides: _Dims,
+        layer: LayerSizes, dtype: int, src_strides: _Dims, weights_strides: _Dims, dst_strides: _Dims
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_weights(
-        dtype: int,
-        n: int,
-        c: int,
-        src_spatial: _Dims,
-        dst_spatial: _Dims,
-        kernel: _Dims,
-        strides: _Dims,
-        pads_begin: _Dims,
-        dilations: _Dims,
-        src_strides: _Dims,
-        weights_strides: _Dims,
-        dst_strides: _Dims,
+        layer: LayerSizes, dtype: int, src_strides: _Dims, weights_strides: _Dims, dst_strides: _Dims
     ) -> Kernel: ...
     @staticmethod
-    def im2col(
-        n: int,
-        c: int,
-        src_spatial: _Dims,
-        dst_spatial: _Dims,
-        kernel: _Dims,
-        strides: _Dims,
-        pads_begin: _Dims,
-        dilations: _Dims,
-        dst_dtype: int,
-        dst_strides: _Dims,
-        col_dtype: int,
-        col_strides: _Dims,
-    ) -> Kernel:
+    def im2col(layer: LayerSizes, dst_dtype: int, dst_strides: _Dims, col_dtype: int, col_strides: _Dims) -> Kernel:
         """run(dst, col); col_strides: n, source axes, kernel axes, c."""
     @staticmethod
     def overlap_add(
-        n: int,
-        c: int,
-        src_spatial: _Dims,
-        dst_spatial: _Dims,
-        kernel: _Dims,
-        strides: _Dims,
-        pads_begin: _Dims,
-        dilations: _Dims,
+        layer: LayerSizes,
         col_strides: _Dims,
         dst_dtype: int,
         dst_strides: _Dims,

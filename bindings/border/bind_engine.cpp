@@ -23,6 +23,16 @@ std::uintptr_t sycl_address(const Library& lib, F function, const char* name, H 
     return reinterpret_cast<std::uintptr_t>(out);
 }
 
+std::uintptr_t device_of(const Engine& e) {
+    return sycl_address(*e.lib, e.api().sycl_interop_engine_get_device, "dnnl_sycl_interop_engine_get_device",
+                        e.handle);
+}
+
+std::uintptr_t context_of(const Engine& e) {
+    return sycl_address(*e.lib, e.api().sycl_interop_engine_get_context, "dnnl_sycl_interop_engine_get_context",
+                        e.handle);
+}
+
 }  // namespace
 
 void bind_allocator(py::module_& m) {
@@ -53,24 +63,16 @@ void bind_engine(py::module_& m) {
                     py::arg("context"), py::arg("index") = 0, py::arg("device_memory") = false)
         .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
                     py::arg("index") = 0, py::arg("device_memory") = false)
-        .def_property_readonly(
-            "sycl_identity",
-            [](const Engine& e) {
-                // SYCL objects are handles: their first word tells whether two are the same
-                const auto implementation = [&](auto function, const char* name) {
-                    return *reinterpret_cast<const std::uintptr_t*>(sycl_address(*e.lib, function, name, e.handle));
-                };
-                return std::pair(
-                    implementation(e.api().sycl_interop_engine_get_device, "dnnl_sycl_interop_engine_get_device"),
-                    implementation(e.api().sycl_interop_engine_get_context, "dnnl_sycl_interop_engine_get_context"));
-            })
+        .def_property_readonly("sycl_identity",
+                               [](const Engine& e) {
+                                   // SYCL objects are handles: their first word tells whether two are the same
+                                   const auto implementation = [](std::uintptr_t object) {
+                                       return *reinterpret_cast<const std::uintptr_t*>(object);
+                                   };
+                                   return std::pair(implementation(device_of(e)), implementation(context_of(e)));
+                               })
         .def("sycl_context_capsule",
-             [](const Engine& e) {
-                 return py::capsule(
-                     reinterpret_cast<void*>(sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,
-                                                          "dnnl_sycl_interop_engine_get_context", e.handle)),
-                     "SyclContextRef");
-             })
+             [](const Engine& e) { return py::capsule(reinterpret_cast<void*>(context_of(e)), "SyclContextRef"); })
         .def(
             "reaches",
             [](const Engine& e, std::uintptr_t address) { return reaches(e, reinterpret_cast<const void*>(address)); },
@@ -79,16 +81,8 @@ void bind_engine(py::module_& m) {
         .def_property_readonly("kind", [](const Engine& e) { return e.kind; })
         .def_property_readonly("index", [](const Engine& e) { return e.index; })
         .def_property_readonly("on_device", [](const Engine& e) { return e.on_device; })
-        .def_property_readonly("sycl_device",
-                               [](const Engine& e) {
-                                   return sycl_address(*e.lib, e.api().sycl_interop_engine_get_device,
-                                                       "dnnl_sycl_interop_engine_get_device", e.handle);
-                               })
-        .def_property_readonly("sycl_context",
-                               [](const Engine& e) {
-                                   return sycl_address(*e.lib, e.api().sycl_interop_engine_get_context,
-                                                       "dnnl_sycl_interop_engine_get_context", e.handle);
-                               })
+        .def_property_readonly("sycl_device", &device_of)
+        .def_property_readonly("sycl_context", &context_of)
         .def("__repr__", [](const Engine& e) {
             return std::string("Engine(") + engine_kind_name(e.kind) + ":" + std::to_string(e.index) + ", '" +
                    e.lib->path() + "')";

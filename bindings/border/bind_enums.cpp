@@ -2,6 +2,9 @@
 #include <pybind11/native_enum.h>
 #include <pybind11/pybind11.h>
 
+#include <initializer_list>
+#include <utility>
+
 #include "library/abi.hpp"
 
 namespace py = pybind11;
@@ -31,106 +34,87 @@ namespace py = pybind11;
     X(qtype) X(rounding_type) X(weights_format)
 
 namespace dgo {
+namespace {
+
+template <typename E>
+void bind_enum(py::module_& m, const char* name, std::initializer_list<std::pair<const char*, int>> values) {
+    py::native_enum<E> bound(m, name, "enum.IntEnum");
+    for (const auto& [text, value] : values) bound.value(text, static_cast<E>(value));
+    bound.finalize();
+}
+
+}  // namespace
 
 void bind_enums(py::module_& m) {
-    constexpr const char* kBase = "enum.IntEnum";
-
-    py::native_enum<dnnl_graph_op_kind_t> kinds(m, "OpKind", kBase);
-#define DGO_VALUE(name) kinds.value(#name, dnnl_graph_op_##name);
-    DGO_OP_KINDS(DGO_VALUE)
+#define DGO_VALUE(name) {#name, dnnl_graph_op_##name},
+    bind_enum<dnnl_graph_op_kind_t>(m, "OpKind",
+                                    {DGO_OP_KINDS(DGO_VALUE){"group_norm", abi::op_group_norm},
+                                     {"gen_index", abi::op_gen_index},
+                                     {"greater_equal", abi::op_greater_equal},
+                                     {"rms_norm", abi::op_rms_norm},
+                                     {"dropout", abi::op_dropout}});
 #undef DGO_VALUE
-    kinds.value("group_norm", dnnl_graph_op_kind_t(abi::op_group_norm))
-        .value("gen_index", dnnl_graph_op_kind_t(abi::op_gen_index))
-        .value("greater_equal", dnnl_graph_op_kind_t(abi::op_greater_equal))
-        .value("rms_norm", dnnl_graph_op_kind_t(abi::op_rms_norm))
-        .value("dropout", dnnl_graph_op_kind_t(abi::op_dropout))
-        .finalize();
-
-    py::native_enum<dnnl_graph_op_attr_t> attrs(m, "OpAttr", kBase);
-#define DGO_VALUE(name) attrs.value(#name, dnnl_graph_op_attr_##name);
-    DGO_OP_ATTRS(DGO_VALUE)
+#define DGO_VALUE(name) {#name, dnnl_graph_op_attr_##name},
+    bind_enum<dnnl_graph_op_attr_t>(m, "OpAttr",
+                                    {DGO_OP_ATTRS(DGO_VALUE){"group_shape", abi::attr_group_shape},
+                                     {"accumulation_mode", abi::attr_accumulation_mode}});
 #undef DGO_VALUE
-    attrs.value("group_shape", dnnl_graph_op_attr_t(abi::attr_group_shape))
-        .value("accumulation_mode", dnnl_graph_op_attr_t(abi::attr_accumulation_mode))
-        .finalize();
-
-    py::native_enum<dnnl_data_type_t>(m, "DataType", kBase)
-        .value("undef", dnnl_data_type_undef)
-        .value("f16", dnnl_f16)
-        .value("bf16", dnnl_bf16)
-        .value("f32", dnnl_f32)
-        .value("s32", dnnl_s32)
-        .value("s8", dnnl_s8)
-        .value("u8", dnnl_u8)
-        .value("f64", dnnl_f64)
-        .value("boolean", dnnl_boolean)
-        .value("f8_e5m2", dnnl_data_type_t(abi::f8_e5m2))
-        .value("f8_e4m3", dnnl_data_type_t(abi::f8_e4m3))
-        .value("s4", dnnl_data_type_t(abi::s4))
-        .value("u4", dnnl_data_type_t(abi::u4))
-        .value("e8m0", dnnl_data_type_t(abi::e8m0))
-        .value("f4_e2m1", dnnl_data_type_t(abi::f4_e2m1))
-        .value("f4_e3m0", dnnl_data_type_t(abi::f4_e3m0))
-        .value("s64", dnnl_data_type_t(abi::s64))
-        .finalize();
-
-    py::native_enum<dnnl_graph_layout_type_t>(m, "LayoutType", kBase)
-        .value("undef", dnnl_graph_layout_type_undef)
-        .value("any", dnnl_graph_layout_type_any)
-        .value("strided", dnnl_graph_layout_type_strided)
-        .value("opaque", dnnl_graph_layout_type_opaque)
-        .finalize();
-
-    py::native_enum<dnnl_graph_tensor_property_t>(m, "TensorProperty", kBase)
-        .value("undef", dnnl_graph_tensor_property_undef)
-        .value("variable", dnnl_graph_tensor_property_variable)
-        .value("constant", dnnl_graph_tensor_property_constant)
-        .value("host_scalar", dnnl_graph_tensor_property_t(abi::property_host_scalar))
-        .finalize();
-
-    py::native_enum<dnnl_graph_partition_policy_t>(m, "PartitionPolicy", kBase)
-        .value("fusion", dnnl_graph_partition_policy_fusion)
-        .value("debug", dnnl_graph_partition_policy_debug)
-        .finalize();
-
-    py::native_enum<dnnl_engine_kind_t>(m, "EngineKind", kBase)
-        .value("any", dnnl_any_engine)
-        .value("cpu", dnnl_cpu)
-        .value("gpu", dnnl_gpu)
-        .finalize();
-
-    py::native_enum<dnnl_fpmath_mode_t>(m, "FpmathMode", kBase)
-        .value("strict", dnnl_fpmath_mode_strict)
-        .value("bf16", dnnl_fpmath_mode_bf16)
-        .value("f16", dnnl_fpmath_mode_f16)
-        .value("any", dnnl_fpmath_mode_any)
-        .value("tf32", dnnl_fpmath_mode_tf32)
-        .finalize();
-
-    py::native_enum<dnnl_status_t>(m, "Status", kBase)
-        .value("success", dnnl_success)
-        .value("out_of_memory", dnnl_out_of_memory)
-        .value("invalid_arguments", dnnl_invalid_arguments)
-        .value("unimplemented", dnnl_unimplemented)
-        .value("last_impl_reached", dnnl_last_impl_reached)
-        .value("runtime_error", dnnl_runtime_error)
-        .value("not_required", dnnl_not_required)
-        .value("invalid_graph", dnnl_invalid_graph)
-        .value("invalid_graph_op", dnnl_invalid_graph_op)
-        .value("invalid_shape", dnnl_invalid_shape)
-        .value("invalid_data_type", dnnl_invalid_data_type)
-        .finalize();
-
-    py::native_enum<dnnl_stream_flags_t>(m, "StreamFlags", kBase)
-        .value("in_order", dnnl_stream_in_order)
-        .value("out_of_order", dnnl_stream_out_of_order)
-        .finalize();
-
-    py::native_enum<abi::DumpMode>(m, "DumpMode", kBase)
-        .value("none", abi::DumpMode::none)
-        .value("subgraph", abi::DumpMode::subgraph)
-        .value("graph", abi::DumpMode::graph)
-        .finalize();
+    bind_enum<dnnl_data_type_t>(m, "DataType",
+                                {{"undef", dnnl_data_type_undef},
+                                 {"f16", dnnl_f16},
+                                 {"bf16", dnnl_bf16},
+                                 {"f32", dnnl_f32},
+                                 {"s32", dnnl_s32},
+                                 {"s8", dnnl_s8},
+                                 {"u8", dnnl_u8},
+                                 {"f64", dnnl_f64},
+                                 {"boolean", dnnl_boolean},
+                                 {"f8_e5m2", abi::f8_e5m2},
+                                 {"f8_e4m3", abi::f8_e4m3},
+                                 {"s4", abi::s4},
+                                 {"u4", abi::u4},
+                                 {"e8m0", abi::e8m0},
+                                 {"f4_e2m1", abi::f4_e2m1},
+                                 {"f4_e3m0", abi::f4_e3m0},
+                                 {"s64", abi::s64}});
+    bind_enum<dnnl_graph_layout_type_t>(m, "LayoutType",
+                                        {{"undef", dnnl_graph_layout_type_undef},
+                                         {"any", dnnl_graph_layout_type_any},
+                                         {"strided", dnnl_graph_layout_type_strided},
+                                         {"opaque", dnnl_graph_layout_type_opaque}});
+    bind_enum<dnnl_graph_tensor_property_t>(m, "TensorProperty",
+                                            {{"undef", dnnl_graph_tensor_property_undef},
+                                             {"variable", dnnl_graph_tensor_property_variable},
+                                             {"constant", dnnl_graph_tensor_property_constant},
+                                             {"host_scalar", abi::property_host_scalar}});
+    bind_enum<dnnl_graph_partition_policy_t>(
+        m, "PartitionPolicy",
+        {{"fusion", dnnl_graph_partition_policy_fusion}, {"debug", dnnl_graph_partition_policy_debug}});
+    bind_enum<dnnl_engine_kind_t>(m, "EngineKind", {{"any", dnnl_any_engine}, {"cpu", dnnl_cpu}, {"gpu", dnnl_gpu}});
+    bind_enum<dnnl_fpmath_mode_t>(m, "FpmathMode",
+                                  {{"strict", dnnl_fpmath_mode_strict},
+                                   {"bf16", dnnl_fpmath_mode_bf16},
+                                   {"f16", dnnl_fpmath_mode_f16},
+                                   {"any", dnnl_fpmath_mode_any},
+                                   {"tf32", dnnl_fpmath_mode_tf32}});
+    bind_enum<dnnl_status_t>(m, "Status",
+                             {{"success", dnnl_success},
+                              {"out_of_memory", dnnl_out_of_memory},
+                              {"invalid_arguments", dnnl_invalid_arguments},
+                              {"unimplemented", dnnl_unimplemented},
+                              {"last_impl_reached", dnnl_last_impl_reached},
+                              {"runtime_error", dnnl_runtime_error},
+                              {"not_required", dnnl_not_required},
+                              {"invalid_graph", dnnl_invalid_graph},
+                              {"invalid_graph_op", dnnl_invalid_graph_op},
+                              {"invalid_shape", dnnl_invalid_shape},
+                              {"invalid_data_type", dnnl_invalid_data_type}});
+    bind_enum<dnnl_stream_flags_t>(m, "StreamFlags",
+                                   {{"in_order", dnnl_stream_in_order}, {"out_of_order", dnnl_stream_out_of_order}});
+    bind_enum<abi::DumpMode>(m, "DumpMode",
+                             {{"none", int(abi::DumpMode::none)},
+                              {"subgraph", int(abi::DumpMode::subgraph)},
+                              {"graph", int(abi::DumpMode::graph)}});
 }
 
 }  // namespace dgo

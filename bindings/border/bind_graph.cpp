@@ -120,9 +120,7 @@ void bind_logical_tensor(py::module_& m) {
         .def(
             "is_equal",
             [](const LogicalTensor& a, const Library& lib, const LogicalTensor& b) {
-                std::uint8_t equal = 0;
-                DGO_CALL(lib.api(), graph_logical_tensor_is_equal, &a.raw, &b.raw, &equal);
-                return equal != 0;
+                return DGO_READ(std::uint8_t, lib.api(), graph_logical_tensor_is_equal, &a.raw, &b.raw) != 0;
             },
             py::arg("library"), py::arg("other"))
         .def("__repr__", [](const LogicalTensor& lt) { return "LogicalTensor(" + lt.str() + ")"; });
@@ -137,18 +135,11 @@ void bind_op(py::module_& m) {
         .def("add_input", &Op::add_input, py::arg("tensor"))
         .def("add_output", &Op::add_output, py::arg("tensor"))
         .def("set_attr", &set_attr, py::arg("code"), py::arg("type"), py::arg("value"))
-        .def_property_readonly("id",
-                               [](const Op& op) {
-                                   std::size_t id = 0;
-                                   DGO_CALL(op.lib->api(), graph_op_get_id, op.handle, &id);
-                                   return id;
-                               })
-        .def_property_readonly("kind",
-                               [](const Op& op) {
-                                   dnnl_graph_op_kind_t kind{};
-                                   DGO_CALL(op.lib->api(), graph_op_get_kind, op.handle, &kind);
-                                   return kind;
-                               })
+        .def_property_readonly(
+            "id", [](const Op& op) { return DGO_READ(std::size_t, op.lib->api(), graph_op_get_id, op.handle); })
+        .def_property_readonly(
+            "kind",
+            [](const Op& op) { return DGO_READ(dnnl_graph_op_kind_t, op.lib->api(), graph_op_get_kind, op.handle); })
         .def_readonly("name", &Op::name)
         .def("__repr__",
              [](const Op& op) { return "Op(" + op.str() + ", kind " + std::to_string(int(op.kind)) + ")"; });

@@ -49,11 +49,7 @@ void bind_library(py::module_& m) {
         .def("set_verbose", &Library::set_verbose, py::arg("level"))
         .def("effective_cpu_isa", &Library::effective_cpu_isa)
         .def("get_compiled_partition_cache_capacity",
-             [](const Library& lib) {
-                 int capacity = 0;
-                 DGO_CALL(lib.api(), graph_get_compiled_partition_cache_capacity, &capacity);
-                 return capacity;
-             })
+             [](const Library& lib) { return DGO_READ(int, lib.api(), graph_get_compiled_partition_cache_capacity); })
         .def(
             "set_compiled_partition_cache_capacity",
             [](const Library& lib, int capacity) {
@@ -61,11 +57,7 @@ void bind_library(py::module_& m) {
             },
             py::arg("capacity"))
         .def("get_constant_tensor_cache",
-             [](const Library& lib) {
-                 int flag = 0;
-                 DGO_CALL(lib.api(), graph_get_constant_tensor_cache, &flag);
-                 return flag != 0;
-             })
+             [](const Library& lib) { return DGO_READ(int, lib.api(), graph_get_constant_tensor_cache) != 0; })
         .def(
             "set_constant_tensor_cache",
             [](const Library& lib, bool flag) { DGO_CALL(lib.api(), graph_set_constant_tensor_cache, int(flag)); },
@@ -74,34 +66,28 @@ void bind_library(py::module_& m) {
             "get_constant_tensor_cache_capacity",
             [](const Library& lib, int kind) {
                 const auto native = engine_kind_from(kind);
-                lib.need(lib.api().graph_get_constant_tensor_cache_capacity,
-                         "dnnl_graph_get_constant_tensor_cache_capacity", "3.4");
-                std::size_t capacity = 0;
-                DGO_CALL(lib.api(), graph_get_constant_tensor_cache_capacity, native, &capacity);
-                return capacity;
+                DGO_NEED(lib, graph_get_constant_tensor_cache_capacity, "3.4");
+                return DGO_READ(std::size_t, lib.api(), graph_get_constant_tensor_cache_capacity, native);
             },
             py::arg("kind"))
         .def(
             "set_constant_tensor_cache_capacity",
             [](const Library& lib, int kind, std::size_t megabytes) {
                 const auto native = engine_kind_from(kind);
-                lib.need(lib.api().graph_set_constant_tensor_cache_capacity,
-                         "dnnl_graph_set_constant_tensor_cache_capacity", "3.4");
+                DGO_NEED(lib, graph_set_constant_tensor_cache_capacity, "3.4");
                 DGO_CALL(lib.api(), graph_set_constant_tensor_cache_capacity, native, megabytes);
             },
             py::arg("kind"), py::arg("megabytes"))
         .def(
             "set_dump_mode",
             [](const Library& lib, int mode) {
-                lib.need(lib.api().graph_set_dump_mode, "dnnl_graph_set_dump_mode", "3.11");
+                DGO_NEED(lib, graph_set_dump_mode, "3.11");
                 DGO_CALL(lib.api(), graph_set_dump_mode, mode);
             },
             py::arg("mode"))
         .def("__repr__", [](const Library& lib) {
-            const auto& v = lib.version();
-            return "Library('" + lib.path() + "', " + std::to_string(v.major) + "." + std::to_string(v.minor) + "." +
-                   std::to_string(v.patch) + ", cpu " + runtime_name(lib.cpu_runtime()) + ", gpu " +
-                   runtime_name(lib.gpu_runtime()) + ")";
+            return "Library('" + lib.path() + "', " + lib.version().str() + ", cpu " + runtime_name(lib.cpu_runtime()) +
+                   ", gpu " + runtime_name(lib.gpu_runtime()) + ")";
         });
 }
 

@@ -98,7 +98,7 @@ Memory checked_memory(const LogicalTensor& lt, const Engine& engine, const py::o
 std::shared_ptr<BoundTensor> make_scalar(const LogicalTensor& lt, std::shared_ptr<Engine> engine,
                                          const py::object& value) {
     const Api& api = engine->api();
-    engine->lib->need(api.graph_tensor_create_scalar, "dnnl_graph_tensor_create_scalar", "3.9");
+    DGO_NEED(*engine->lib, graph_tensor_create_scalar, "3.9");
     if (lt.raw.property != abi::property_host_scalar)
         fail(ErrorKind::invalid_argument, "Tensor.scalar: " + lt.str() + " must have TensorProperty.host_scalar");
     Memory memory = checked_memory(lt, *engine, value);
@@ -130,7 +130,7 @@ void bind_tensor(py::module_& m) {
             py::arg("buffer"))
         .def("get_logical_tensor", [](const BoundTensor& t) {
             const Api& api = t.engine->api();
-            t.engine->lib->need(api.graph_tensor_get_logical_tensor, "dnnl_graph_tensor_get_logical_tensor", "3.6");
+            DGO_NEED(*t.engine->lib, graph_tensor_get_logical_tensor, "3.6");
             LogicalTensor out;
             DGO_CALL(api, graph_tensor_get_logical_tensor, t.handle, &out.raw);
             return out;

@@ -44,24 +44,16 @@ void run(const Kernel& kernel, const py::args& operands) {
     kernel.run(addresses.data());
 }
 
-// Binds `make(problem, more...)` with the arguments that all depthwise kernels share, flat.
+// Binds `make(problem, more...)` with the arguments that all depthwise kernels share.
 template <class... More, class... Extra>
 void def_depthwise(py::module_& m, const char* name, std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...),
                    const char* doc, const Extra&... extra) {
     m.def(
         name,
-        [make](int dtype, int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
-               const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& src_strides,
-               const Dims& weights_strides, const Dims& dst_strides, More... more) {
-            return make({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                         dtype,
-                         src_strides,
-                         weights_strides,
-                         dst_strides},
-                        more...);
-        },
-        "dtype"_a, "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a,
-        "dilations"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra..., doc);
+        [make](const LayerSizes& layer, int dtype, const Dims& src_strides, const Dims& weights_strides,
+               const Dims& dst_strides,
+               More... more) { return make({layer, dtype, src_strides, weights_strides, dst_strides}, more...); },
+        "layer"_a, "dtype"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra..., doc);
 }
 
 std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias,
@@ -83,35 +75,21 @@ void bind_depthwise(py::module_& m) {
 void bind_columns(py::module_& m) {
     m.def(
         "im2col",
-        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
-           const Dims& strides, const Dims& pads_begin, const Dims& dilations, int dst_dtype, const Dims& dst_strides,
-           int col_dtype, const Dims& col_strides) {
-            return make_im2col({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                                col_dtype,
-                                col_strides,
-                                dst_dtype,
-                                dst_strides});
+        [](const LayerSizes& layer, int dst_dtype, const Dims& dst_strides, int col_dtype, const Dims& col_strides) {
+            return make_im2col({layer, col_dtype, col_strides, dst_dtype, dst_strides});
         },
-        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a,
-        "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
+        "layer"_a, "dst_dtype"_a, "dst_strides"_a, "col_dtype"_a, "col_strides"_a,
         "run(dst, col): the positions of a transposed convolution's dst that every source position meets, "
-        "zero where "
-        "there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, spatial for "
+        "zero where there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, spatial for "
         "dst.");
     m.def(
         "overlap_add",
-        [](int64_t n, int64_t c, const Dims& src_spatial, const Dims& dst_spatial, const Dims& kernel,
-           const Dims& strides, const Dims& pads_begin, const Dims& dilations, const Dims& col_strides, int dst_dtype,
-           const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype) {
-            return make_overlap_add({{n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations},
-                                     kF32,
-                                     col_strides,
-                                     dst_dtype,
-                                     dst_strides},
-                                    has_bias, bias_dtype.value_or(dst_dtype));
+        [](const LayerSizes& layer, const Dims& col_strides, int dst_dtype, const Dims& dst_strides, bool has_bias,
+           std::optional<int> bias_dtype) {
+            return make_overlap_add({layer, kF32, col_strides, dst_dtype, dst_strides}, has_bias,
+                                    bias_dtype.value_or(dst_dtype));
         },
-        "n"_a, "c"_a, "src_spatial"_a, "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a,
-        "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false, "bias_dtype"_a = py::none(),
+        "layer"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false, "bias_dtype"_a = py::none(),
         "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
         "im2col.");
 }
@@ -148,6 +126,9 @@ void bind_kernels(py::module_& parent) {
         "a_image"_a = 0, "b_image"_a = 0,
         "run(a, b, c): c[i, j] is the product of row i of a and row j of b, summed over the images, all f32. Strides "
         "count elements; the rows of a and b are contiguous.");
+    py::class_<LayerSizes>(m, "LayerSizes", "A layer that treats its channels alike, seen as a transposed convolution.")
+        .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
+             "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);
     bind_depthwise(m);
     bind_columns(m);
     bind_filter_kernels(m);

@@ -51,9 +51,7 @@ void Graph::finalize() {
 
 bool Graph::is_finalized() const {
     std::lock_guard lock(mutex_);
-    std::uint8_t out = 0;
-    DGO_CALL(lib->api(), graph_graph_is_finalized, handle, &out);
-    return out != 0;
+    return DGO_READ(std::uint8_t, lib->api(), graph_graph_is_finalized, handle) != 0;
 }
 
 void Graph::filter(int policy) {
@@ -74,17 +72,14 @@ void Graph::need_filtered(const char* what) const {
 std::size_t Graph::partition_count() const {
     std::lock_guard lock(mutex_);
     need_filtered("partition_count");
-    std::size_t out = 0;
-    DGO_CALL(lib->api(), graph_graph_get_partition_num, handle, &out);
-    return out;
+    return DGO_READ(std::size_t, lib->api(), graph_graph_get_partition_num, handle);
 }
 
 std::vector<std::shared_ptr<Partition>> Graph::partitions() const {
     std::lock_guard lock(mutex_);
     need_filtered("partitions");
     // The library writes as many handles as it has, whatever number it is told.
-    std::size_t number = 0;
-    DGO_CALL(lib->api(), graph_graph_get_partition_num, handle, &number);
+    const auto number = DGO_READ(std::size_t, lib->api(), graph_graph_get_partition_num, handle);
     std::vector<dnnl_graph_partition_t> handles(number);
     if (number) DGO_CALL(lib->api(), graph_graph_get_partitions, handle, number, handles.data());
     std::vector<std::shared_ptr<Partition>> out;
@@ -94,16 +89,15 @@ std::vector<std::shared_ptr<Partition>> Graph::partitions() const {
 
 void Graph::set_fpmath_mode(int mode, bool apply_to_int) {
     std::lock_guard lock(mutex_);
-    lib->need(lib->api().graph_graph_set_fpmath_mode, "dnnl_graph_graph_set_fpmath_mode", "3.7");
+    DGO_NEED(*lib, graph_graph_set_fpmath_mode, "3.7");
     DGO_CALL(lib->api(), graph_graph_set_fpmath_mode, handle, checked_fpmath(mode), int(apply_to_int));
 }
 
 std::pair<int, bool> Graph::fpmath_mode() const {
     std::lock_guard lock(mutex_);
-    lib->need(lib->api().graph_graph_get_fpmath_mode, "dnnl_graph_graph_get_fpmath_mode", "3.7");
+    DGO_NEED(*lib, graph_graph_get_fpmath_mode, "3.7");
     dnnl_fpmath_mode_t mode = dnnl_fpmath_mode_strict;
-    int apply_to_int = 0;
-    DGO_CALL(lib->api(), graph_graph_get_fpmath_mode, handle, &mode, &apply_to_int);
+    const auto apply_to_int = DGO_READ(int, lib->api(), graph_graph_get_fpmath_mode, handle, &mode);
     return {int(mode), apply_to_int != 0};
 }
 

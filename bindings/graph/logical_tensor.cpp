@@ -145,9 +145,7 @@ std::int64_t LogicalTensor::extent() const {
 
 std::size_t LogicalTensor::mem_size(const Library& lib) const {
     if (raw.layout_type == dnnl_graph_layout_type_opaque) {
-        std::size_t size = 0;
-        DGO_CALL(lib.api(), graph_logical_tensor_get_mem_size, &raw, &size);
-        return size;
+        return DGO_READ(std::size_t, lib.api(), graph_logical_tensor_get_mem_size, &raw);
     }
     if (!has_strides()) invalid(raw.id, "its size in memory is unknown: " + str());
     return (std::size_t(extent()) * std::size_t(data_type_bits(raw.data_type)) + 7) / 8;

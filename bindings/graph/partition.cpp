@@ -13,11 +13,6 @@
 namespace dgo {
 namespace {
 
-std::string library_text(const Library& lib) {
-    const auto& v = lib.version();
-    return "oneDNN " + std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
-}
-
 std::string ids_text(const std::vector<std::size_t>& ids) {
     std::string out;
     for (const auto id : ids) out += (out.empty() ? "" : ", ") + std::to_string(id);
@@ -87,30 +82,21 @@ std::shared_ptr<Partition> Partition::create_with_op(const Op& op, dnnl_engine_k
     return std::make_shared<Partition>(op.lib, handle);
 }
 
-std::size_t Partition::id() const {
-    std::size_t out = 0;
-    DGO_CALL(lib->api(), graph_partition_get_id, handle, &out);
-    return out;
-}
+std::size_t Partition::id() const { return DGO_READ(std::size_t, lib->api(), graph_partition_get_id, handle); }
 
 std::vector<std::size_t> Partition::op_ids() const {
-    std::size_t number = 0;
-    DGO_CALL(lib->api(), graph_partition_get_op_num, handle, &number);
+    const auto number = DGO_READ(std::size_t, lib->api(), graph_partition_get_op_num, handle);
     std::vector<std::size_t> out(number);
     if (number) DGO_CALL(lib->api(), graph_partition_get_ops, handle, number, out.data());
     return out;
 }
 
 bool Partition::is_supported() const {
-    std::uint8_t out = 0;
-    DGO_CALL(lib->api(), graph_partition_is_supported, handle, &out);
-    return out != 0;
+    return DGO_READ(std::uint8_t, lib->api(), graph_partition_is_supported, handle) != 0;
 }
 
 dnnl_engine_kind_t Partition::engine_kind() const {
-    dnnl_engine_kind_t out = dnnl_any_engine;
-    DGO_CALL(lib->api(), graph_partition_get_engine_kind, handle, &out);
-    return out;
+    return DGO_READ(dnnl_engine_kind_t, lib->api(), graph_partition_get_engine_kind, handle);
 }
 
 std::vector<LogicalTensor> Partition::input_ports() const {
@@ -137,8 +123,9 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
                                               engine_kind_name(engine_kind()) + ", the engine is " +
                                               engine_kind_name(engine->kind));
     if (!is_supported())
-        fail(ErrorKind::unsupported, library_text(*lib) + " has no implementation for the partition of ops " +
-                                         ids_text(op_ids()) + " on " + engine_kind_name(engine->kind));
+        fail(ErrorKind::unsupported, "oneDNN " + lib->version().str() +
+                                         " has no implementation for the partition of ops " + ids_text(op_ids()) +
+                                         " on " + engine_kind_name(engine->kind));
     check_ports("input", inputs, input_ports());
     check_ports("output", outputs, output_ports());
     for (const auto& lt : inputs) check_input(lt);

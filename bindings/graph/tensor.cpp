@@ -14,11 +14,7 @@ Tensor::Tensor(const LogicalTensor& lt, std::shared_ptr<const Engine> engine, dn
 
 Tensor::~Tensor() { fork_guard::destroy(engine->api().graph_tensor_destroy, handle); }
 
-void* Tensor::data() const {
-    void* out = nullptr;
-    DGO_CALL(engine->api(), graph_tensor_get_data_handle, handle, &out);
-    return out;
-}
+void* Tensor::data() const { return DGO_READ(void*, engine->api(), graph_tensor_get_data_handle, handle); }
 
 void Tensor::set_data(void* data) { DGO_CALL(engine->api(), graph_tensor_set_data_handle, handle, usable(data)); }
 

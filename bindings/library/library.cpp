@@ -86,7 +86,7 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
         unavailable("'" + path_ + "' is not a libdnnl: it has no function dnnl_version");
     const dnnl_version_t& v = *api_.version();
     version_ = {v.major, v.minor, v.patch};
-    const auto text = std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
+    const auto text = version_.str();
     if (v.major != kMinMajor || v.minor < kMinMinor)
         unavailable("'" + path_ + "' is oneDNN " + text + ", needed is 3.2 or a later 3.x");
     hash_ = v.hash ? v.hash : "";
@@ -150,9 +150,8 @@ void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) cons
 }
 
 void Library::missing(const char* symbol, const char* since) const {
-    fail(ErrorKind::unsupported, std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is " +
-                                     std::to_string(version_.major) + "." + std::to_string(version_.minor) + "." +
-                                     std::to_string(version_.patch));
+    fail(ErrorKind::unsupported,
+         std::string(symbol) + " needs oneDNN " + since + "; '" + path_ + "' is " + version_.str());
 }
 
 }  // namespace dgo

@@ -141,6 +141,9 @@ struct Version {
     bool at_least(int want_major, int want_minor) const {
         return std::pair(major, minor) >= std::pair(want_major, want_minor);
     }
+    std::string str() const {
+        return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+    }
 };
 
 class Library {

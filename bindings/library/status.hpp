@@ -36,4 +36,15 @@ auto guarded(const char* what, F&& f) {
 #define DGO_CALL(api, function, ...) \
     (::dgo::fork_guard::check(), ::dgo::guarded("dnnl_" #function, [&] { return (api).function(__VA_ARGS__); }))
 
+// What the function writes through its last argument. DGO_READ(std::size_t, lib.api(), graph_op_get_id, op)
+#define DGO_READ(type, api, function, ...)            \
+    [&] {                                             \
+        type out{};                                   \
+        DGO_CALL(api, function, ##__VA_ARGS__, &out); \
+        return out;                                   \
+    }()
+
+// Throws UnsupportedError naming the first release that has the function.
+#define DGO_NEED(lib, function, since) (lib).need((lib).api().function, "dnnl_" #function, since)
+
 }  // namespace dgo

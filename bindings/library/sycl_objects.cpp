@@ -50,14 +50,13 @@ bool reaches(const Engine& engine, const void* address) {
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
                                          std::uintptr_t context, std::size_t index, bool device_memory) {
     const Api& api = lib->api();
-    lib->need(api.sycl_interop_engine_create, "dnnl_sycl_interop_engine_create", kNeeds);
+    DGO_NEED(*lib, sycl_interop_engine_create, kNeeds);
     if (!device || !context)
         fail(ErrorKind::invalid_argument, "Engine.from_sycl: device and context must be addresses of SYCL objects");
     dnnl_engine_t handle = nullptr;
     DGO_CALL(api, sycl_interop_engine_create, &handle, reinterpret_cast<const void*>(device),
              reinterpret_cast<const void*>(context));
-    dnnl_engine_kind_t kind = dnnl_any_engine;
-    DGO_CALL(api, engine_get_kind, handle, &kind);
+    const auto kind = DGO_READ(dnnl_engine_kind_t, api, engine_get_kind, handle);
     return std::make_shared<Engine>(std::move(lib), handle, kind, index, device_memory);
 }
 
@@ -80,7 +79,7 @@ std::shared_ptr<Engine> engine_of_queue(std::shared_ptr<const Library> lib, std:
 
 std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue) {
     const Api& api = engine->api();
-    engine->lib->need(api.sycl_interop_stream_create, "dnnl_sycl_interop_stream_create", kNeeds);
+    DGO_NEED(*engine->lib, sycl_interop_stream_create, kNeeds);
     if (!queue) fail(ErrorKind::invalid_argument, "Stream.from_sycl: queue must be the address of a SYCL queue");
     dnnl_stream_t handle = nullptr;
     DGO_CALL(api, sycl_interop_stream_create, &handle, engine->handle, reinterpret_cast<void*>(queue));

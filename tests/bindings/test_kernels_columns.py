@@ -41,10 +41,7 @@ def from_columns(layer, columns):
 
 
 def geometry(layer):
-    return (
-        *(layer.n, layer.c, layer.src_spatial, layer.dst_spatial),
-        *(layer.kernel, layer.strides, layer.pads, layer.dilations),
-    )
+    return kernels.LayerSizes(*layer.sizes())
 
 
 def check(rng, layer, layout, dtype, has_bias=False):
@@ -53,7 +50,7 @@ def check(rng, layer, layout, dtype, has_bias=False):
     expected = blank(span(shape, strides), "f32")
     view(expected, shape, strides)[...] = to_columns(layer, diff_dst.astype(np.float64), shape)
     result = blank(span(shape, strides), "f32")
-    kernel = kernels.im2col(*geometry(layer), code(dtype), layer.layouts["dst"], code("f32"), strides)
+    kernel = kernels.im2col(geometry(layer), code(dtype), layer.layouts["dst"], code("f32"), strides)
     kernel.run(diff_dst, result)
     np.testing.assert_array_equal(bits(result), bits(expected))
 
@@ -64,7 +61,7 @@ def check(rng, layer, layout, dtype, has_bias=False):
     if has_bias:
         expected += bias.reshape((-1,) + (1,) * len(layer.kernel))
     result = layer.blank("dst", dtype)
-    arguments = (*geometry(layer), strides, code(dtype), layer.layouts["dst"], has_bias, code("f32"))
+    arguments = (geometry(layer), strides, code(dtype), layer.layouts["dst"], has_bias, code("f32"))
     kernels.overlap_add(*arguments).run(columns, *([bias] if has_bias else []), result)
     rounded = expected.astype(np.float32).astype(dtypes.numpy_dtype(dtype))
     np.testing.assert_array_equal(bits(result + 0), bits(rounded + 0))
@@ -115,8 +112,8 @@ def test_empty_batch():
     layer.n = 0
     nothing = np.zeros(0, np.float32)
     strides = [160, 32, 8, 1]
-    kernels.overlap_add(*geometry(layer), strides, 3, layer.layouts["dst"]).run(nothing, nothing)
-    kernels.im2col(*geometry(layer), 3, layer.layouts["dst"], 3, strides).run(nothing, nothing)
+    kernels.overlap_add(geometry(layer), strides, 3, layer.layouts["dst"]).run(nothing, nothing)
+    kernels.im2col(geometry(layer), 3, layer.layouts["dst"], 3, strides).run(nothing, nothing)
 
 
 @pytest.mark.parametrize("make", ["im2col", "overlap_add"])
@@ -125,6 +122,6 @@ def test_bad_arguments(make):
     where = layer.layouts["dst"]
     with pytest.raises(errors.InvalidArgumentError, match=make + ": col_strides has 3 entries, 4 are needed"):
         if make == "im2col":
-            kernels.im2col(*geometry(layer), 3, where, 3, [1, 2, 3])
+            kernels.im2col(geometry(layer), 3, where, 3, [1, 2, 3])
         else:
-            kernels.overlap_add(*geometry(layer), [1, 2, 3], 3, where)
+            kernels.overlap_add(geometry(layer), [1, 2, 3], 3, where)

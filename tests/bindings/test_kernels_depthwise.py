@@ -11,6 +11,7 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .kernel_cases import bits, blank, code, element_strides, random_strides, span, view
 
 kernels = _core.kernels
+LayerSizes = kernels.LayerSizes
 FLOATS = ("f32", "bf16", "f16")
 
 
@@ -51,11 +52,14 @@ class Layer:
         stored = np.empty([shape[axis] for axis in order], np.int8)
         return element_strides(stored.transpose(np.argsort(order)))
 
-    def arguments(self, dtype):
+    def sizes(self):
         return (
-            *(code(dtype), self.n, self.c, self.src_spatial, self.dst_spatial, self.kernel, self.strides),
-            *(self.pads, self.dilations, self.layouts["src"], self.layouts["weights"], self.layouts["dst"]),
+            *(self.n, self.c, self.src_spatial, self.dst_spatial),
+            *(self.kernel, self.strides, self.pads, self.dilations),
         )
+
+    def arguments(self, dtype):
+        return LayerSizes(*self.sizes()), code(dtype), *(self.layouts[name] for name in ("src", "weights", "dst"))
 
     def array(self, rng, name, dtype):
         """A strided array of small integers."""
@@ -242,8 +246,8 @@ for c_stride, channels in ((1, 24), (None, 3)):
     out = np.empty((channels, 4, 4), np.float32)
     strides = [[a.strides[i] // 4 for i in (0, 3, 1, 2)] for a in (src, diff)]
     _core.kernels.depthwise_backward_weights(
-        *(3, 2, channels, (40, 50), (80, 100), (4, 4), (2, 2), (1, 1), (1, 1)),
-        *(strides[0], [16, 4, 1], strides[1]),
+        _core.kernels.LayerSizes(2, channels, (40, 50), (80, 100), (4, 4), (2, 2), (1, 1), (1, 1)),
+        *(3, strides[0], [16, 4, 1], strides[1]),
     ).run(src, diff, out)
     print(out.tobytes().hex())
 """
@@ -262,17 +266,21 @@ def test_gradient_does_not_depend_on_the_number_of_threads(seed):
 @pytest.mark.parametrize(
     ("position", "value", "message"),
     [
-        (0, 4, "data type 4 is not f32, bf16 or f16"),
-        (2, -1, r"\(n, c\) contains -1"),
-        (3, (1, 2, 3, 4), "src_spatial has 4 axes, 1 to 3 are possible"),
-        (4, (3,), "dst_spatial has 1 entries, 2 are needed"),
-        (6, (0, 1), "strides contains 0, at least 1 is needed"),
+        (1, -1, r"\(n, c\) contains -1"),
+        (2, (1, 2, 3, 4), "src_spatial has 4 axes, 1 to 3 are possible"),
+        (3, (3,), "dst_spatial has 1 entries, 2 are needed"),
+        (5, (0, 1), "strides contains 0, at least 1 is needed"),
+        (8, 4, "data type 4 is not f32, bf16 or f16"),
         (9, (1, 2, 3), "src_strides has 3 entries, 4 are needed"),
         (11, (1, 2, 3, -4), "dst_strides contains -4, at least 0 is needed"),
     ],
 )
 def test_bad_arguments(position, value, message):
-    arguments = list(Layer(np.random.default_rng(1), 2, 8, "NXC").arguments("f32"))
+    layer = Layer(np.random.default_rng(1), 2, 8, "NXC")
+    arguments = [*layer.sizes(), *layer.arguments("f32")[1:]]
     arguments[position] = value
-    with pytest.raises(errors.InvalidArgumentError, match="depthwise_forward: .*" + message if position else message):
-        kernels.depthwise_forward(*arguments)
+    sizes, rest = arguments[:8], arguments[8:]
+    with pytest.raises(
+        errors.InvalidArgumentError, match=message if position == 8 else "depthwise_forward: .*" + message
+    ):
+        kernels.depthwise_forward(LayerSizes(*sizes), *rest)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ... import dtypes
 from ..._core import kernels
 from .. import tail as post
@@ -13,28 +11,20 @@ from ..program import Program, View
 # the kernels that gather taps keep a list for each phase of dst, which takes more memory than a plane of dst does
 MOST_PHASES = 1 << 16
 
+_Ints = tuple[int, ...]
+_Arguments = tuple[kernels.LayerSizes, int, _Ints, _Ints, _Ints]
+
 
 def applies(problem: Problem) -> bool:
     g = problem.geometry
     return g.groups == g.in_channels == g.out_channels and g.groups > 1 and max(g.strides) <= MOST_PHASES
 
 
-def _arguments(problem: Problem, weights: View, dst: View) -> dict[str, Any]:
+def _arguments(problem: Problem, weights: View, dst: View) -> _Arguments:
     g = problem.geometry
-    return {
-        "dtype": dtypes.CODES[problem.dtype],
-        "n": g.batch,
-        "c": g.groups,
-        "src_spatial": g.src,
-        "dst_spatial": g.dst,
-        "kernel": g.kernel,
-        "strides": g.strides,
-        "pads_begin": g.pads_begin,
-        "dilations": g.dilations,
-        "src_strides": problem.src.strides,
-        "weights_strides": (weights.strides[0], *weights.strides[3:]),
-        "dst_strides": dst.strides,
-    }
+    layer = kernels.LayerSizes(g.batch, g.groups, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+    weights_strides = weights.strides[0], *weights.strides[3:]
+    return layer, dtypes.CODES[problem.dtype], problem.src.strides, weights_strides, dst.strides
 
 
 def build(program: Program, problem: Problem) -> None:
@@ -45,15 +35,15 @@ def build(program: Program, problem: Problem) -> None:
         bias = problem.bias
         bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
         kernel = kernels.depthwise_forward(
-            **_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
+            *_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
         )
         reads = [src, weights] if bias is None else [src, weights, bias]
         program.kernel(kernel, reads, [target], "own depthwise forward")
         if problem.tail:
             post.apply(program, target, problem.tail, dst)
     elif problem.direction == BACKWARD_DATA:
-        kernel = kernels.depthwise_backward_data(**_arguments(problem, weights, dst))
+        kernel = kernels.depthwise_backward_data(*_arguments(problem, weights, dst))
         program.kernel(kernel, [dst, weights], [src], "own depthwise backward data")
     else:
-        kernel = kernels.depthwise_backward_weights(**_arguments(problem, weights, dst))
+        kernel = kernels.depthwise_backward_weights(*_arguments(problem, weights, dst))
         program.kernel(kernel, [src, dst], [weights], "own depthwise backward weights")

@@ -139,11 +139,9 @@ def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: st
     return matrix, _column_strides(problem, order, dense_strides([*rows, distance])[:-1], 1)
 
 
-def _taps(problem: Problem) -> tuple[int, int, list[int], list[int], list[int], list[int], list[int], list[int]]:
+def _layer(problem: Problem) -> kernels.LayerSizes:
     g = problem.geometry
-    sizes = (g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
-    src, dst, kernel, strides, pads_begin, dilations = map(list, sizes)
-    return g.batch, g.out_channels, src, dst, kernel, strides, pads_begin, dilations
+    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
 
 
 def one_tap(problem: Problem) -> bool:
@@ -166,7 +164,7 @@ def gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
 def _gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
     diff_dst = problem.dst
     code = dtypes.CODES[diff_dst.dtype]
-    kernel = kernels.im2col(*_taps(problem), code, list(diff_dst.strides), code, strides)
+    kernel = kernels.im2col(_layer(problem), code, list(diff_dst.strides), code, strides)
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
 
 
@@ -258,7 +256,7 @@ def _add_up(program: Program, problem: Problem, columns: View, strides: list[int
     """Columns, and the bias, to their sums."""
     bias = problem.bias
     kernel = kernels.overlap_add(
-        *_taps(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
+        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
         None if bias is None else dtypes.CODES[bias.dtype],
     )  # fmt: skip
     program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")

@@ -173,8 +173,10 @@ class Layer:
         return prod(max(n, 1) for n in (self.n, self.c, *self.src, *self.kernel)) + prod((self.n, self.c, *self.dst))
 
     @property
-    def lists(self) -> tuple[Any, ...]:
-        return self.src, self.dst, self.kernel, self.strides, self.pads, self.dilations
+    def sizes(self) -> Any:
+        return kernels.LayerSizes(
+            *(self.n, self.c, self.src, self.dst, self.kernel, self.strides, self.pads, self.dilations)
+        )
 
 
 def depthwise(c: Choices) -> None:
@@ -184,7 +186,7 @@ def depthwise(c: Choices) -> None:
     if not layer.honest:
         return
     kind = dtype(c)
-    args = (kind, layer.n, layer.c, *layer.lists, *layouts)
+    args = (layer.sizes, kind, *layouts)
     operands = [Operand(kind, *pair) for pair in zip(shapes, layouts, strict=True)]
     if which == 0:
         bias = dtype(c)
@@ -208,14 +210,13 @@ def columns(c: Choices) -> None:
     col = [layer.n, *layer.src, *layer.kernel, layer.c]
     dst = [layer.n, layer.c, *layer.dst]
     col_strides, dst_strides = strides(c, col), strides(c, dst)
-    lists = layer.n, layer.c, *layer.lists
     if forth:
         other = dtype(c)
-        kernel = kernels.im2col(*lists, kind, dst_strides, other, col_strides)
+        kernel = kernels.im2col(layer.sizes, kind, dst_strides, other, col_strides)
         run(kernel, [Operand(kind, dst, dst_strides), Operand(other, col, col_strides)], layer.work)
         return
     bias, has_bias = dtype(c), c.often()
-    kernel = kernels.overlap_add(*lists, col_strides, kind, dst_strides, has_bias, bias)
+    kernel = kernels.overlap_add(layer.sizes, col_strides, kind, dst_strides, has_bias, bias)
     extra = [Operand(bias, [layer.c], [1])] if has_bias else []
     run(kernel, [Operand(3, col, col_strides), *extra, Operand(kind, dst, dst_strides)], layer.work)
 
