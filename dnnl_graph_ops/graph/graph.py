@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 Dims = tuple[int | None, ...]
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+
+
+def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
+    """An operator of values, and the one for a value on the right."""
+
+    def operator(self: Value, other: Any) -> Value:
+        return hooks.call("binary", builder, self, other)
+
+    def reflected(self: Value, other: Any) -> Value:
+        return hooks.call("binary", builder, other, self)
+
+    return operator, reflected
 
 
 class Value:
@@ -55,29 +67,10 @@ class Value:
     def __repr__(self) -> str:
         return f"Value({self.name!r}, shape={self.shape}, dtype={self.dtype!r})"
 
-    def __add__(self, other: Any) -> Value:
-        return hooks.call("binary", "add", self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return hooks.call("binary", "add", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return hooks.call("binary", "subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return hooks.call("binary", "subtract", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return hooks.call("binary", "multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return hooks.call("binary", "multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return hooks.call("binary", "divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return hooks.call("binary", "divide", other, self)
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
 
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is not known before the graph runs")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
+from collections.abc import Iterable
 from html import escape
 
 from ...errors import RuntimeUnavailableError
 from ..document import Document
-from ..rows import Row
 from . import plot, summary
 
 _STYLE = """
@@ -67,92 +66,32 @@ def page(document: Document) -> str:
 
 
 def _means(document: Document) -> str:
-    names = ["direction", "type", "against", "compared", "mean", "lowest", "highest", "faster in"]
-    body = []
-    for line in summary.lines(document):
-        cells = [
-            _text(summary.DIRECTION_NAMES[line.direction]),
-            _text(line.dtype),
-            _text(line.peer),
-            _text(line.what),
-            _ratio(line.mean),
-            _ratio(line.lowest),
-            _ratio(line.highest),
-            _number(line.wins / line.count, f"{line.wins} of {line.count}"),
-        ]
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return _whole(names, 4, body)
+    return _whole(summary.MEANS, ["".join(map(_cell, cells)) for cells in summary.means(document)])
 
 
 def _table(document: Document) -> str:
     peers = document.peers()
-    names = [
-        "layer",
-        "direction",
-        "type",
-        "gmac",
-        "ours",
-        "native",
-        "best variant",
-        "GFLOP/s",
-        "of peak",
-        "spread",
+    body = [
+        "".join(map(_cell, summary.cells(row, peers))) + f"<td class=remark>{escape(summary.remarks(row))}</td>"
+        for row in document
     ]
-    names += [*(f"{peer}" for peer in peers), "rounds", "remarks"]
-    return _whole(names, 3, [_line(row, peers) for row in document], wide={"best variant", "remarks"})
+    return _whole([*summary.columns(peers), "remarks"], body)
 
 
-def _line(row: Row, peers: list[str]) -> str:
-    own = row.own
-    source = escape(f"{row.descriptor}; {row.problem.get('source', '')}")
-    cells = [
-        f'<td class=text title="{source}">{escape(row.name)}</td>',
-        _text(row.direction),
-        _text(row.dtype),
-    ]
-    cells.append(_number(row.gmacs, f"{row.gmacs:.3f}"))
-    if own is None:
-        cells += [f"<td>{escape(row.status)}</td>", *["<td></td>"] * (6 + len(peers))]
-    else:
-        cells += [
-            _number(own.median, summary.seconds_text(own.median)),
-            _number(own.native, summary.seconds_text(own.native)),
-            f'<td class=text title="{escape(own.detail)}">{escape(own.label.partition(" ")[2])}</td>',
-            _number(own.gflops, summary.rate_text(own.gflops)),
-            _number(own.peak_share, summary.percent_text(own.peak_share)),
-            _number(own.spread, summary.percent_text(own.spread)),
-        ]
-        for peer in peers:
-            ratio = row.ratio(peer)
-            said = f" <small>[{ratio.low:.2f} {ratio.high:.2f}]</small>" if ratio else ""
-            cells.append(_ratio(ratio.median if ratio else None, said))
-        cells.append(_number(len(own.rounds), str(len(own.rounds))))
-    if own is None:
-        cells.append("<td></td>")
-    cells.append(f"<td class=remark>{escape(summary.remarks(row))}</td>")
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _whole(names: list[str], text_columns: int, body: list[str], wide: Collection[str] = ()) -> str:
-    heads = "".join(
-        f"<th{' class=text' if i < text_columns or name in wide else ''}>{escape(name)}</th>"
-        for i, name in enumerate(names)
-    )
-    rows = "".join(body)
+def _whole(names: Iterable[str], body: Iterable[str]) -> str:
+    heads = "".join(f"<th{' class=text' if name in summary.WORDS else ''}>{escape(name)}</th>" for name in names)
+    rows = "".join(f"<tr>{cells}</tr>" for cells in body)
     table = f"<table class=sort><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     return f"<div class=scroll>{table}</div>"
 
 
-def _text(value: str) -> str:
-    return f"<td class=text>{escape(value)}</td>"
-
-
-def _number(value: float | None, shown: str) -> str:
-    return f'<td data-v="{"" if value is None else value}">{escape(shown)}</td>'
-
-
-def _ratio(value: float | None, more: str = "") -> str:
-    if value is None:
-        return '<td data-v="">-</td>'
-    kind = " class=good" if value >= 1.05 else " class=bad" if value < 0.95 else ""
-    return f'<td{kind} data-v="{value}">{value:.2f}{more}</td>'
+def _cell(cell: summary.Cell) -> str:
+    title = f' title="{escape(cell.title)}"' if cell.title else ""
+    if cell.value is None:
+        # nothing measured sorts behind all numbers
+        sort = ' data-v=""' if cell.text in ("", "-") else " class=text"
+        return f"<td{sort}{title}>{escape(cell.text)}</td>"
+    good, bad = cell.is_ratio and cell.value >= 1.05, cell.is_ratio and cell.value < 0.95
+    kind = " class=good" if good else " class=bad" if bad else ""
+    note = f" <small>{escape(cell.note)}</small>" if cell.note else ""
+    return f'<td{kind} data-v="{cell.value}">{escape(cell.text)}{note}</td>'

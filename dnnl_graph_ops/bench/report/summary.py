@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,19 @@ from ..statistics import geometric_mean
 
 DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
 RATIO_MEANING = "peer's time / ours: above 1 this package is faster"
+MEANS = ("direction", "dtype", "against", "compared", "mean", "lowest", "highest", "faster in")
+# columns of words
+WORDS = frozenset({"layer", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", ""})
+
+
+class Cell(NamedTuple):
+    """An entry of a table: in words, with what follows and explains them; as a number, for who sorts by it."""
+
+    text: str
+    value: float | None = None
+    is_ratio: bool = False
+    note: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,45 @@ def _line(direction: str, dtype: str, peer: str, what: str, values: list[float |
         return []
     wins = sum(v >= 1 for v in known)
     return [Line(direction, dtype, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))]
+
+
+def means(document: Document) -> list[list[Cell]]:
+    """The lines as cells of the columns MEANS."""
+    return [
+        [
+            *map(Cell, (DIRECTION_NAMES[line.direction], line.dtype, line.peer, line.what)),
+            *(Cell(f"{value:.2f}", value, True) for value in (line.mean, line.lowest, line.highest)),
+            Cell(f"{line.wins} of {line.count}", line.wins / line.count),
+        ]
+        for line in lines(document)
+    ]
+
+
+def columns(peers: Sequence[str]) -> list[str]:
+    """Those of `cells`."""
+    figures = ("gmac", "ours", "native", "layout", "GFLOP/s", "of peak", "spread")
+    return ["layer", "dir", "dtype", *figures, *peers, "rounds"]
+
+
+def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
+    """A row with its best entry and the ratios to these peers."""
+    source = f"{row.descriptor}; {row.problem.get('source', '')}"
+    head = [Cell(row.name, title=source), Cell(row.direction), Cell(row.dtype), Cell(f"{row.gmacs:.3f}", row.gmacs)]
+    own = row.own
+    if own is None:
+        return [*head, Cell(row.status), *[Cell("")] * (len(columns(peers)) - 5)]
+    ratios = (row.ratio(peer) for peer in peers)
+    return [
+        *head,
+        Cell(seconds_text(own.median), own.median),
+        Cell(seconds_text(own.native), own.native),
+        Cell(own.label.partition(" ")[2], title=own.detail),
+        Cell(rate_text(own.gflops), own.gflops),
+        Cell(percent_text(own.peak_share), own.peak_share),
+        Cell(percent_text(own.spread), own.spread),
+        *(Cell(f"{r.median:.2f}", r.median, True, f"[{r.low:.2f} {r.high:.2f}]") if r else Cell("-") for r in ratios),
+        Cell(str(len(own.rounds)), len(own.rounds)),
+    ]
 
 
 def header(document: Document) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..document import Document
-from ..rows import Row
 from . import summary
 
 
@@ -39,68 +38,26 @@ def markdown(document: Document) -> str:
 
 def _rows(document: Document) -> tuple[list[str], list[list[str]]]:
     peers = document.peers()
-    columns = [
-        "layer",
-        "dir",
-        "dtype",
-        "gmac",
-        "ours",
-        "native",
-        "layout",
-        "GFLOP/s",
-        "of peak",
-        *peers,
-        "rounds",
-        "",
-    ]
-    return columns, [_cells(row, peers) for row in document]
-
-
-def _cells(row: Row, peers: Sequence[str]) -> list[str]:
-    own = row.own
-    head = [row.name, row.direction, row.dtype, f"{row.gmacs:.3f}"]
-    mark = "*" if summary.remarks(row) else ""
-    if own is None:
-        return [*head, row.status, "", "", "", "", *("" for _ in peers), "", mark]
-    ratios = []
-    for peer in peers:
-        ratio = row.ratio(peer)
-        ratios.append(f"{ratio.median:.2f} [{ratio.low:.2f} {ratio.high:.2f}]" if ratio else "-")
-    return [
-        *head,
-        summary.seconds_text(own.median),
-        summary.seconds_text(own.native),
-        own.label.partition(" ")[2],
-        summary.rate_text(own.gflops),
-        summary.percent_text(own.peak_share),
-        *ratios,
-        str(len(own.rounds)),
-        mark,
-    ]
+    kept = [(i, name) for i, name in enumerate(summary.columns(peers)) if name != "spread"]
+    body = []
+    for row in document:
+        shown = _shown(summary.cells(row, peers))
+        body.append([*(shown[i] for i, _ in kept), "*" if summary.remarks(row) else ""])
+    return [*(name for _, name in kept), ""], body
 
 
 def _means(document: Document) -> tuple[list[str], list[list[str]]]:
-    columns = ["direction", "dtype", "against", "compared", "mean", "lowest", "highest", "faster in"]
-    body = [
-        [
-            summary.DIRECTION_NAMES[line.direction],
-            line.dtype,
-            line.peer,
-            line.what,
-            f"{line.mean:.2f}",
-            f"{line.lowest:.2f}",
-            f"{line.highest:.2f}",
-            f"{line.wins} of {line.count}",
-        ]
-        for line in summary.lines(document)
-    ]
-    return columns, body
+    return list(summary.MEANS), [_shown(cells) for cells in summary.means(document)]
+
+
+def _shown(cells: Sequence[summary.Cell]) -> list[str]:
+    return [f"{cell.text} {cell.note}".rstrip() for cell in cells]
 
 
 def _aligned(columns: list[str], body: list[list[str]]) -> list[str]:
     table = [columns, *body]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    left = {i for i, name in enumerate(columns) if name in _LEFT}
+    left = {i for i, name in enumerate(columns) if name in summary.WORDS}
 
     def line(row: list[str]) -> str:
         cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
@@ -109,9 +66,6 @@ def _aligned(columns: list[str], body: list[list[str]]) -> list[str]:
     return [line(columns), "  ".join("-" * w for w in widths if w), *(line(row) for row in body)]
 
 
-_LEFT = {"layer", "dir", "dtype", "layout", "direction", "against", "compared", ""}
-
-
 def _piped(columns: list[str], body: list[list[str]]) -> list[str]:
-    rule = ["---" if name in _LEFT else "---:" for name in columns]
+    rule = ["---" if name in summary.WORDS else "---:" for name in columns]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [columns, rule, *body]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError, UnsupportedError
@@ -164,10 +163,14 @@ def _kernel(step: Step, src: Value) -> tuple[int, list[int]]:
     return rank, kernel
 
 
-def _check_ceil(step: Step, src: Value, result: Value, attrs: dict[str, Any], kernel: Sequence[int]) -> Value:
+def _pool(step: Step, kind: str, **more: Any) -> Value:
     """ONNX drops a last window that starts in the padding at the end, the library does not."""
+    src = step.value(0)
+    rank, kernel = _kernel(step, src)
+    attrs, ceil = _window(step, rank), step.attr("ceil_mode")
+    result = step.op(kind, src, **attrs, kernel=kernel, rounding_type="ceil" if ceil else "floor", **more)
     for axis, size in enumerate(src.shape[2:]):
-        if not step.attr("ceil_mode") or size is None:
+        if not ceil or size is None:
             continue
         start = (result.shape[axis + 2] - 1) * attrs["strides"][axis]  # type: ignore[operator]
         if start >= size + attrs["pads_begin"][axis]:
@@ -177,36 +180,14 @@ def _check_ceil(step: Step, src: Value, result: Value, attrs: dict[str, Any], ke
 
 @rule("MaxPool", ceil_mode=integer(0, 0, 1), storage_order=integer(0), **_WINDOW)
 def max_pool(step: Step) -> Value:
-    src = step.value(0)
-    rank, kernel = _kernel(step, src)
-    attrs = _window(step, rank)
-    result = step.op(
-        "MaxPool",
-        src,
-        **attrs,
-        kernel=kernel,
-        dilations=_per_axis(step, "dilations", rank, 1),
-        rounding_type="ceil" if step.attr("ceil_mode") else "floor",
-    )
-    return _check_ceil(step, src, result, attrs, kernel)
+    return _pool(step, "MaxPool", dilations=_per_axis(step, "dilations", _spatial_rank(step, step.value(0)), 1))
 
 
 @rule("AveragePool", ceil_mode=integer(0, 0, 1), count_include_pad=integer(0, 0, 1), **_WINDOW)
 def average_pool(step: Step) -> Value:
-    src = step.value(0)
-    rank, kernel = _kernel(step, src)
-    if any(item != 1 for item in _per_axis(step, "dilations", rank, 1)):
+    if any(item != 1 for item in _per_axis(step, "dilations", _spatial_rank(step, step.value(0)), 1)):
         raise UnsupportedError(f"{step.where}: dilations={step.attr('dilations')} of an average")
-    attrs = _window(step, rank)
-    result = step.op(
-        "AvgPool",
-        src,
-        **attrs,
-        kernel=kernel,
-        exclude_pad=not step.attr("count_include_pad"),
-        rounding_type="ceil" if step.attr("ceil_mode") else "floor",
-    )
-    return _check_ceil(step, src, result, attrs, kernel)
+    return _pool(step, "AvgPool", exclude_pad=not step.attr("count_include_pad"))
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ... import dtypes
@@ -15,35 +17,25 @@ from .table import ANY, integer, number, rule, text
 
 _F32_MAX = float(np.finfo(np.float32).max)
 
-# the same function under another name, without attributes
-_UNARY = {
-    "Abs": "Abs",
-    "Exp": "Exp",
-    "HardSwish": "HardSwish",
-    "Log": "Log",
-    "Mish": "Mish",
-    "Reciprocal": "Reciprocal",
-    "Relu": "ReLU",
-    "Round": "Round",
-    "Sigmoid": "Sigmoid",
-    "Sqrt": "Sqrt",
-    "Tanh": "Tanh",
+# the same function, with attributes of the same names
+_SAME: dict[str, tuple[str, dict[str, Any]]] = {
+    **{kind: (kind, {}) for kind in ("Abs", "Exp", "HardSwish", "Log", "Mish", "Reciprocal", "Round")},
+    **{kind: (kind, {}) for kind in ("Sigmoid", "Sqrt", "Tanh")},
+    "Elu": ("Elu", {"alpha": number(1.0)}),
+    "HardSigmoid": ("HardSigmoid", {"alpha": number(0.2), "beta": number(0.5)}),
+    "LeakyRelu": ("LeakyReLU", {"alpha": number(0.01)}),
+    "Relu": ("ReLU", {}),
 }
 
 
-@rule(*_UNARY)
-def unary(step: Step) -> Value:
-    return step.op(_UNARY[step.node.op_type], step.value(0))
+def _same(step: Step) -> Value:
+    kind, attrs = _SAME[step.node.op_type]
+    given: dict[str, Any] = {name: float(step.attr(name)) for name in attrs}
+    return step.op(kind, step.value(0), **given)
 
 
-@rule("LeakyRelu", alpha=number(0.01))
-def leaky_relu(step: Step) -> Value:
-    return step.op("LeakyReLU", step.value(0), alpha=float(step.attr("alpha")))
-
-
-@rule("Elu", alpha=number(1.0))
-def elu(step: Step) -> Value:
-    return step.op("Elu", step.value(0), alpha=float(step.attr("alpha")))
+for _op_type, (_, _attrs) in _SAME.items():
+    rule(_op_type, **_attrs)(_same)
 
 
 @rule("Selu", alpha=number(1.67326319217681884765625), gamma=number(1.05070102214813232421875))
@@ -56,11 +48,6 @@ def selu(step: Step) -> Value:
 def gelu(step: Step) -> Value:
     mode = "gelu_erf" if step.attr("approximate") == "none" else "gelu_tanh"
     return step.op("GELU", step.value(0), mode=mode)
-
-
-@rule("HardSigmoid", alpha=number(0.2), beta=number(0.5))
-def hard_sigmoid(step: Step) -> Value:
-    return step.op("HardSigmoid", step.value(0), alpha=float(step.attr("alpha")), beta=float(step.attr("beta")))
 
 
 @rule("Softplus")

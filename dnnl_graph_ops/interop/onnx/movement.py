@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
@@ -91,19 +92,14 @@ def concat(step: Step) -> Operand:
 
 # (first op, reduction, last op)
 _REDUCE = {
-    "ReduceL1": (None, "ReduceL1", None),
-    "ReduceL2": (None, "ReduceL2", None),
+    **{f"Reduce{name}": (None, f"Reduce{name}", None) for name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")},
     "ReduceLogSum": (None, "ReduceSum", "Log"),
-    "ReduceMax": (None, "ReduceMax", None),
-    "ReduceMean": (None, "ReduceMean", None),
-    "ReduceMin": (None, "ReduceMin", None),
-    "ReduceProd": (None, "ReduceProd", None),
-    "ReduceSum": (None, "ReduceSum", None),
     "ReduceSumSquare": ("Square", "ReduceSum", None),
 }
+_REDUCED: dict[str, Any] = {"axes": ints(), "keepdims": integer(1, 0, 1), "noop_with_empty_axes": integer(0, 0, 1)}
 
 
-@rule(*_REDUCE, inputs=(1, 2), axes=ints(), keepdims=integer(1, 0, 1), noop_with_empty_axes=integer(0, 0, 1))
+@rule(*_REDUCE, inputs=(1, 2), **_REDUCED)
 def reduce(step: Step) -> Value:
     value, axes = step.value(0), _axes(step)
     first, kind, last = _REDUCE[step.node.op_type]
@@ -114,7 +110,7 @@ def reduce(step: Step) -> Value:
     return step.op(last, value) if last else value
 
 
-@rule("ReduceLogSumExp", inputs=(1, 2), axes=ints(), keepdims=integer(1, 0, 1), noop_with_empty_axes=integer(0, 0, 1))
+@rule("ReduceLogSumExp", inputs=(1, 2), **_REDUCED)
 def reduce_log_sum_exp(step: Step) -> Operand:
     """The largest value is taken out of the sum, which could overflow."""
     src, given = step.value(0), _axes(step)
