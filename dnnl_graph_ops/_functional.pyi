@@ -1,4 +1,4 @@
-"""Made by `python -m dnnl_graph_ops.stubs`; a test compares. What type checkers see of `functional`."""
+"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias

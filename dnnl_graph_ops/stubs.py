@@ -1,34 +1,106 @@
-"""The text of _functional.pyi: `python -m dnnl_graph_ops.stubs > dnnl_graph_ops/_functional.pyi`."""
+"""Stubs of the functions that the op table makes: `python -m dnnl_graph_ops.stubs` writes them."""
 
 from __future__ import annotations
 
-from inspect import signature
+import inspect
+from collections.abc import Callable, Iterator
+from inspect import Parameter, Signature
+from pathlib import Path
 
-from . import functional
+from . import functional, schema
 from .ops.conv_transpose import FAMILY
-from .ops.stubs import function
+from .ops.generic import NAMES, signature
 
-_HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares. What type checkers see of `functional`."""
+_HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, {names}
 
 import numpy as np
 
-from .runtime.engines import Engine
+{imports}
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Ints: TypeAlias = int | Sequence[int]
 '''
 
+# what a signature spells out, and what a stub calls it
+_ALIASES = {"Value | Array": "Tensor", "int | Sequence[int]": "Ints"}
+_WIDTH = 120
 
-def text() -> str:
-    """The stub of the one-shot functions that the op table makes."""
-    lines = [_HEADER]
-    for name in (*FAMILY, "conv_transpose_output_shape"):
-        lines += function(name, signature(getattr(functional, name)))
+
+def _annotation(text: str) -> str:
+    for long, short in _ALIASES.items():
+        text = text.replace(long, short)
+    return text
+
+
+def _parameter(parameter: Parameter) -> str:
+    text = f"{parameter.name}: {_annotation(str(parameter.annotation))}"
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return f"*{text}"
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return f"**{text}"
+    if parameter.default is Parameter.empty:
+        return text
+    default = f'"{parameter.default}"' if isinstance(parameter.default, str) else repr(parameter.default)
+    return f"{text} = {default}"
+
+
+def function(name: str, made: Signature) -> list[str]:
+    """The lines of a signature, broken where the formatter breaks them."""
+    parameters = []
+    starred = False
+    for parameter in made.parameters.values():
+        if parameter.kind is Parameter.KEYWORD_ONLY and not starred:
+            parameters.append("*")
+        starred = starred or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY)
+        parameters.append(_parameter(parameter))
+    whole, last = ", ".join(parameters), f") -> {made.return_annotation}: ..."
+    if len(f"def {name}({whole}{last}") <= _WIDTH:
+        return [f"def {name}({whole}{last}"]
+    rows = [whole] if 4 + len(whole) <= _WIDTH else [f"{one}," for one in parameters]
+    return [f"def {name}(", *(f"    {row}" for row in rows), last]
+
+
+def _by_request(made: Signature) -> Iterator[Signature]:
+    """Without its second output, and with it."""
+    for wanted, default, returns in (
+        ("Literal[1] | None", None, "Value"),
+        ("Literal[2]", Parameter.empty, "tuple[Value, Value]"),
+    ):
+        how = made.parameters["outputs"].replace(annotation=wanted, default=default)
+        yield made.replace(parameters=[*({**made.parameters, "outputs": how}).values()], return_annotation=returns)
+
+
+def builders() -> str:
+    """The stub of every builder of `ops`."""
+    imports = "from ..graph import Value\nfrom .wildcard import wildcard as wildcard"
+    lines = [
+        _HEADER.format(names="Literal, TypeAlias, overload", imports=imports) + "Tensor: TypeAlias = Value | Array\n"
+    ]
+    for name, builder in FAMILY.items():
+        lines += function(name, inspect.signature(builder))
+    for name in NAMES:
+        made = signature(schema.BUILDERS[name])
+        if schema.OPS[schema.BUILDERS[name]].output_counts != (1, 2):
+            lines += function(name, made)
+            continue
+        for one in _by_request(made):
+            lines += ["@overload", *function(name, one)]
     return "\n".join(lines) + "\n"
 
 
+def one_shots() -> str:
+    """What type checkers see of `functional`."""
+    lines = [_HEADER.format(names="NoReturn, TypeAlias", imports="from .runtime.engines import Engine")]
+    for name in (*FAMILY, "conv_transpose_output_shape"):
+        lines += function(name, inspect.signature(getattr(functional, name)))
+    return "\n".join(lines) + "\n"
+
+
+FILES: dict[str, Callable[[], str]] = {"ops/__init__.pyi": builders, "_functional.pyi": one_shots}
+
 if __name__ == "__main__":
-    print(text(), end="")
+    for path, text in FILES.items():
+        Path(__file__).parent.joinpath(path).write_text(text(), encoding="utf-8")

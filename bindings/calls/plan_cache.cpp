@@ -49,11 +49,15 @@ const PlanRef* plan_for(PlanStore& store, PyObject* const* args, Call& call) noe
     }
 }
 
+// False with a Python error set unless a method got as many arguments as it takes, or one more where that may be left out.
+bool is_count(Py_ssize_t count, Py_ssize_t least, bool one_more, const char* takes) {
+    if (count == least || (one_more && count == least + 1)) return true;
+    PyErr_Format(PyExc_TypeError, "%s; got %zd arguments", takes, count);
+    return false;
+}
+
 PyObject* cache_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (count != 6) {
-        PyErr_Format(PyExc_TypeError, "call() takes name, arrays, attrs, out, engine, slow; got %zd arguments", count);
-        return nullptr;
-    }
+    if (!is_count(count, 6, false, "call() takes name, arrays, attrs, out, engine, slow")) return nullptr;
     PlanStore& store = store_of(self);
     Call call;
     if (const PlanRef* const plan = plan_for(store, args, call)) return run_call(*plan, call);
@@ -84,13 +88,8 @@ bool is_current(const PlanStore& store, PyObject* const* args, Py_ssize_t count,
 }
 
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (count != 6 && count != 7) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation; got %zd arguments",
-            count);
+    if (!is_count(count, 6, true, "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation"))
         return nullptr;
-    }
     return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[5]));
         Key key;
@@ -104,10 +103,7 @@ PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) 
 }
 
 PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (count != 2 && count != 3) {
-        PyErr_Format(PyExc_TypeError, "add() takes executor, payload and perhaps generation; got %zd arguments", count);
-        return nullptr;
-    }
+    if (!is_count(count, 2, true, "add() takes executor, payload and perhaps generation")) return nullptr;
     return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[0]));
         Key key;
@@ -124,10 +120,7 @@ PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 using LayoutTuple = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>>;  // dtype, shape, strides
 
 PyObject* cache_find(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (count != 2) {
-        PyErr_Format(PyExc_TypeError, "find() takes inputs and results; got %zd arguments", count);
-        return nullptr;
-    }
+    if (!is_count(count, 2, false, "find() takes inputs and results")) return nullptr;
     return translated<PyObject*>(nullptr, [&] {
         const auto layouts = [](PyObject* sequence) {
             std::vector<Layout> found;

@@ -8,7 +8,7 @@ copied from the larger one, a missing output computed, a missing padding derived
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import InvalidArgumentError
@@ -60,12 +60,6 @@ class _Axis:
             raise _malformed(text, f"p{self.letter} comes out as {self.p}")
 
 
-@dataclass
-class _Entries:
-    sizes: dict[str, int] = field(default_factory=dict)
-    name: str = ""
-
-
 def looks_like_descriptor(text: str) -> bool:
     """True if `text` reads as a descriptor rather than as the name of a suite or of a file."""
     return bool(_LOOKS_LIKE.match(text.strip()))
@@ -84,8 +78,7 @@ def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes:
     Raises:
         InvalidArgumentError: the descriptor is malformed; the message names the entry.
     """
-    entries = _scan(text)
-    sizes = entries.sizes
+    sizes, own_name = _scan(text)
     for key in ("ic", "oc"):
         if sizes.get(key, 0) < 1:
             raise _malformed(text, f"{key} is missing or 0")
@@ -97,7 +90,7 @@ def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes:
     # what lies beyond the last tap is output padding, what is cut off is padding at the end
     over = [axis.reach() - axis.o - (axis.p or 0) for axis in axes]
     return Problem(
-        name=name or entries.name or text,
+        name=name or own_name or text,
         batch=batch or sizes.get("mb", 2),
         in_channels=sizes["ic"],
         out_channels=sizes["oc"],
@@ -130,8 +123,9 @@ def format_descriptor(problem: Problem) -> str:
     return "".join(parts).replace("__", "_").lstrip("_")
 
 
-def _scan(text: str) -> _Entries:
-    entries = _Entries()
+def _scan(text: str) -> tuple[dict[str, int], str]:
+    """The numbers by key, and the name."""
+    sizes: dict[str, int] = {}
     rest = text.strip()
     if not rest:
         raise _malformed(text, "it is empty")
@@ -141,17 +135,16 @@ def _scan(text: str) -> _Entries:
             position += 1
             continue
         if rest[position] == "n":
-            entries.name = rest[position + 1 :].strip().strip('"')
-            break
+            return sizes, rest[position + 1 :].strip().strip('"')
         match = _ENTRY.match(rest, position)
         if match is None:
             raise _malformed(text, f"nothing known starts at {rest[position : position + 12]!r}")
         key, digits = match.groups()
         if not digits:
             raise _malformed(text, f"{key} has no number")
-        entries.sizes[key] = int(digits)
+        sizes[key] = int(digits)
         position = match.end()
-    return entries
+    return sizes, ""
 
 
 def _complete_axes(text: str, sizes: dict[str, int]) -> list[_Axis]:

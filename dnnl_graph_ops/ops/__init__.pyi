@@ -1,4 +1,4 @@
-"""Made by `python -m dnnl_graph_ops.ops.stubs`; a test compares."""
+"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, overload
@@ -9,8 +9,8 @@ from ..graph import Value
 from .wildcard import wildcard as wildcard
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Tensor: TypeAlias = Value | Array
 Ints: TypeAlias = int | Sequence[int]
+Tensor: TypeAlias = Value | Array
 
 def conv_transpose(
     src: Value | Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,13 +39,12 @@ def from_json(source: Any, engine: Any = None) -> Graph:
     return graph
 
 
-class Source:
+class Source(NamedTuple):
     """The file that a graph was read from, and what became of its ops and tensors."""
 
-    def __init__(self, document: Document, nodes: Sequence[Node], ids: Mapping[Value, int]) -> None:
-        self.document = document
-        self.nodes = tuple(nodes)
-        self.ids = dict(ids)
+    document: Document
+    nodes: tuple[Node, ...]
+    ids: Mapping[Value, int]
 
 
 def _ports(name: str, stated: Sequence[int], faults: Mapping[int, str], notes: list[str]) -> list[int]:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..errors import InvalidArgumentError, ShapeError
+from ..errors import ShapeError
 from ..schema.arguments import INT32_MAX
+from . import attributes
 from .registry import Shape
 
 Dim: TypeAlias = int | None
@@ -106,17 +107,8 @@ def per_axis(
     where: str, attrs: Mapping[str, Any], name: str, rank: int, least: int, default: int = 0
 ) -> tuple[int, ...]:
     """One value per spatial axis of an attribute, each from `least` to 2^31 - 1."""
-    given: Sequence[int] | None = attrs.get(name)
-    values = (default,) * rank if given is None else tuple(given)
-    if len(values) != rank:
-        raise ShapeError(
-            f"{where}: {name} has {len(values)} values {values} for {rank} spatial axes; give one for each"
-        )
-    if any(value < least for value in values):
-        raise InvalidArgumentError(f"{where}: {name} = {values} must be at least {least} on every axis")
-    if any(value > INT32_MAX for value in values):
-        raise InvalidArgumentError(f"{where}: {name} = {values} must be at most {INT32_MAX} on every axis")
-    return values
+    given = attrs.get(name)
+    return attributes.per_axis(default if given is None else given, name, rank, least, where)
 
 
 def check_span(where: str, axis: int, elements: int) -> None:

@@ -70,24 +70,25 @@ def sink(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[M
     return []
 
 
+def _joined(where: str, a: Shape, b: Shape, attrs: Mapping[str, Any]) -> Shape:
+    if attrs.get("auto_broadcast") == "none":
+        return unify(f"{where} (auto_broadcast none)", "src_0", a, "src_1", b)
+    return broadcast(where, "src_0", a, "src_1", b)
+
+
 @rule("Add", "Divide", "GreaterEqual", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract")
 def binary(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     a, b = inputs
-    if attrs.get("auto_broadcast") == "none":
-        shape = unify(f"{where} (auto_broadcast none)", "src_0", a.shape, "src_1", b.shape)
-    else:
-        shape = broadcast(where, "src_0", a.shape, "src_1", b.shape)
-    return [Meta(shape, a.dtype)]
+    return [Meta(_joined(where, a.shape, b.shape, attrs), a.dtype)]
 
 
 @rule("Select")
 def select(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Meta]:
     cond, a, b = inputs
+    shape = _joined(where, a.shape, b.shape, attrs)
     if attrs.get("auto_broadcast") == "none":
-        shape = unify(f"{where} (auto_broadcast none)", "src_0", a.shape, "src_1", b.shape)
         shape = unify(f"{where} (auto_broadcast none)", "the sources", shape, "cond", cond.shape)
     else:
-        shape = broadcast(where, "src_0", a.shape, "src_1", b.shape)
         broadcast_onto(where, "cond", cond.shape, "the sources", shape)
     return [Meta(shape, a.dtype)]
 

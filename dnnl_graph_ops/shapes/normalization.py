@@ -51,6 +51,11 @@ def _norm_axis(where: str, src: Shape, attrs: Mapping[str, Any]) -> int:
     return axis_of(where, "begin_norm_axis", attrs["begin_norm_axis"], len(src))
 
 
+def _from_axis(where: str, inputs: Sequence[Meta], names: Sequence[str], wanted: Shape, src: Shape, axis: int) -> None:
+    for meta, name in zip(inputs, names, strict=False):
+        expect(where, name, meta.shape, wanted, f"src of shape {text(src)} is normalized from axis {axis} on")
+
+
 def _check_affine(where: str, given: bool, attrs: Mapping[str, Any]) -> None:
     if attrs["use_affine"] and not given:
         raise InvalidArgumentError(
@@ -63,9 +68,7 @@ def layer_norm(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> 
     src = inputs[0]
     axis = _norm_axis(where, src.shape, attrs)
     _check_affine(where, len(inputs) > 1, attrs)
-    for meta, name in zip(inputs[1:], ("gamma", "beta"), strict=False):
-        why = f"src of shape {text(src.shape)} is normalized from axis {axis} on"
-        expect(where, name, meta.shape, src.shape[axis:], why)
+    _from_axis(where, inputs[1:], ("gamma", "beta"), src.shape[axis:], src.shape, axis)
     statistics = Meta(src.shape[:axis], inputs[1].dtype if len(inputs) > 1 else "f32")
     return [src, statistics, statistics] if attrs["keep_stats"] else [src]
 
@@ -76,12 +79,8 @@ def layer_norm_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where:
     axis = _norm_axis(where, src.shape, attrs)
     shape = unify(where, "src", src.shape, "diff_dst", diff_dst.shape)
     _check_affine(where, len(inputs) > 4, attrs)
-    for meta, name in zip(inputs[2:4], ("mean", "variance"), strict=True):
-        why = f"src of shape {text(src.shape)} is normalized from axis {axis} on"
-        expect(where, name, meta.shape, src.shape[:axis], why)
-    for meta, name in zip(inputs[4:], ("gamma", "beta"), strict=False):
-        why = f"src of shape {text(src.shape)} is normalized from axis {axis} on"
-        expect(where, name, meta.shape, src.shape[axis:], why)
+    _from_axis(where, inputs[2:4], ("mean", "variance"), src.shape[:axis], src.shape, axis)
+    _from_axis(where, inputs[4:], ("gamma", "beta"), src.shape[axis:], src.shape, axis)
     gradients = [inputs[4], inputs[4]] if attrs["use_affine"] else []
     return [Meta(shape, src.dtype), *gradients]
 

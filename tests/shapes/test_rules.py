@@ -112,9 +112,9 @@ def test_convolution_refused():
         infer("Convolution", (1, 2, 8, 8), (4, 2, 3), **CONV)
     with pytest.raises(ShapeError, match="bias has shape"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), (1, 4), **CONV)
-    with pytest.raises(InvalidArgumentError, match=r"strides = .* at least 1"):
+    with pytest.raises(InvalidArgumentError, match=r"'strides' must be at least 1, got 0 on spatial axis 0"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), **CONV | {"strides": 0})
-    with pytest.raises(InvalidArgumentError, match=r"pads_end = .* at least 0"):
+    with pytest.raises(InvalidArgumentError, match=r"'pads_end' must be at least 0"):
         infer("Convolution", (1, 2, 8), (4, 2, 3), **CONV | {"pads_end": -1})
 
 

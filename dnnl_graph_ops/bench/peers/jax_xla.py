@@ -10,7 +10,7 @@ import jax.numpy as jnp  # type: ignore[import-untyped, import-not-found, unused
 import numpy as np
 
 from .. import data
-from .task import Prepared, Task
+from .task import Prepared, Task, keeping
 
 _DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}
 _POST: dict[str, Callable[[Any], Any]] = {"relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh}
@@ -49,17 +49,14 @@ def prepare(task: Task) -> Prepared:
         function = jax.jit(
             lambda diff, src: jax.linear_transpose(lambda weights: layer(src, weights), shapes["weights"])(diff)[0]
         )
-    state: dict[str, Any] = {}
 
-    def execute() -> None:
-        state["out"] = function(*arguments).block_until_ready()
-
-    def result() -> np.ndarray:
-        array = np.asarray(state["out"].astype(jnp.float32))
+    def read(out: Any) -> np.ndarray:
+        array = np.asarray(out.astype(jnp.float32))
         return _untwisted(task, array) if task.direction == "bwd_w" else data.from_layout(array, "NXC")
 
-    execute()
-    return Prepared(execute, result, "lax.conv_general_dilated under jit", state.clear)
+    prepared = keeping(lambda: function(*arguments).block_until_ready(), read, "lax.conv_general_dilated under jit")
+    prepared.run()
+    return prepared
 
 
 def _last(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from .task import Prepared, Task, symmetric_padding
+from .task import Prepared, Task, keeping, symmetric_padding
 
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 _FORWARD = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
@@ -29,13 +29,13 @@ def prepare(task: Task) -> Prepared:
     torch.set_num_threads(task.threads)
     tensors, attributes, crop = operands(task)
     run, detail = _RULES[task.direction](task, tensors, attributes, crop)
-    state: dict[str, torch.Tensor] = {}
 
-    def execute() -> None:
+    def compute() -> torch.Tensor:
         with torch.inference_mode():
-            state["out"] = run()
+            out: torch.Tensor = run()
+        return out
 
-    return Prepared(execute, lambda: as_numpy(task, state["out"]), detail, state.clear)
+    return keeping(compute, lambda out: as_numpy(task, out), detail)
 
 
 def operands(task: Task) -> tuple[dict[str, torch.Tensor], dict[str, Any], tuple[slice, ...] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import pytorch
-from .task import Prepared, Task
+from .task import Prepared, Task, keeping
 
 
 def versions() -> dict[str, str]:
@@ -31,11 +31,12 @@ def prepare(task: Task) -> Prepared:
     variable = torch.compile(layer, dynamic=False)
     constant = torch.compile(Layer().eval(), dynamic=False)
     weights = tensors["weights"]
-    state: dict[str, torch.Tensor] = {}
 
-    def execute() -> None:
+    def compute() -> torch.Tensor:
         with torch.no_grad():
-            state["out"] = constant(src) if task.weights == "constant" else variable(src, weights)
+            out: torch.Tensor = constant(src) if task.weights == "constant" else variable(src, weights)
+        return out
 
-    execute()
-    return Prepared(execute, lambda: pytorch.as_numpy(task, state["out"]), "torch.compile (inductor)", state.clear)
+    prepared = keeping(compute, lambda out: pytorch.as_numpy(task, out), "torch.compile (inductor)")
+    prepared.run()
+    return prepared

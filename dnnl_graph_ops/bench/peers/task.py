@@ -76,6 +76,16 @@ class Prepared:
     hold: tuple[object, ...] = ()
 
 
+def keeping(compute: Callable[[], Any], read: Callable[[Any], np.ndarray], detail: str) -> Prepared:
+    """A problem whose result is what `compute` returned last, as `read` turns it into an array."""
+    state: dict[str, Any] = {}
+
+    def run() -> None:
+        state["out"] = compute()
+
+    return Prepared(run, lambda: read(state["out"]), detail, state.clear)
+
+
 def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...], tuple[slice, ...] | None]:
     """The padding in the terms of a framework that has one value per axis: padding, output padding, crop.
 

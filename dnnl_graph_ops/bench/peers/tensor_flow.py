@@ -13,7 +13,7 @@ import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused
 
 from ...errors import UnsupportedError
 from .. import data
-from .task import Prepared, Task
+from .task import Prepared, Task, keeping
 
 _POST: dict[str, Callable[[Any], Any]] = {"relu": tf.nn.relu, "sigmoid": tf.nn.sigmoid, "tanh": tf.nn.tanh}
 
@@ -30,19 +30,14 @@ def prepare(task: Task) -> Prepared:
     }
     function, arguments = _RULES[task.direction](task, operands, padding)
     compiled = tf.function(function, autograph=False)
-    state: dict[str, Any] = {}
 
-    def execute() -> None:
-        state["out"] = compiled(*arguments)
+    def read(out: Any) -> np.ndarray:
+        array = out.numpy()
+        return np.moveaxis(array, (-1, -2), (0, 1)) if task.direction == "bwd_w" else data.from_layout(array, "NXC")
 
-    def result() -> np.ndarray:
-        array = state["out"].numpy()
-        if task.direction == "bwd_w":
-            return np.moveaxis(array, (-1, -2), (0, 1))
-        return data.from_layout(array, "NXC")
-
-    execute()
-    return Prepared(execute, result, f"tf.nn.conv_transpose, padding {padding}", state.clear)
+    prepared = keeping(lambda: compiled(*arguments), read, f"tf.nn.conv_transpose, padding {padding}")
+    prepared.run()
+    return prepared
 
 
 def _padding(task: Task) -> str:

@@ -166,12 +166,13 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
             axes.text(ridge / 2, peak / 2, f"  copy {bandwidth:.0f} GB/s", ha="left", va="top", fontsize=8)
         heights = [p[1] for p in points]
         axes.set_ylim(min([lowest, *heights]) / 1.5, max([*rates.values(), *heights]) * 2)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("arithmetic intensity, FLOP per byte (direct form, each tensor once)")
-    axes.set_ylabel("GFLOP/s of the direct form")
-    axes.set_title("Roofline of this package (above the roof: fewer multiplications)", loc="left", fontweight="bold")
-    _finish(axes, bool(drawn))
+    _finish(
+        axes,
+        "Roofline of this package (above the roof: fewer multiplications)",
+        "arithmetic intensity, FLOP per byte (direct form, each tensor once)",
+        "GFLOP/s of the direct form",
+        bool(drawn),
+    )
 
 
 def _latency(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any]) -> None:
@@ -182,15 +183,14 @@ def _latency(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any]
             xs, ys = zip(*sorted(points), strict=True)
             label = "this package" if name == OWN else name
             axes.plot(xs, ys, marker, color=colour, markersize=4, alpha=0.75, label=_once(label, drawn))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("size, million multiply-adds of the direct form")
-    axes.set_ylabel("latency, ms (median)")
-    axes.set_title("Latency against size, best layout of each", loc="left", fontweight="bold")
-    _finish(axes, bool(drawn))
+    size, latency = "size, million multiply-adds of the direct form", "latency, ms (median)"
+    _finish(axes, "Latency against size, best layout of each", size, latency, bool(drawn))
 
 
-def _finish(axes: Any, legend: bool) -> None:
+def _finish(axes: Any, title: str, x: str, y: str, legend: bool) -> None:
+    """Titles and scales of a chart on two logarithmic axes."""
+    axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
+    axes.set_title(title, loc="left", fontweight="bold")
     for axis in (axes.xaxis, axes.yaxis):
         _plain_log_ticks(axis)
     axes.grid(color="0.92")

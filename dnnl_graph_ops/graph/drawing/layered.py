@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..order import topological
+
 Edge = tuple[int, int]
 
 _GAP_X, _GAP_Y = 26.0, 34.0
@@ -72,21 +74,15 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], last: Seq
 
 def _rows(count: int, edges: Sequence[Edge], last: Sequence[int]) -> list[int]:
     """The longest way from a source; sources move down to right above their first reader."""
+    above: list[set[int]] = [set() for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
-    degree = [0] * count
     for a, b in edges:
+        above[b].add(a)
         below[a].append(b)
-        degree[b] += 1
-    sources = [i for i in range(count) if not degree[i]]
-    rows, ready, done = [0] * count, list(sources), 0
-    while ready:
-        a = ready.pop()
-        done += 1
-        for b in below[a]:
-            rows[b] = max(rows[b], rows[a] + 1)
-            degree[b] -= 1
-            if not degree[b]:
-                ready.append(b)
+    rows = [0] * count
+    for i in topological(above)[0]:
+        rows[i] = max((rows[a] + 1 for a in above[i]), default=0)
+    sources = [i for i in range(count) if not above[i]]
     for i in sources:
         rows[i] = min((rows[b] for b in below[i]), default=1) - 1
     lowest = max(rows, default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,15 @@ from .node import Array, OnnxNode, Operand
 Result = Operand | tuple[Operand, ...]
 
 
+@dataclass(frozen=True)
 class Step:
     """One node of the model and the graph that it goes into."""
 
-    def __init__(
-        self, graph: Graph, node: OnnxNode, defaults: Mapping[str, Any], known: dict[str, Operand], budget: Budget
-    ) -> None:
-        self.graph = graph
-        self.node = node
-        self.defaults = defaults
-        self.known = known
-        self.budget = budget
+    graph: Graph
+    node: OnnxNode
+    defaults: Mapping[str, Any]
+    known: dict[str, Operand]
+    budget: Budget
 
     @property
     def where(self) -> str:
