@@ -114,17 +114,18 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     default = Options()
     _add_problems(parser)
     group = parser.add_argument_group("what is measured")
-    group.add_argument(
-        "--direction", type=_commas, default=None, help=f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
-    )
-    group.add_argument("--dtype", type=_commas, default=default.dtypes, help=f"of {','.join(DTYPES)} (f32)")
-    group.add_argument("--layout", type=_commas, default=default.layouts, help=f"of {','.join(LAYOUTS)} (both)")
+    text = f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
+    group.add_argument("--direction", dest="directions", type=_commas, default=None, help=text)
+    group.add_argument("--dtype", dest="dtypes", type=_commas, default=None, help=f"of {','.join(DTYPES)} (f32)")
+    group.add_argument("--layout", dest="layouts", type=_commas, default=None, help=f"of {','.join(LAYOUTS)} (both)")
     group.add_argument("--weights", default="constant", choices=("constant", "variable"), help="of the forward")
     group.add_argument("--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}")
     group.add_argument("--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names")
     group.add_argument("--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants")
     group.add_argument("--algorithm", type=_commas, default=default.algorithm, help="of auto,direct: our variants")
-    group.add_argument("--runtime", type=_commas, default=(), help="names of dgo.runtimes(): our variants")
+    group.add_argument(
+        "--runtime", dest="runtimes", type=_commas, default=(), help="names of dgo.runtimes(): our variants"
+    )
     group.add_argument("--engine", default="cpu", help="cpu or gpu, for this package")
     group.add_argument("--fpmath-mode", default="strict")
     group = parser.add_argument_group("method")
@@ -145,7 +146,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="at most so long in rounds for a row (20), and 5 times that, but 20 s, for each preparation",
     )  # fmt: skip
     group.add_argument("--burst", type=float, default=None, help="seconds of one burst (0.06)")
-    group.add_argument("--budget", type=float, default=0.0, help="seconds for the whole run")
+    group.add_argument("--budget", type=float, default=None, help="seconds for the whole run")
     group.add_argument("--seed", type=int, default=0)
     _add_outputs(parser)
     group = parser.add_argument_group("long runs")
@@ -196,17 +197,11 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
 
 
 def _options(parsed: argparse.Namespace) -> Options:
-    directions = parsed.direction or (DIRECTIONS if parsed.quick else ("fwd",))
-    options = Options(
-        directions, parsed.dtype, parsed.layout, parsed.peers, parsed.weights, parsed.post_ops, parsed.tune,
-        parsed.algorithm, parsed.runtime, parsed.engine, parsed.fpmath_mode, parsed.threads, parsed.wait,
-        budget=parsed.budget, cold=parsed.cold, delay=parsed.delay, max_gmacs=parsed.max_gmacs,
-        seed=parsed.seed,
-    )  # fmt: skip
-    options = options.quick() if parsed.quick else options
-    named = ("precision", "min_rounds", "max_rounds", "case_seconds", "burst")
-    given = {name: getattr(parsed, name) for name in named if getattr(parsed, name) is not None}
-    return Options.from_dict({**options.as_dict(), **given})
+    """Arguments are named as the fields of `Options`; None stands for what --quick, or else its default, says."""
+    start: dict[str, Any] = {}
+    if parsed.quick:
+        start = {**Options(budget=parsed.budget or 0.0).quick().as_dict(), "directions": DIRECTIONS}
+    return Options.from_dict({**start, **{name: value for name, value in vars(parsed).items() if value is not None}})
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -254,17 +249,12 @@ def _write(document: Document, parsed: argparse.Namespace) -> None:
         print(table.text(document), end="")
     if parsed.json:
         document.save(parsed.json)
-    for name, render in (
-        ("csv", columns.as_csv),
-        ("markdown", table.markdown),
-        ("benchdnn", columns.as_benchdnn),
-    ):
+    texts = {"csv": columns.as_csv, "markdown": table.markdown, "benchdnn": columns.as_benchdnn, "html": html.page}
+    for name, render in texts.items():
         if getattr(parsed, name):
             write_text(getattr(parsed, name), render(document))
     if parsed.plot:
         plot.save(document, parsed.plot)
-    if parsed.html:
-        write_text(parsed.html, html.page(document))
 
 
 def _compare(parsed: argparse.Namespace) -> int:

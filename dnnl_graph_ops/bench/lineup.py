@@ -125,10 +125,8 @@ class Lineup:
         """Lets go of every problem, so that the next one has the memory."""
         for worker in self._workers.values():
             if not worker.lost:
-                try:
+                with contextlib.suppress(Error):
                     worker.ask("release")
-                except Error:
-                    continue
 
     def close(self) -> None:
         for worker in self._workers.values():
