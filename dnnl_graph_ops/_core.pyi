@@ -518,6 +518,8 @@ class Executor:
         """nbytes: how far each operand reaches; engines on a device need it."""
     def add_callback(self, callback: Callable[..., object], refs: Sequence[_View], label: str = "") -> None:
         """Call with NumPy views that are valid until it returns; inputs and constants are read-only."""
+    def only_if(self, flag: _Ref, wanted: bool) -> None:
+        """The step added last runs only where the s32 at `flag` is, or is not, 0; for engines of the host."""
     def finalize(self, release_gil: bool, threads: int = 0) -> None:
         """threads: OpenMP threads of every run; 0 for what the calling thread has set."""
     def run(self, inputs: _Arrays, outputs: _Arrays) -> None:
@@ -738,6 +740,9 @@ class kernels:
     def fill(shape: _Dims, dtype: int, strides: _Dims, value: float) -> Kernel: ...
     @staticmethod
     def fill_channel(shape: _Dims, dtype: int, dst_strides: _Dims, axis: int, bias_dtype: int) -> Kernel: ...
+    @staticmethod
+    def scan(items: Sequence[tuple[_Dims, int, _Dims]]) -> Kernel:
+        """Whether any element is Inf or NaN, as 1 or 0 in one s32; each item: shape, dtype, strides."""
     @staticmethod
     def copy_list(items: Sequence[_Copy], src_dtype: int, dst_dtype: int, zero_elements: int = 0) -> Kernel: ...
     @staticmethod

@@ -112,6 +112,10 @@ void bind_kernels(py::module_& parent) {
     m.def("fill", make_fill, "shape"_a, "dtype"_a, "strides"_a, "value"_a, "run(dst): dst = value.");
     m.def("fill_channel", make_fill_channel, "shape"_a, "dtype"_a, "dst_strides"_a, "axis"_a, "bias_dtype"_a,
           "run(bias, dst): dst = bias of the element's index on `axis`.");
+    m.def(
+        "scan", make_scan, "items"_a,
+        "run(src, ..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, "
+        "a data type (f32, bf16 or f16) and strides.");
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");

@@ -283,6 +283,12 @@ void bind_executor(py::module_& m) {
             py::arg("nbytes") = std::vector<std::size_t>())
         .def("add_callback", &add_callback, py::arg("callback"), py::arg("refs"), py::arg("label") = "")
         .def(
+            "only_if",
+            [](ExecutorObject& self, const RefTuple& flag, bool wanted) {
+                self.core.only_if({flag.first, flag.second}, wanted);
+            },
+            py::arg("flag"), py::arg("wanted"))
+        .def(
             "finalize",
             [](ExecutorObject& self, bool release_gil, int threads) { self.core.finalize(release_gil, threads); },
             py::arg("release_gil"), py::arg("threads") = 0)

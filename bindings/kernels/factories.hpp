@@ -24,6 +24,12 @@ std::shared_ptr<Kernel> make_fill(const Dims& shape, int dtype, const Dims& stri
 std::shared_ptr<Kernel> make_fill_channel(const Dims& shape, int dtype, const Dims& dst_strides, int axis,
                                           int bias_dtype);
 
+// shape, data type (f32, bf16 or f16), strides
+using ScanItem = std::tuple<Dims, int, Dims>;
+
+// one source for each item, then one s32: 1 if any element is Inf or NaN, else 0
+std::shared_ptr<Kernel> make_scan(const std::vector<ScanItem>& items);
+
 // shape, source offset, source strides, destination offset, destination strides
 using CopyItem = std::tuple<Dims, int64_t, Dims, int64_t, Dims>;
 

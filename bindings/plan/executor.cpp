@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -181,19 +182,24 @@ Executor::Step Executor::new_step(StepKind kind, std::string label) const {
     return step;
 }
 
+std::string Executor::misplaced(const Ref& ref, std::size_t bytes) const {
+    const auto slot = std::to_string(ref.slot);
+    if (ref.slot < 0 || static_cast<std::size_t>(ref.slot) >= slots_.size()) return "there is no slot " + slot;
+    const auto available = static_cast<std::int64_t>(slots_[ref.slot].bytes);
+    if (ref.offset >= 0 && ref.offset <= available && bytes <= static_cast<std::size_t>(available - ref.offset))
+        return {};
+    return std::to_string(bytes) + " bytes at offset " + std::to_string(ref.offset) + " do not fit into slot " + slot +
+           " of " + std::to_string(available) + " bytes";
+}
+
 void Executor::add_operand(const Ref& ref, std::size_t bytes, bool written, const LogicalTensor* tensor,
                            const Step& step) {
     const auto refuse = [&](const std::string& what) {
         operands_.erase(operands_.begin() + static_cast<std::ptrdiff_t>(step.first), operands_.end());
         bad_step(step, what);
     };
-    if (ref.slot < 0 || static_cast<std::size_t>(ref.slot) >= slots_.size())
-        refuse("there is no slot " + std::to_string(ref.slot));
+    if (const std::string wrong = misplaced(ref, bytes); !wrong.empty()) refuse(wrong);
     const Slot& slot = slots_[ref.slot];
-    const auto available = static_cast<std::int64_t>(slot.bytes);
-    if (ref.offset < 0 || ref.offset > available || bytes > static_cast<std::size_t>(available - ref.offset))
-        refuse(std::to_string(bytes) + " bytes at offset " + std::to_string(ref.offset) + " do not fit into slot " +
-               std::to_string(ref.slot) + " of " + std::to_string(available) + " bytes");
     if (written && (slot.kind == SlotKind::input || slot.kind == SlotKind::constant))
         refuse("slot " + std::to_string(ref.slot) + " may only be read");
     operands_.push_back({ref.slot, ref.offset, tensor, bytes});
@@ -244,6 +250,16 @@ void Executor::add_callback(Callback callback, const std::vector<Ref>& refs, con
     step.inputs = refs.size();
     step.callback = std::move(callback);
     steps_.push_back(std::move(step));
+}
+
+void Executor::only_if(const Ref& flag, bool wanted) {
+    expect_building();
+    if (steps_.empty())
+        fail(ErrorKind::invalid_argument, name_ + ": there is no step yet that a condition could be of");
+    if (on_device()) bad_step(steps_.back(), "conditions are read by the host, the plan is for a device");
+    const std::string wrong = misplaced(flag, sizeof(std::int32_t));
+    if (!wrong.empty()) bad_step(steps_.back(), wrong);
+    steps_.back().condition = {flag, wanted};
 }
 
 void Executor::finalize(bool release_gil, int threads) {
@@ -350,7 +366,16 @@ void Executor::bind_all(Context& context, char* arena, const Addresses& arrays) 
     bind_arguments(output_slots_, arrays.out);
 }
 
+bool Executor::runs(const Step& step, const Context& context) const {
+    const auto& [flag, wanted] = step.condition;
+    if (flag.slot < 0) return true;
+    std::int32_t value = 0;
+    std::memcpy(&value, context.bases[flag.slot] + flag.offset, sizeof value);
+    return (value != 0) == wanted;
+}
+
 void Executor::run_step(const Step& step, const Context& context) const {
+    if (!runs(step, context)) return;
     if (step.kind == StepKind::partition) {
         const const_dnnl_graph_tensor_t* const in = context.tensors.data() + step.first;
         const const_dnnl_graph_tensor_t* const out = in + step.inputs;

@@ -58,6 +58,12 @@ public:
         std::size_t constants = 0, library = 0, scratch = 0;
     };
 
+    // A step runs where the s32 at `flag` is 0, or is not; always if there is none.
+    struct Condition {
+        Ref flag{-1, 0};
+        bool wanted = false;
+    };
+
     struct Step {
         StepKind kind = StepKind::kernel;
         std::string label;
@@ -65,6 +71,7 @@ public:
         std::shared_ptr<const CompiledPartition> partition;
         std::shared_ptr<const Kernel> kernel;
         Callback callback;
+        Condition condition;
 
         void run_on_host(char* const* operands) const;  // a kernel or callback
     };
@@ -88,6 +95,9 @@ public:
                     const std::vector<std::size_t>& bytes, std::string label);
     void add_callback(Callback callback, const std::vector<Ref>& refs, const std::vector<Layout>& layouts,
                       std::string label);
+
+    // The step added last runs only where the s32 at `flag`, which an earlier step writes, is (not) 0.
+    void only_if(const Ref& flag, bool wanted);
 
     // threads: OpenMP threads of every run, 0 for what the calling thread has set.
     void finalize(bool release_gil, int threads);
@@ -139,6 +149,8 @@ private:
 
     void expect_building() const;
     int add_slot(SlotKind kind, std::size_t bytes);
+    // What is wrong with so many bytes at a place in a slot; empty: nothing.
+    std::string misplaced(const Ref& ref, std::size_t bytes) const;
     void add_operand(const Ref& ref, std::size_t bytes, bool written, const LogicalTensor* tensor, const Step& step);
     [[noreturn]] void bad_step(const Step& step, const std::string& what) const;
     Step new_step(StepKind kind, std::string label) const;
@@ -149,6 +161,7 @@ private:
     std::unique_ptr<Context> new_context() const;
     void bind(Context& context, std::size_t slot, char* base) const;
     void bind_all(Context& context, char* arena, const Addresses& arrays) const;
+    bool runs(const Step& step, const Context& context) const;
     void run_step(const Step& step, const Context& context) const;
     void run_steps(const Context& context) const;
 
