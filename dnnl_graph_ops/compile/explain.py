@@ -13,7 +13,7 @@ from .. import dtypes
 from .._core import Executor, kernels
 from ..errors import Error
 from ..lowering.groups import Group
-from ..lowering.program import HostStep, Place, View
+from ..lowering.program import HostStep, KernelStep, Place, View
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -206,7 +206,7 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     if not isinstance(part, Compiled):
         implementation = "NumPy" if isinstance(part, HostStep) else f"own, {kernels.isa()}"
         reads, writes = _layouts(part.reads), _layouts(part.writes)
-        return StepReport(part.label, implementation, reads, writes, 0, False, _scratch(part.writes))
+        return StepReport(_titled(part.label, part), implementation, reads, writes, 0, False, _scratch(part.writes))
     if number not in plan.executed:
         # where it cannot be run apart now, perhaps another time
         with suppress(Error):
@@ -218,7 +218,14 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     reorders = sum(record.primitive == "reorder" for record in records)
     scratch = _scratch(part.outputs) + part.partition.scratchpad_size
     reads, writes = _layouts(part.inputs), _layouts(part.outputs)
-    return StepReport(" + ".join(part.kinds), names, reads, writes, reorders, reference, scratch)
+    return StepReport(_titled(" + ".join(part.kinds), part), names, reads, writes, reorders, reference, scratch)
+
+
+def _titled(title: str, part: Compiled | KernelStep | HostStep) -> str:
+    """A step's title, and when it runs if that depends on the operands."""
+    if part.condition is None:
+        return title
+    return f"{title} ({'not all' if part.condition.wanted else 'all'} finite)"
 
 
 def _scratch(views: Sequence[View]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
 from ..errors import UnsupportedError
-from ..lowering.program import Edge, NativeOp, NativeStep, Operand, Program, View
+from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..runtime.engines import KINDS, Engine
 from ..strides import dense_strides
 
@@ -71,6 +71,7 @@ class Compiled:
     # compiles it once more, for the same views; the library keeps nothing that both share
     again: Callable[[], list[Compiled]]
     group: int | None
+    condition: Condition | None
     # operands and the results that may take their place in memory; in a plan: those that do
     in_place: tuple[tuple[View, View], ...] = ()
 
@@ -183,7 +184,7 @@ def _compile(
     alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
     again = partial(_compile_ops, Program(), alone, engine, fpmath_mode, builder.baked, True)
     views = tuple(inputs.values()), tuple(outputs.values())
-    return Compiled(compiled, *views, step.label, names, kinds, again, step.group, pairs)
+    return Compiled(compiled, *views, step.label, names, kinds, again, step.group, step.condition, pairs)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

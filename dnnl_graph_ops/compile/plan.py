@@ -80,8 +80,9 @@ def assemble(
 
 
 def _seconds(steps: Sequence[Step], macs: int) -> float:
-    """Roughly what a run takes on one thread."""
-    moved = sum(view.size * dtypes.itemsize(view.dtype) for step in steps for view in (*step.reads, *step.writes))
+    """Roughly what a run takes on one thread, where operands are finite."""
+    usual = [step for step in steps if not (step.condition and step.condition.wanted)]
+    moved = sum(view.size * dtypes.itemsize(view.dtype) for step in usual for view in (*step.reads, *step.writes))
     return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
 
 
@@ -91,13 +92,14 @@ def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: s
     except UnsupportedError:
         if step.fallback is None:
             raise
-        return [replace(step.fallback, group=step.group)]
+        return [replace(step.fallback, group=step.group, condition=step.condition)]
 
 
 def _use(part: Compiled | KernelStep | HostStep) -> Use:
+    flag = (part.condition.flag,) if part.condition else ()
     if isinstance(part, Compiled):
-        return Use(part.inputs, part.outputs, part.in_place)
-    return Use(part.reads, part.writes)
+        return Use((*part.inputs, *flag), part.outputs, part.in_place)
+    return Use((*part.reads, *flag), part.writes)
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
@@ -119,7 +121,12 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
                 variable.add(view.buffer)
                 varying += readers.get(view.buffer, ())
     remaining: list[Step] = []
-    for step in steps:
+    for given in steps:
+        step = given
+        if step.condition and step.condition.flag.is_constant:
+            if bool(array_of(step.condition.flag)[0]) is not step.condition.wanted:
+                continue
+            step = replace(step, condition=None)
         if any(view.buffer.place is not Place.SCRATCH or view.buffer in variable for view in step.writes):
             remaining.append(step)
         else:
@@ -199,6 +206,8 @@ def _build(
                 (*ref(v), dtypes.CODES[v.dtype], list(v.shape), list(v.strides)) for v in (*part.reads, *part.writes)
             ]
             executor.add_callback(part.function, described, part.label)
+        if part.condition:
+            executor.only_if(ref(part.condition.flag), part.condition.wanted)
     return executor
 
 

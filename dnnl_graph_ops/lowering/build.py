@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Node, Value
+from . import nonfinite
 from .as_given import build_native, leaving_of, native_ops, view_of
 from .env import Env
 from .family import DIRECTIONS, literal_op, make_problem
@@ -96,7 +97,7 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env,
     tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env)
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
     native = env.compute_dtype(output.dtype) == output.dtype
-    if env.tune == "off" and native and not repeats_fused_ops(problem):
+    if env.tune == "off" and native and nonfinite.takes_literal(problem, env) and not repeats_fused_ops(problem):
         literal = literal_op(head.kind, head.attrs, inputs, output)
         if literal is not None:
             _literal(built, literal, item, views, env)

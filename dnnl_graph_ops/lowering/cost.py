@@ -6,7 +6,7 @@ here, of the library's kernels, were set by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ class Counts(NamedTuple):
 
 # the same for all: memory's rate, and what one more step costs
 _BYTE, _CALL = 1e-10, 4e-6
+_SCAN = 2e-7  # a step of our own
 
 
 def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:
@@ -85,6 +86,11 @@ def padded(n: int, multiple: int) -> int:
 
 def nbytes(view: View) -> int:
     return view.size * dtypes.itemsize(view.dtype)
+
+
+def scan(views: Sequence[View], threads: int) -> float:
+    """Seconds to look for Inf and NaN in the views."""
+    return sum(map(nbytes, views)) * _BYTE / threads + _SCAN
 
 
 def _channels(problem: Problem) -> tuple[int, int]:

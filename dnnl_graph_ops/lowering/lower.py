@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from . import nonfinite
 from . import tail as post
 from .env import Env
 from .forms.deconvolution import fill_with_bias
+from .nonfinite import Ranked
 from .problem import BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program, View
 from .registry import Formulation, candidates
@@ -23,7 +25,6 @@ class Decision:
     measured: bool = False
 
 
-Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
 LITERAL = ("deconvolution", "convolution")
 Chooser = Callable[[Problem, Env, Ranked], Ranked]
 
@@ -36,7 +37,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     if _sums_nothing(problem):
         _write_empty_sum(program, problem)
         return Decision("empty sum", problem.dtype)
-    found = candidates(problem, env)
+    found = nonfinite.obeying(candidates(problem, env), problem, env)
     if env.tune == "off":
         # nearest to the literal op, which the caller could not use as it is
         found.sort(key=lambda item: item[0].name not in LITERAL)
@@ -63,6 +64,19 @@ def with_own_bias(problem: Problem) -> Problem:
 
 
 def build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
+    """Append one formulation, and where an operand might spread Inf or NaN there, what runs in its place then."""
+    views = nonfinite.guarded(form, problem, env)
+    if not views:
+        _build(program, problem, form, env)
+        return
+    flag = nonfinite.scan(program, views)
+    with program.only_if(flag, False):
+        _build(program, problem, form, env)
+    with program.only_if(flag, True):
+        _build(program, problem, nonfinite.clean_form(problem, env), env)
+
+
+def _build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
     """Append one formulation; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
     compute = env.compute_dtype(problem.dtype)
     if problem.bias is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
@@ -169,6 +170,14 @@ class NativeOp:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """When a step runs: where the s32 in `flag`, which a step before it writes, is not 0, or is."""
+
+    flag: View
+    wanted: bool
+
+
+@dataclass(frozen=True)
 class NativeStep:
     """Ops for the library, and what runs instead where it has a kernel by its tables but not for this CPU."""
 
@@ -176,6 +185,7 @@ class NativeStep:
     label: str
     fallback: HostStep | None = None
     group: int | None = None
+    condition: Condition | None = None
 
     @property
     def reads(self) -> tuple[View, ...]:
@@ -195,6 +205,7 @@ class KernelStep:
     writes: tuple[View, ...]
     label: str
     group: int | None = None
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +217,7 @@ class HostStep:
     writes: tuple[View, ...]
     label: str
     group: int | None = None
+    condition: Condition | None = None
 
 
 Step = NativeStep | KernelStep | HostStep
@@ -218,10 +230,19 @@ def _views(groups: Iterable[Sequence[Operand]]) -> tuple[View, ...]:
 class Program:
     """Steps in order, being built; `group`: the number of the group of nodes that the next steps are for."""
 
-    def __init__(self, group: int | None = None) -> None:
+    def __init__(self, group: int | None = None, condition: Condition | None = None) -> None:
         self.steps: list[Step] = []
         self.group = group
+        self.condition = condition
         self._copies: dict[tuple[View, str, tuple[int, ...]], View] = {}
+
+    @contextmanager
+    def only_if(self, flag: View, wanted: bool) -> Iterator[None]:
+        """The steps appended meanwhile run only where the flag is as wanted; nobody else reads what they copy."""
+        before, self.condition = self.condition, Condition(flag, wanted)
+        copies, self._copies = self._copies, dict(self._copies)
+        yield
+        self.condition, self._copies = before, copies
 
     def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
         """A new dense buffer; `order` lists the axes from the slowest to the fastest."""
@@ -247,13 +268,13 @@ class Program:
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
     def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, fallback, self.group))
+        self.steps.append(NativeStep(tuple(ops), label, fallback, self.group, self.condition))
 
     def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, self.group))
+        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, self.group, self.condition))
 
     def host(self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group))
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group, self.condition))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 

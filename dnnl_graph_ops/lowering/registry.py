@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, depthwise, filtering, overlap, phases, products
+from .forms import convolution, deconvolution, depthwise, filtering, overlap, phases, products, term_by_term
 from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
@@ -177,6 +177,20 @@ FORMULATIONS: tuple[Formulation, ...] = (
     ),
 )
 
+
+# the definition, where every form that applies would spread what is not finite; never chosen for finite values
+TERM_BY_TERM = {
+    direction: Formulation(
+        "term by term",
+        direction,
+        cost.OWN,
+        _always,
+        cost.literal,
+        lambda program, p, e: term_by_term.build(program, p),
+        converts=lambda p: True,
+    )
+    for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+}
 
 # what the library computes alone; the others have steps that work in memory of the host
 _ANYWHERE = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION})

@@ -9,7 +9,7 @@ from .program import NativeOp, NativeStep, Operand, Program, Step, View, describ
 
 def staged(step: NativeStep) -> list[Step]:
     """The step, working on row-major copies of the views that the library cannot describe."""
-    program = Program(step.group)
+    program = Program(step.group, step.condition)
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:
         step = replace(step, ops=ops)

@@ -1,0 +1,121 @@
+"""With algorithm="direct", what an Inf or NaN does not touch stays as it is: forms that spread one get finite operands.
+
+A form spreads one where it multiplies padding or absent taps by zeros. A constant operand is looked at now, a variable
+one by a scan at every call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import dtypes
+from .._core import kernels
+from . import cost
+from .env import Env
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from .program import Program, View
+from .registry import TERM_BY_TERM, Formulation, candidates
+
+_NOTHING: frozenset[str] = frozenset()
+_SRC, _WEIGHTS, _DST = (frozenset({name}) for name in ("src", "weights", "dst"))
+
+# direction, form: the operands whose Inf or NaN reaches results that the definition keeps apart from it
+SPREADS: dict[tuple[str, str], frozenset[str]] = {
+    (FORWARD, cost.DECONVOLUTION): _NOTHING,
+    (FORWARD, cost.PHASES): _WEIGHTS,
+    (FORWARD, "row phases"): _SRC | _WEIGHTS,
+    (FORWARD, "row phases by 2"): _SRC | _WEIGHTS,
+    (FORWARD, "row phases by 4"): _SRC | _WEIGHTS,
+    (FORWARD, "depth to space"): _SRC | _WEIGHTS,
+    (FORWARD, cost.PRODUCT): _NOTHING,
+    (FORWARD, cost.COLUMNS): _NOTHING,
+    (FORWARD, "columns of images"): _NOTHING,
+    (FORWARD, "own overlap-add"): _NOTHING,
+    (FORWARD, "own depthwise"): _NOTHING,
+    (FORWARD, "own direct"): _SRC | _WEIGHTS,
+    (FORWARD, "minimal filtering 2"): _SRC | _WEIGHTS,
+    (FORWARD, "minimal filtering 3"): _SRC | _WEIGHTS,
+    (BACKWARD_DATA, cost.DECONVOLUTION): _WEIGHTS,
+    (BACKWARD_DATA, cost.CONVOLUTION): _WEIGHTS,
+    (BACKWARD_DATA, "convolution, channels last"): _WEIGHTS,
+    (BACKWARD_DATA, cost.COLUMNS): _WEIGHTS,
+    (BACKWARD_DATA, cost.ROWS): _WEIGHTS,
+    (BACKWARD_DATA, "columns of images"): _WEIGHTS,
+    (BACKWARD_DATA, "own depthwise"): _NOTHING,
+    (BACKWARD_DATA, "own direct"): _WEIGHTS,
+    (BACKWARD_DATA, "minimal filtering 2"): _DST | _WEIGHTS,
+    (BACKWARD_DATA, "minimal filtering 3"): _DST | _WEIGHTS,
+    (BACKWARD_WEIGHTS, cost.DECONVOLUTION): _SRC,
+    (BACKWARD_WEIGHTS, cost.CONVOLUTION): _SRC,
+    (BACKWARD_WEIGHTS, "convolution, channels last"): _SRC,
+    (BACKWARD_WEIGHTS, cost.PHASES): _DST,
+    (BACKWARD_WEIGHTS, "row phases"): _SRC | _DST,
+    (BACKWARD_WEIGHTS, "depth to space"): _SRC | _DST,
+    (BACKWARD_WEIGHTS, cost.COLUMNS): _SRC,
+    (BACKWARD_WEIGHTS, "columns of images"): _SRC,
+    (BACKWARD_WEIGHTS, "own depthwise"): _NOTHING,
+    (BACKWARD_WEIGHTS, "own direct"): _SRC,
+    (BACKWARD_WEIGHTS, "minimal filtering 2"): _SRC | _DST,
+    (BACKWARD_WEIGHTS, "minimal filtering 3"): _SRC | _DST,
+    **{(direction, form.name): _NOTHING for direction, form in TERM_BY_TERM.items()},
+}
+
+Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
+
+
+def rules(env: Env) -> bool:
+    """Whether the rule holds: on a device the library's own forms are all there is."""
+    return env.algorithm == "direct" and env.engine.memory is None
+
+
+def obeying(found: Ranked, problem: Problem, env: Env) -> Ranked:
+    """The candidates without those that would spread what is in a constant, the scans of the others charged."""
+    if not rules(env):
+        return found
+    kept = []
+    for form, seconds in found:
+        doubted = _doubted(form, problem)
+        if all(not view.is_constant for view in doubted):
+            kept.append((form, seconds + (cost.scan(doubted, env.threads) if doubted else 0.0)))
+    return sorted(kept, key=lambda item: item[1]) or [(TERM_BY_TERM[problem.direction], 0.0)]
+
+
+def takes_literal(problem: Problem, env: Env) -> bool:
+    """Whether the library's op may run as it is given, whatever the operands hold."""
+    return not rules(env) or not SPREADS[problem.direction, cost.DECONVOLUTION]
+
+
+def guarded(form: Formulation, problem: Problem, env: Env) -> list[View]:
+    """What must be scanned before the form may run."""
+    return _doubted(form, problem) if rules(env) else []
+
+
+def clean_form(problem: Problem, env: Env) -> Formulation:
+    """The cheapest form that spreads nothing of this problem's operands, whatever they hold."""
+    clean = (form for form, _ in candidates(problem, env) if not _doubted(form, problem))
+    return next(clean, TERM_BY_TERM[problem.direction])
+
+
+def scan(program: Program, views: list[View]) -> View:
+    """Append a step that tells whether there is any Inf or NaN in the views; its answer."""
+    flag = program.scratch((1,), "s32")
+    program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN")
+    return flag
+
+
+def _doubted(form: Formulation, problem: Problem) -> list[View]:
+    """Operands whose Inf or NaN the form would spread and which may have some; constants are known."""
+    views = [getattr(problem, name) for name in sorted(SPREADS[form.direction, form.name])]
+    return [view for view in views if not view.is_constant or not _finite(view)]
+
+
+def _kernel(views: list[View]) -> kernels.Kernel:
+    return kernels.scan([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
+
+
+def _finite(constant: View) -> bool:
+    array, flag = constant.buffer.array, np.zeros(1, np.int32)
+    if array is None:
+        raise RuntimeError("a constant without data")
+    _kernel([constant]).run(array.ctypes.data + constant.byte_offset, flag)
+    return not flag[0]
