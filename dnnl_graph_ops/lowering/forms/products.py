@@ -177,6 +177,8 @@ def backward_data_rows(program: Program, problem: Problem) -> None:
     """The same by own code: dot products of columns and weights, both read once and as they are."""
 
     def multiply(columns: View, weights: View, target: View) -> None:
+        # a copy in another dtype may lie otherwise than what `whole_rows` saw
+        columns, weights = (_in_rows(program, view) for view in (columns, weights))
         (rows, depth), channels = columns.shape, weights.shape[0]
         kernel = kernels.row_product(
             rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
@@ -184,6 +186,15 @@ def backward_data_rows(program: Program, problem: Problem) -> None:
         program.kernel(kernel, [columns, weights], [target], "own product of rows")
 
     _backward_data(program, problem, multiply)
+
+
+def _in_rows(program: Program, matrix: View) -> View:
+    """A matrix, or a copy of it, whose rows are contiguous."""
+    if matrix.strides[1] == 1 or matrix.shape[1] == 1:
+        return matrix
+    rows = program.scratch(matrix.shape, matrix.dtype)
+    program.copy(matrix, rows, "rows in a row")
+    return rows
 
 
 def _backward_data(program: Program, problem: Problem, multiply: Callable[[View, View, View], None]) -> None:
