@@ -14,7 +14,7 @@ from . import cost
 from .env import Env
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program, View
-from .registry import TERM_BY_TERM, Formulation, candidates
+from .registry import FORMULATIONS, TERM_BY_TERM, Formulation, candidates
 
 _NOTHING: frozenset[str] = frozenset()
 _SRC, _WEIGHTS, _DST = (frozenset({name}) for name in ("src", "weights", "dst"))
@@ -60,6 +60,10 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     **{(direction, form.name): _NOTHING for direction, form in TERM_BY_TERM.items()},
 }
 
+# the library's convolutions pad narrow operands in other ways: in bf16 and f16 they spread what is in either
+_NARROW_TOO = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION, cost.PHASES})
+_READ = {FORWARD: _SRC | _WEIGHTS, BACKWARD_DATA: _DST | _WEIGHTS, BACKWARD_WEIGHTS: _SRC | _DST}
+
 Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
 
 
@@ -74,7 +78,7 @@ def obeying(found: Ranked, problem: Problem, env: Env) -> Ranked:
         return found
     kept = []
     for form, seconds in found:
-        doubted = _doubted(form, problem)
+        doubted = _doubted(form, problem, env)
         if all(not view.is_constant for view in doubted):
             kept.append((form, seconds + (cost.scan(doubted, env.threads) if doubted else 0.0)))
     return sorted(kept, key=lambda item: item[1]) or [(TERM_BY_TERM[problem.direction], 0.0)]
@@ -82,17 +86,18 @@ def obeying(found: Ranked, problem: Problem, env: Env) -> Ranked:
 
 def takes_literal(problem: Problem, env: Env) -> bool:
     """Whether the library's op may run as it is given, whatever the operands hold."""
-    return not rules(env) or not SPREADS[problem.direction, cost.DECONVOLUTION]
+    (literal,) = (f for f in FORMULATIONS if (f.direction, f.name) == (problem.direction, cost.DECONVOLUTION))
+    return not rules(env) or not spread_by(literal, problem, env)
 
 
 def guarded(form: Formulation, problem: Problem, env: Env) -> list[View]:
     """What must be scanned before the form may run."""
-    return _doubted(form, problem) if rules(env) else []
+    return _doubted(form, problem, env) if rules(env) else []
 
 
 def clean_form(problem: Problem, env: Env) -> Formulation:
     """The cheapest form that spreads nothing of this problem's operands, whatever they hold."""
-    clean = (form for form, _ in candidates(problem, env) if not _doubted(form, problem))
+    clean = (form for form, _ in candidates(problem, env) if not _doubted(form, problem, env))
     return next(clean, TERM_BY_TERM[problem.direction])
 
 
@@ -103,9 +108,17 @@ def scan(program: Program, views: list[View]) -> View:
     return flag
 
 
-def _doubted(form: Formulation, problem: Problem) -> list[View]:
+def spread_by(form: Formulation, problem: Problem, env: Env) -> frozenset[str]:
+    """The operands whose Inf or NaN the form spreads here."""
+    narrow = env.compute_dtype(problem.dtype) != "f32" or env.fpmath_mode != "strict"
+    if narrow and form.family in _NARROW_TOO:
+        return _READ[form.direction]
+    return SPREADS[form.direction, form.name]
+
+
+def _doubted(form: Formulation, problem: Problem, env: Env) -> list[View]:
     """Operands whose Inf or NaN the form would spread and which may have some; constants are known."""
-    views = [getattr(problem, name) for name in sorted(SPREADS[form.direction, form.name])]
+    views = [getattr(problem, name) for name in sorted(spread_by(form, problem, env))]
     return [view for view in views if not view.is_constant or not _finite(view)]
 
 
