@@ -219,3 +219,22 @@ def test_results_larger_than_caches_are_exact(channels: int) -> None:
     want = truth.forward(x, w, **attrs)
     assert want.nbytes > 24 * 2**20
     assert {"own direct", "minimal filtering 3"} <= forward_forms_give(want, attrs, [x, w])
+
+
+def test_own_columns_of_a_copy_in_another_dtype() -> None:
+    """One out channel: its axis has any stride, and the copy in f32 another than the array in f16."""
+    rng = np.random.default_rng(6)
+    attrs = {"pads_begin": [1], "data_format": "NXC", "weights_format": "XOI"}
+    dy, w = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((1, 7, 1), (2, 1, 3)))
+    want = truth.backward_data(dy, w, **attrs)
+    env = Env(dgo.engine("cpu"), dgo.get_num_threads())
+    for form in registry.FORMULATIONS:
+        result = np.zeros(want.shape, np.float16)
+        views = [external(Place.INPUT, array, i) for i, array in enumerate((dy, w))]
+        output = external(Place.OUTPUT, result, 0)
+        described = make_problem(KINDS[1], {**attrs, "src_shape": want.shape}, views, output)
+        if form.direction == DIRECTIONS[KINDS[1]] and form.applies(described, env):
+            program = Program()
+            lower.build(program, described, form, env)
+            assemble(program, views, [output], env.engine).executor.run([dy, w], [result])
+            np.testing.assert_array_equal(result, want, err_msg=form.name)
