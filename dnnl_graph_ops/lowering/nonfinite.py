@@ -64,6 +64,8 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
 _NARROW_TOO = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION, cost.PHASES})
 _READ = {FORWARD: _SRC | _WEIGHTS, BACKWARD_DATA: _DST | _WEIGHTS, BACKWARD_WEIGHTS: _SRC | _DST}
 
+_TERM = 1e-9  # seconds of a product in NumPy, roughly
+
 Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
 
 
@@ -81,7 +83,7 @@ def obeying(found: Ranked, problem: Problem, env: Env) -> Ranked:
         doubted = _doubted(form, problem, env)
         if all(not view.is_constant for view in doubted):
             kept.append((form, seconds + (cost.scan(doubted, env.threads) if doubted else 0.0)))
-    return sorted(kept, key=lambda item: item[1]) or [(TERM_BY_TERM[problem.direction], 0.0)]
+    return sorted(kept, key=lambda item: item[1]) or [(TERM_BY_TERM[problem.direction], problem.macs * _TERM)]
 
 
 def takes_literal(problem: Problem, env: Env) -> bool:
