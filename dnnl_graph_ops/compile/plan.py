@@ -127,7 +127,8 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
             if bool(array_of(step.condition.flag)[0]) is not step.condition.wanted:
                 continue
             step = replace(step, condition=None)
-        if any(view.buffer.place is not Place.SCRATCH or view.buffer in variable for view in step.writes):
+        # what an earlier step of this loop wrote is constant by now
+        if any(view.buffer.place not in fixed or view.buffer in variable for view in step.writes):
             remaining.append(step)
         else:
             _run_now(step)

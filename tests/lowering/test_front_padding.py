@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from children import child
+from reference import conv_transpose as truth
 from reference.data import integers
 from reference.graph import evaluate_built
 
@@ -57,3 +60,21 @@ def check(case: tuple[int, ...], kind: str, layout: str, dtype: str, tune: str) 
 def test_exact(kind: str, layout: str, dtype: str) -> None:
     done = child("-c", RUN, kind, layout, dtype)
     assert done.returncode == 0, (done.stdout.splitlines()[-1:], done.returncode, done.stderr[-1500:])
+
+
+def test_a_constant_gets_its_zeros_once(rng: np.random.Generator) -> None:
+    """Two steps write the copy with zeros in front: both run when the net is compiled."""
+    attrs: dict[str, Any] = {
+        "strides": [2, 3, 2],
+        "pads_begin": [4, 2, 2],
+        "pads_end": [1, 1, 1],
+        "dilations": [1, 1, 2],
+    }
+    x, dy = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((3, 3, 4, 3, 8), (3, 4, 9, 8, 2)))
+    graph = dgo.Graph()
+    y = dgo.ops.conv_transpose_backward_weights(
+        graph.input("x", x.shape, "f32"), graph.constant(dy), weights_shape=(5, 3, 4, 2, 8), **attrs
+    )
+    want = truth.backward_weights(x, dy, (5, 3, 4), **attrs)
+    for tune in ("off", "heuristic"):
+        np.testing.assert_array_equal(graph.compile(y, tune=tune)(x), want)
