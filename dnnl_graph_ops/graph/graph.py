@@ -265,6 +265,8 @@ class Graph:
             tune: "heuristic" chooses equal, faster formulations by rule, "measure" by timing them, "off" runs the
                 literal ops where they are correct.
             algorithm: "direct" takes no form with fewer multiplications than the definition; "auto" may.
+                With "direct" an Inf or NaN reaches only the results of ConvTranspose and its gradients that it is a
+                term of; with "auto" it may spread to others near them.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
