@@ -26,16 +26,15 @@ import numpy as np
 from .. import dtypes, engine
 from ..compile.tune import Runner, runner_of
 from ..errors import Error, InvalidArgumentError
-from ..lowering import cost, fits
+from ..lowering import cost, fits, registry
 from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.family import DIRECTIONS as KINDS
 from ..lowering.family import make_problem
-from ..lowering.fits import FIELDS, Key, Prices
+from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from ..lowering.problem import Problem as LoweringProblem
 from ..lowering.program import Buffer, Place, Program, View
-from ..lowering.registry import FORMULATIONS
 from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
@@ -52,7 +51,6 @@ ROUNDS = 4
 FOLDS = 2
 ASKED = ((FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False))
 
-Constants = Mapping[Key, Prices]
 Row = dict[str, Any]
 
 
@@ -77,8 +75,8 @@ class Elsewhere(Env):
     def vectors(self) -> str:
         return "avx512" if self.lanes == 16 else "avx2"
 
-    def compute_dtype(self, dtype: str) -> str:
-        return dtype if dtype in cpu.native(self.name) else "f32"
+    def compute_dtype(self, dtype: str, *ops: str) -> str:
+        return dtype if cpu.multiplies(dtype, self.name, ops) else "f32"
 
 
 class Form(NamedTuple):
@@ -135,16 +133,13 @@ def described(layer: Problem, direction: str, layout: str, constant: bool, dtype
 
 def applicable(problem: LoweringProblem, env: Env) -> list[str]:
     """The forms that may compute it, by name."""
-    return [f.name for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
+    return [form.name for form in registry.applicable(problem, env)]
 
 
 def measure(problem: LoweringProblem, env: Env) -> dict[str, float]:
     """Least seconds of every formulation; those far behind the first round's best run once."""
     runners: dict[str, Runner] = {}
-    names = applicable(problem, env)
-    for form in FORMULATIONS:
-        if form.direction != problem.direction or form.name not in names:
-            continue
+    for form in registry.applicable(problem, env):
         try:
             runner = runner_of(problem, env, form)
             runner.run()
@@ -261,10 +256,9 @@ def text(content: Mapping[str, Any], depth: int = 3) -> str:
 
 
 def samples(recorded: Recorded) -> list[Sample]:
-    """The rows with the counts of today's forms; forms that are no more are left out."""
+    """The rows with the counts of today's forms; forms that are no more, or none for the problem, are left out."""
     env = Elsewhere(engine("cpu"), recorded.head["threads"], name=recorded.head["isa"])
     layers = {layer.name: layer for layer in real_layers()}
-    forms = {(form.direction, form.name): form for form in FORMULATIONS}
     found = []
     for row in recorded.rows:
         layer = smaller(layers[row["layer"]], recorded.head["max_gmacs"])
@@ -273,9 +267,9 @@ def samples(recorded: Recorded) -> list[Sample]:
         direction = row["direction"]
         problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"])
         timed = tuple(
-            Form(name, form.family, form.counts(problem, env), seconds)
-            for name, seconds in row["seconds"].items()
-            if (form := forms.get((direction, name))) is not None
+            Form(form.name, form.family, form.counts(problem, env), row["seconds"][form.name])
+            for form in registry.applicable(problem, env)
+            if form.name in row["seconds"]
         )
         if len(timed) > 1:
             where = f"{row['layer']} {row['layout']}{' constant' if row['constant'] else ''}"
@@ -286,20 +280,17 @@ def samples(recorded: Recorded) -> list[Sample]:
 # -- fitting ------------------------------------------------------------------------------------------------------
 
 
-def present(sample: Sample) -> fits.Fit:
+def present(sample: Sample) -> Constants:
     """The constants that such a machine has now."""
     return fits.find(sample.env.isa, sample.env.release, sample.dtype)
 
 
 def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
     """For every family and direction: its counts by thread, and the seconds measured."""
-    reference = {(key, sample.dtype) for sample in rows for key in present(sample).reference}
     timed: dict[Key, list[tuple[Form, int]]] = {}
     for sample in rows:
         for form in sample.forms:
-            key = form.family, sample.direction
-            if (key, sample.dtype) not in reference:
-                timed.setdefault(key, []).append((form, sample.env.threads))
+            timed.setdefault((form.family, sample.direction), []).append((form, sample.env.threads))
     for key, forms in sorted(timed.items()):
         counts = [np.array(form.counts[:FIELDS]) / threads for form, threads in forms]
         fixed = [cost.overhead(form.counts, threads) for form, threads in forms]
@@ -327,13 +318,13 @@ def fitted(counts: np.ndarray, seconds: np.ndarray, prior: np.ndarray, pull: flo
 def borrowed(sample: Sample) -> bool:
     """Whether its constants are those of another dtype."""
     others = fits.INSTEAD.get(sample.dtype, ("f32",))[1:]
-    version, prices = sample.env.release, present(sample).prices
-    return any(fits.find(sample.env.isa, version, dtype).prices is prices for dtype in others)
+    version, prices = sample.env.release, present(sample)
+    return any(fits.find(sample.env.isa, version, dtype) is prices for dtype in others)
 
 
 def fit(rows: Sequence[Sample]) -> dict[Key, Prices]:
     """Constants of all families for the rows, which are of one dtype."""
-    prior, other = present(rows[0]).prices, borrowed(rows[0])
+    prior, other = present(rows[0]), borrowed(rows[0])
     timed = {key: (counts, seconds) for key, counts, seconds in table(rows)}
     # a faster machine or dtype changes the scale first: of all, or of a family
     scales = {key: float(np.mean(np.log(y / (x @ np.array(prior[key]))))) for key, (x, y) in timed.items()}
@@ -393,11 +384,9 @@ class Loss(NamedTuple):
 
 def loss(sample: Sample, constants: Constants) -> Loss:
     """Of the formulation that the constants choose."""
-    reference, threads = present(sample).reference, sample.env.threads
 
     def estimate(form: Form) -> float:
-        key = form.family, sample.direction
-        return cost.seconds_of(form.counts, key, constants, reference, sample.problem, threads)
+        return cost.estimate(form.counts, constants[form.family, sample.direction], sample.env.threads)
 
     took = min(sample.forms, key=estimate)
     best = min(sample.forms, key=lambda form: form.seconds)
@@ -428,7 +417,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
         error = np.abs(np.log(counts @ np.array(constants[key]) / seconds))
         print(f"{key}: {len(seconds)} runs, median error {np.median(error):.0%}")
     by = {
-        "the present constants": [(s.direction, loss(s, present(s).prices)) for s in rows],
+        "the present constants": [(s.direction, loss(s, present(s))) for s in rows],
         "these constants": [(s.direction, loss(s, constants)) for s in rows],
         "those of the other half": crossed(rows),
     }
@@ -455,17 +444,13 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict
             )
         )
     head = recorded[0].head
-    key = fits.keys(head["isa"])[0]
     constants = dict(before.get("constants", {}))
-    reference = before.get("reference", {}) or _nested(fits.package(key).reference)
     for dtype, files in by.items():
         found = report(at_one_speed(files))
         digits = {name: [float(f"{price:.2g}") for price in prices] for name, prices in found.items()}
         constants[dtype] = _nested({dtype: digits})[dtype]
     where: dict[str, Any] = {name: head[name] for name in ("cpu", "isa", "onednn", "date", "threads") if name in head}
-    return {
-        **where, "rows": {**before.get("rows", {}), **named}, "constants": constants, "reference": reference,
-    }  # fmt: skip
+    return {**where, "rows": {**before.get("rows", {}), **named}, "constants": constants}
 
 
 def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +22,13 @@ from ..runtime.verbose import Record, verbose
 from .native import Compiled
 from .plan import Plan, data_of, ones
 from .specialise import Options, Specialised
+
+# as the log names an implementation: ref:any, ref_int8:any, gemm:ref
+_REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
+
+
+# properties of a PartitionReport that its record has too
+_DERIVED = ("implementation", "layouts", "reference", "scratch_bytes")
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,11 @@ class PartitionReport:
         return tuple(dict.fromkeys(text for step in self.steps for text in (*step.reads, *step.writes)))
 
     @property
+    def reference(self) -> bool:
+        """Whether a step is left to one of the library's reference kernels."""
+        return any(step.reference for step in self.steps)
+
+    @property
     def scratch_bytes(self) -> int:
         """Over all steps; steps of other partitions may use the same memory."""
         return sum(step.scratch_bytes for step in self.steps)
@@ -112,7 +125,9 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         data = asdict(self)
         for part, record in zip(self.partitions, data["partitions"], strict=True):
-            record |= {name: getattr(part, name) for name in ("implementation", "layouts", "scratch_bytes")}
+            record |= {
+                name: getattr(part, name) for name in ("implementation", "layouts", "reference", "scratch_bytes")
+            }
         return data
 
     def __str__(self) -> str:
@@ -139,7 +154,7 @@ class Explanation:
         yield ""
         rows = [("step", "implementation", "reorders", "reads", "writes")]
         for step in self.steps:
-            mark = " (reference: slow)" if step.reference else ""
+            mark = " (reference kernel)" if step.reference else ""
             rows.append(
                 (
                     step.step,
@@ -214,7 +229,7 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     records = plan.executed.get(number, ())
     main = [record for record in records if record.primitive != "reorder"] or records
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
-    reference = any(record.implementation.startswith("ref") for record in main)
+    reference = any(_REFERENCE.search(record.implementation) for record in main)
     reorders = sum(record.primitive == "reorder" for record in records)
     scratch = _scratch(part.outputs) + part.partition.scratchpad_size
     reads, writes = _layouts(part.inputs), _layouts(part.outputs)

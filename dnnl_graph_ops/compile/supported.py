@@ -75,8 +75,9 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
     if way.how is not How.NATIVELY:
         does = "an equal op or NumPy" if kind in EQUAL else _DOES[way.how]
         return answer("on the host", f"{way.reason}; {does} does it")
-    if any(here.compute_dtype(item) != item for item in (*inputs, *outputs)):
-        return answer("in f32", f"the library has no {name} kernels for {here.isa}; converted at the edges")
+    if any(here.compute_dtype(item, kind) != item for item in (*inputs, *outputs)):
+        lacks = "no" if here.compute_dtype(name) != name else f"for {kind} a reference kernel among its"
+        return answer("in f32", f"the library has {lacks} {name} kernels for {here.isa}; converted at the edges")
     return answer("natively", "the library has kernels for it")
 
 

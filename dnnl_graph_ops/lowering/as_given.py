@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from .. import schema
 from ..graph import Node, Value
 from .env import Env
-from .groups import Group, native_attributes
+from .groups import Group, native_attributes, ops_of
 from .host_ops import step
 from .lower import Decision
 from .program import Edge, HostStep, NativeOp, Operand, Program, View
@@ -71,16 +71,17 @@ def _taken_row_major(item: Group, env: Env) -> set[Value]:
 
 
 def build_native(program: Program, item: Group, shared: set[Value], views: dict[Value, View], env: Env) -> Decision:
-    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels for them."""
+    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels of them for these ops."""
     leaving = leaving_of(item, shared)
     values = dict.fromkeys(value for node in item.nodes for value in (*node.inputs, *node.outputs))
-    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype) != value.dtype)
+    ops = ops_of(item.nodes)
+    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
     dense = _taken_row_major(item, env)
     staged |= dict.fromkeys(v for v in values if v in dense and v in views and not views[v].row_major)
     if staged:
         return _build_staged(program, item, leaving, views, env, list(staged))
-    ops = native_ops(program, item.nodes, leaving, views, {}, env)
-    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
+    made = native_ops(program, item.nodes, leaving, views, {}, env)
+    program.native(made, item.nodes[0].kind, _fallback(item, made))
     return Decision("native", item.nodes[-1].outputs[0].dtype)
 
 
@@ -106,7 +107,7 @@ def _build_staged(
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
     for value in staged:
-        compute = env.compute_dtype(value.dtype)
+        compute = env.compute_dtype(value.dtype, *ops_of(item.nodes))
         if value in made and value not in leaving:
             edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
             continue
@@ -123,4 +124,4 @@ def _build_staged(
     program.native(ops, item.nodes[0].kind, _fallback(item, ops))
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    return Decision("native", env.compute_dtype(staged[0].dtype))
+    return Decision("native", env.compute_dtype(staged[0].dtype, *ops_of(item.nodes)))

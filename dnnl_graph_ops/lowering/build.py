@@ -12,7 +12,7 @@ from .as_given import build_native, leaving_of, native_ops, view_of
 from .env import Env
 from .family import DIRECTIONS, literal_op, make_problem
 from .forms.deconvolution import repeats_fused_ops
-from .groups import Group, native_attributes
+from .groups import Group, native_attributes, ops_of
 from .host_ops import step
 from .lower import Chooser, Decision, lower
 from .own import OWN
@@ -96,7 +96,7 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env,
     output = view_of(program, item.nodes[-1].outputs[0], views)
     tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env)
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
-    native = env.compute_dtype(output.dtype) == output.dtype
+    native = env.compute_dtype(output.dtype, *ops_of(item.nodes)) == output.dtype
     if env.tune == "off" and native and nonfinite.takes_literal(problem, env) and not repeats_fused_ops(problem):
         literal = literal_op(head.kind, head.attrs, inputs, output)
         if literal is not None:

@@ -6,7 +6,7 @@ here, of the library's kernels, were set by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -62,22 +62,8 @@ def overhead(counts: Counts, threads: int) -> float:
 
 def seconds(counts: Counts, family: str, problem: Problem, env: Env) -> float:
     """The estimate of one formulation here."""
-    fit = fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))
-    return seconds_of(counts, (family, problem.direction), fit.prices, fit.reference, problem, env.threads)
-
-
-def seconds_of(
-    counts: Counts,
-    key: fits.Key,
-    prices: Mapping[fits.Key, fits.Prices],
-    reference: Mapping[fits.Key, float],
-    problem: Problem,
-    threads: int,
-) -> float:
-    """The same by given constants."""
-    if key in reference:
-        return problem.macs * reference[key] / threads + overhead(counts, threads)
-    return estimate(counts, prices[key], threads)
+    constants = fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))
+    return estimate(counts, constants[family, problem.direction], env.threads)
 
 
 def padded(n: int, multiple: int) -> int:

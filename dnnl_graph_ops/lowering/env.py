@@ -55,9 +55,12 @@ class Env:
         """The instruction set of own code as `_core.kernels` names it; empty: of this process."""
         return ""
 
-    def compute_dtype(self, dtype: str) -> str:
-        """The dtype to compute in: f32 where the library has no kernels of its own for bf16 or f16."""
-        return dtype if cpu.computes_natively(dtype, self.engine) else "f32"
+    def compute_dtype(self, dtype: str, *ops: str) -> str:
+        """The dtype to compute ops in: f32 where the library has no kernels of bf16 or f16, or reference kernels only.
+
+        Without ops: whether it has any. `groups.ops_of` and `Formulation.ops` name them.
+        """
+        return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 
     @property
     def exact_int8(self) -> bool:

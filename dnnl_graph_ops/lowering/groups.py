@@ -11,6 +11,9 @@ from ..shapes import native_attrs, resolved
 from .env import Env
 from .family import DIRECTIONS, literal_attrs
 
+# their third input is a bias
+_BIASED = frozenset({"ConvTranspose", "Convolution", "MatMul"})
+
 
 @dataclass(frozen=True)
 class Group:
@@ -52,6 +55,13 @@ def ordered(groups: Sequence[Group]) -> list[Group]:
             placed.append(groups[i])
             stack.pop()
     return placed
+
+
+def ops_of(nodes: Sequence[Node]) -> list[str]:
+    """What the library computes for nodes that run together, as `runtime.cpu.Reference` names it."""
+    added = any(node.kind == "BiasAdd" for node in nodes)
+    biased = (node.kind for node in nodes if added or (len(node.inputs) > 2 and node.kind in _BIASED))
+    return [*(node.kind for node in nodes), *(f"{kind} with bias" for kind in biased)]
 
 
 def native_attributes(node: Node, env: Env) -> dict[str, Any]:

@@ -45,8 +45,8 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         found = choose(problem, env, found)
     form = found[0][0]
     build(program, problem, form, env)
-    compute = "f32" if form.converts(problem) else env.compute_dtype(problem.dtype)
-    return Decision(form.name, compute, [(f.name, seconds) for f, seconds in found], choose is not None)
+    computed = form.compute_dtype(problem, env)
+    return Decision(form.name, computed, [(f.name, seconds) for f, seconds in found], choose is not None)
 
 
 def with_own_bias(problem: Problem) -> Problem:
@@ -78,7 +78,7 @@ def build(program: Program, problem: Problem, form: Formulation, env: Env) -> No
 
 def _build(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
     """Append one formulation; where the library lacks kernels for the dtype, in f32 and converted at the edges."""
-    compute = env.compute_dtype(problem.dtype)
+    compute = form.compute_dtype(problem, env)
     if problem.bias is not None:
         # own code reads no strides of it
         problem = problem.with_views(bias=program.in_a_row(problem.bias))

@@ -12,6 +12,21 @@ from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
 
+# the library's op in each family of forms that has one, by direction
+_OPS: dict[tuple[str, str], str] = {
+    (cost.DECONVOLUTION, FORWARD): "ConvTranspose",
+    (cost.DECONVOLUTION, BACKWARD_DATA): "ConvTransposeBackwardData",
+    (cost.DECONVOLUTION, BACKWARD_WEIGHTS): "ConvTransposeBackwardWeights",
+    (cost.CONVOLUTION, BACKWARD_DATA): "Convolution",
+    (cost.CONVOLUTION, BACKWARD_WEIGHTS): "ConvolutionBackwardWeights",
+    (cost.PHASES, FORWARD): "Convolution",
+    (cost.PHASES, BACKWARD_WEIGHTS): "ConvolutionBackwardWeights",
+    (cost.PRODUCT, FORWARD): "MatMul",
+    **{(cost.COLUMNS, direction): "MatMul" for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)},
+}
+# the others add it apart
+_FUSES_BIAS = frozenset({cost.DECONVOLUTION, cost.PHASES, cost.PRODUCT})
+
 
 @dataclass(frozen=True)
 class Formulation:
@@ -29,6 +44,21 @@ class Formulation:
     counts: cost.Counting
     build: Callable[[Program, Problem, Env], None]
     converts: Callable[[Problem], bool] = lambda problem: False
+
+    def ops(self, problem: Problem) -> list[str]:
+        """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
+        op = _OPS.get((self.family, self.direction))
+        if op is None:
+            return []
+        return [op, f"{op} with bias"] if problem.bias is not None and self.family in _FUSES_BIAS else [op]
+
+    def compute_dtype(self, problem: Problem, env: Env) -> str:
+        """What it computes in: f32 where the library has no kernels of the dtype, or reference kernels only."""
+        return "f32" if self.converts(problem) else env.compute_dtype(problem.dtype, *self.ops(problem))
+
+    def by_reference(self, problem: Problem, env: Env) -> bool:
+        """Whether the library has nothing but a reference kernel for it, though it has kernels of the dtype."""
+        return not self.converts(problem) and self.compute_dtype(problem, env) != env.compute_dtype(problem.dtype)
 
     def seconds(self, problem: Problem, env: Env) -> float:
         """The estimate of one run."""
@@ -198,11 +228,11 @@ _ANYWHERE = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION})
 
 def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
-    found = [
-        (f, f.seconds(problem, env))
-        for f in FORMULATIONS
-        if f.direction == problem.direction
-        and (f.family in _ANYWHERE or env.engine.memory is None)
-        and f.applies(problem, env)
-    ]
-    return sorted(found, key=lambda item: item[1])
+    found = [f for f in applicable(problem, env) if f.family in _ANYWHERE or env.engine.memory is None]
+    return sorted(((f, f.seconds(problem, env)) for f in found), key=lambda item: item[1])
+
+
+def applicable(problem: Problem, env: Env) -> list[Formulation]:
+    """Those that apply; what would be left to a reference kernel only if nothing else does, and then in f32."""
+    found = [f for f in FORMULATIONS if f.direction == problem.direction and f.applies(problem, env)]
+    return [f for f in found if not f.by_reference(problem, env)] or found

@@ -13,6 +13,7 @@ from ..shapes import Meta
 from .env import Env
 from .equal import EQUAL
 from .family import DIRECTIONS
+from .groups import ops_of
 from .host_ops import HOST
 from .own import OWN
 
@@ -37,12 +38,16 @@ class Route(NamedTuple):
     twin: Node | None = None
 
 
+def _as_it_is(dtype: str, *ops: str) -> str:
+    return dtype
+
+
 class Target(NamedTuple):
-    """What runs an op: the library's version, its instruction set, and the dtype that it computes another one in."""
+    """What runs an op: the library's version, its instruction set, and the dtype that it computes ops of one in."""
 
     version: Version
     isa: str = ""
-    compute_dtype: Callable[[str], str] = str
+    compute_dtype: Callable[..., str] = _as_it_is
 
     @classmethod
     def of(cls, env: Env) -> Target:
@@ -59,7 +64,7 @@ def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequen
         return Route(How.NATIVELY)
     reason = _not_in_memory(kind, target, inputs, outputs)
     if reason is None:
-        ins, outs = (list(map(target.compute_dtype, some)) for some in (inputs, outputs))
+        ins, outs = ([target.compute_dtype(dtype, kind) for dtype in some] for some in (inputs, outputs))
         reason = schema.availability(kind, ins, target.version, outputs=outs)
     if reason is None:
         return Route(How.NATIVELY)
@@ -113,7 +118,8 @@ def why_not(node: Node, env: Env) -> str | None:
         # 3.2 takes them and uses the first for all channels, later versions refuse
         return f"oneDNN has a kernel for {kind} with one zero point only"
     ins, outs = (
-        [Meta(value.shape, env.compute_dtype(value.dtype)) for value in some] for some in (node.inputs, node.outputs)
+        [Meta(value.shape, env.compute_dtype(value.dtype, *ops_of([node]))) for value in some]
+        for some in (node.inputs, node.outputs)
     )
     found = [meta.shape for meta in (*ins, *outs)]
     if any(None in shape for shape in found):

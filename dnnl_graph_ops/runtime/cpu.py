@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -39,6 +40,27 @@ SETS = (
 )
 
 
+class Reference(NamedTuple):
+    """Ops that the library computes with its reference kernels, though it has others of their dtype.
+
+    They know no vectors and take hundreds of times as long. "MatMul with bias": without one it has a kernel.
+    """
+
+    since: str  # the first set of SETS where it is so, and those that contain it
+    dtype: str
+    ops: frozenset[str]
+
+
+# by the log of oneDNN 3.2
+REFERENCE = (
+    Reference(
+        "avx512_core_fp16",
+        "f16",
+        frozenset({"ConvolutionBackwardWeights", "ConvTransposeBackwardWeights", "MatMul with bias"}),
+    ),
+)
+
+
 def name_of(bits: int) -> str:
     """The name of a dnnl_cpu_isa_t; one that the table lacks is named by its bits."""
     return next((row.name for row in SETS if row.bits == bits), f"isa {bits:#x}")
@@ -64,18 +86,33 @@ def native(name: str) -> frozenset[str]:
     return frozenset(item for row in contained(name) for item in row.adds)
 
 
+@cache
+def reference_ops(name: str, dtype: str) -> frozenset[str]:
+    """The ops of a dtype that are left to reference kernels with an instruction set."""
+    sets = {row.name for row in contained(name)}
+    return frozenset(op for row in REFERENCE if row.since in sets and row.dtype == dtype for op in row.ops)
+
+
+def multiplies(dtype: str, name: str, ops: Sequence[str] = ()) -> bool:
+    """Whether the library has kernels of a dtype with an instruction set, and for these ops no reference kernels."""
+    if dtype not in ("bf16", "f16"):
+        return True
+    return dtype in native(name) and reference_ops(name, dtype).isdisjoint(ops)
+
+
 def isa(engine: Engine) -> str:
     """The instruction set that the library uses: avx2, avx512_core_bf16, ..."""
     return name_of(engine.runtime.library.effective_cpu_isa())
 
 
-def computes_natively(dtype: str, engine: Engine) -> bool:
-    """Whether the library has kernels of its own for this dtype here, rather than none or an emulation."""
-    if dtype not in ("bf16", "f16"):
-        return True
+def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bool:
+    """Whether the library has kernels of its own for this dtype here, rather than none or an emulation.
+
+    `ops`: those to be computed, as `Reference` names them; none of them may be left to a reference kernel.
+    """
     if engine.kind != "cpu":
-        return has_kernels(engine, dtype)
-    return dtype in native(isa(engine))
+        return dtype not in ("bf16", "f16") or has_kernels(engine, dtype)
+    return multiplies(dtype, isa(engine), ops)
 
 
 def multiplies_int8_exactly(engine: Engine) -> bool:

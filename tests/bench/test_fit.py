@@ -9,6 +9,7 @@ from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.lowering import cost, fits
+from dnnl_graph_ops.lowering.registry import FORMULATIONS
 
 LAYERS = [
     Problem(name, 1, channels, 8, (6, 6), (4, 4), (2, 2), (1, 1))
@@ -125,11 +126,11 @@ def test_what_is_written_is_picked_up(tmp_path):
     assert {name: content[name] for name in ("cpu", "isa", "onednn")} == {
         name: head[name] for name in ("cpu", "isa", "onednn")
     }
-    assert fits.find(env.isa, head["onednn"], "f32").prices == fits.parse(content).prices["f32"]
+    assert fits.find(env.isa, head["onednn"], "f32") == fits.parse(content)["f32"]
     problem = fit.described(LAYERS[0], "forward", "NXC", constant=False)
-    form = next(f for f in fit.FORMULATIONS if f.direction == "forward" and f.name == "own direct")
+    form = next(f for f in FORMULATIONS if f.direction == "forward" and f.name == "own direct")
     counts = form.counts(problem, env)
-    prices = fits.parse(content).prices["f32"][cost.OWN, "forward"]
+    prices = fits.parse(content)["f32"][cost.OWN, "forward"]
     assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)
 
 
@@ -149,13 +150,13 @@ def test_a_second_dtype_joins_the_first(tmp_path):
 
 def test_fitting_lowers_what_choosing_costs(tmp_path):
     """Times that are exactly what some constants say are predicted again."""
-    truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").prices["f32"]}
+    truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2")["f32"]}
     env = fit.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
     rows = []
     for layer in LAYERS:
         for direction, constant in fit.ASKED:
             problem = fit.described(layer, direction, "NXC", constant)
-            forms = [f for f in fit.FORMULATIONS if f.direction == direction and f.applies(problem, env)]
+            forms = [f for f in FORMULATIONS if f.direction == direction and f.applies(problem, env)]
             timed = {
                 f.name: cost.estimate(f.counts(problem, env), truth[f.family, direction], env.threads) for f in forms
             }
@@ -164,6 +165,6 @@ def test_fitting_lowers_what_choosing_costs(tmp_path):
             )
     recorded = fit.Recorded({"isa": "avx2", "threads": 2, "dtype": "f32", "max_gmacs": 1.0}, rows)
     samples = fit.samples(recorded)
-    before = fit.mean([fit.loss(s, fits.package("avx2").prices["f32"]) for s in samples])
+    before = fit.mean([fit.loss(s, fits.package("avx2")["f32"]) for s in samples])
     assert fit.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
     assert fit.mean([fit.loss(s, truth) for s in samples]) == 1.0

@@ -31,35 +31,25 @@ def test_the_packages_files(key):
     assert {"cpu", "isa", "onednn", "threads", "rows", "constants"} <= content.keys()
     assert fits.keys(content["isa"])[0] == key
     read = fits.parse(content)
-    assert "f32" in read.prices
-    for prices in read.prices.values():
+    assert "f32" in read
+    for prices in read.values():
         assert prices.keys() == FAMILIES
-    for slow in read.reference.values():
-        assert slow.keys() <= FAMILIES
 
 
 @pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
 def test_every_native_dtype_has_constants_of_its_set(row):
     f32 = fits.find(row.name, RELEASE, "f32")
-    assert f32.prices is fits.package(row.fit).prices["f32"]
+    assert f32 is fits.package(row.fit)["f32"]
     if "bf16" in cpu.native(row.name):
-        assert fits.find(row.name, RELEASE, "bf16").prices is fits.package(row.fit).prices["bf16"]
+        assert fits.find(row.name, RELEASE, "bf16") is fits.package(row.fit)["bf16"]
 
 
 def test_a_set_without_a_file_takes_the_nearest_below(monkeypatch, folder):
     there = fits.package_file
     monkeypatch.setattr(fits, "package_file", lambda key: there("absent" if key == "avx512_amx" else key))
     fits.package.cache_clear()
-    assert fits.find("avx512_core_amx", RELEASE, "f32").prices == fits.package("avx512").prices["f32"]
+    assert fits.find("avx512_core_amx", RELEASE, "f32") == fits.package("avx512")["f32"]
     fits.package.cache_clear()
-
-
-@pytest.mark.parametrize("isa", ["avx512_core_fp16", "avx512_core_amx", "avx10_2"])
-def test_backward_weights_in_f16_are_by_the_librarys_reference_kernel(isa):
-    slow = fits.find(isa, RELEASE, "f16").reference
-    assert slow.keys() == {(f, "backward_weights") for f in (cost.CONVOLUTION, cost.DECONVOLUTION, cost.PHASES)}
-    assert min(slow.values()) > 1e-9
-    assert not fits.find(isa, RELEASE, "f32").reference
 
 
 def mine(**changes):
@@ -76,13 +66,13 @@ def put(folder, text):
 
 
 def is_mine(fit):
-    return set(fit.prices.values()) == {(1e-9,) * fits.FIELDS}
+    return set(fit.values()) == {(1e-9,) * fits.FIELDS}
 
 
 def test_a_users_file_comes_first(folder):
     put(folder, json.dumps(mine()))
     assert is_mine(fits.find(ISA, RELEASE, "f32"))
-    assert fits.find(ISA, RELEASE, "bf16").prices is fits.package("avx512").prices["bf16"]
+    assert fits.find(ISA, RELEASE, "bf16") is fits.package("avx512")["bf16"]
 
 
 @pytest.mark.parametrize("change", [{"cpu": "another"}, {"onednn": "3.3.0"}, {"isa": "avx512_core"}])

@@ -2,8 +2,7 @@
 
 A file says where and when it was fitted, and for each dtype that formulations compute in, family and direction the
 seconds on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first
-fields of `cost.Counts`. Forms that the library runs by a kernel without vector code stand under "reference", with the
-seconds of one of their sums' products. Choices ask for proportions alone: seconds may be those of another machine.
+fields of `cost.Counts`. Choices ask for proportions alone: seconds may be those of another machine.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...runtime import cache_files, cpu
 
@@ -27,18 +26,8 @@ INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
 Key = tuple[str, str]  # family, direction
 
 
-class Fit(NamedTuple):
-    """Constants of one dtype, and what a product of the definition takes where the library has a reference kernel."""
-
-    prices: Mapping[Key, Prices]
-    reference: Mapping[Key, float]
-
-
-class Fits(NamedTuple):
-    """A file: the same by dtype."""
-
-    prices: Mapping[str, Mapping[Key, Prices]]
-    reference: Mapping[str, Mapping[Key, float]]
+Constants = Mapping[Key, Prices]
+Fits = Mapping[str, Constants]  # a file: the same by dtype
 
 
 def package_file(key: str) -> Path:
@@ -57,20 +46,18 @@ def keys(isa: str) -> tuple[str, ...]:
 
 
 @cache
-def find(isa: str, onednn: str, dtype: str) -> Fit:
+def find(isa: str, onednn: str, dtype: str) -> Constants:
     """The constants for this instruction set, release and dtype: the user's, or the package's nearest."""
     mine = _users(isa, onednn)
     files = [*([] if mine is None else [mine]), *map(package, keys(isa))]
-    found = ((file, name) for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file.prices)
-    file, name = next(found)
-    return Fit(file.prices[name], file.reference.get(dtype, {}))
+    return next(file[name] for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file)
 
 
 @cache
 def package(key: str) -> Fits:
     """The package's own constants for a key of `cpu.SETS`: none where it was fitted on no such machine."""
     path = package_file(key)
-    return parse(json.loads(path.read_text("utf-8"))) if path.exists() else Fits({}, {})
+    return parse(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
@@ -84,7 +71,7 @@ def _users(isa: str, onednn: str) -> Fits | None:
         if made_for != (cpu_model(), isa, onednn):
             return None
         found = parse(content)
-        if any(prices.keys() != package("avx2").prices["f32"].keys() for prices in found.prices.values()):
+        if any(prices.keys() != package("avx2")["f32"].keys() for prices in found.values()):
             raise ValueError("not every family of forms has its constants")
         return found
     except OSError:
@@ -96,16 +83,10 @@ def _users(isa: str, onednn: str) -> Fits | None:
 
 def parse(content: Any) -> Fits:
     """What a file says. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
-    return Fits(
-        {
-            dtype: {key: _seconds(value, FIELDS) for key, value in _pairs(directions)}
-            for dtype, directions in content["constants"].items()
-        },
-        {
-            dtype: {key: _seconds([value], 1)[0] for key, value in _pairs(directions)}
-            for dtype, directions in content.get("reference", {}).items()
-        },
-    )
+    return {
+        dtype: {key: _seconds(value) for key, value in _pairs(directions)}
+        for dtype, directions in content["constants"].items()
+    }
 
 
 def _pairs(directions: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Key, Any]]:
@@ -114,7 +95,7 @@ def _pairs(directions: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Key, A
             yield (family, direction), value
 
 
-def _seconds(values: Any, count: int) -> Prices:
-    if len(values) != count or any(type(v) not in (int, float) or not 0 <= v < math.inf for v in values):
+def _seconds(values: Any) -> Prices:
+    if len(values) != FIELDS or any(type(v) not in (int, float) or not 0 <= v < math.inf for v in values):
         raise ValueError(values)
     return tuple(map(float, values))
