@@ -8,6 +8,7 @@ from typing import NamedTuple
 from .. import schema
 from ..lowering.family import DIRECTIONS
 from ..lowering.routes import How, Target, route
+from ..runtime import cpu
 
 Version = tuple[int, ...]
 # the bundled library, and the newest one that was tried
@@ -19,6 +20,23 @@ _NAMES = {
     How.BY_OWN_CODE: "own kernel",
     How.ON_HOST: "NumPy",
     How.NOWHERE: "not supported",
+}
+
+_SPREAD = "the first operand is spread, or either over its last axis or two axes apart"
+_REDUCED = "axes are reduced that are not the last in memory"
+_ACROSS = "the axis is not the last in memory"
+# what is left to the library's reference kernels, by the log of oneDNN 3.2; explain() flags it where it happens
+REFERENCE = {
+    **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), _SPREAD),
+    **dict.fromkeys(("BiasAddBackward", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _REDUCED),
+    **dict.fromkeys(("LogSoftmax", "LogSoftmaxBackward", "SoftMax", "SoftMaxBackward"), _ACROSS),
+    **dict.fromkeys(("Reciprocal", "ReduceL1", "ReduceL2"), "always"),
+    "AvgPoolBackward": "of a few sizes",
+    "InterpolateBackward": "of a few sizes",
+    "MaxPool": "with dilations, and of a few sizes",
+    "MaxPoolBackward": "the forward is run again, to find the places",
+    "PReLU": "the slope is spread over axes between its own",
+    "PReLUBackward": "the slope is spread over axes between its own",
 }
 
 
@@ -60,3 +78,20 @@ def markdown(only_missing: bool = False, versions: Sequence[Version] = VERSIONS)
     for row in rows(versions):
         if not only_missing or any(item == "not supported" for item in row.how):
             yield f"| {row.kind} | {row.since} | " + " | ".join(row.how) + " |"
+    if not only_missing:
+        yield from reference_kernels()
+
+
+def reference_kernels() -> Iterator[str]:
+    """What runs by the library's reference kernels, and what would if it were not computed in f32, in Markdown."""
+    yield ""
+    yield "| op by a reference kernel, which is slow | when |"
+    yield "|---|---|"
+    for kind, when in sorted(REFERENCE.items()):
+        yield f"| {kind} | {when} |"
+    yield ""
+    yield "| op in f32 instead | dtype | with |"
+    yield "|---|---|---|"
+    for row in cpu.REFERENCE:
+        for op in sorted(row.ops):
+            yield f"| {op} | {row.dtype} | {row.since} and sets that contain it |"

@@ -4,16 +4,19 @@ The table is of CPUs that have f16: here their environment is given to what choo
 """
 
 import math
+from random import Random
 
 import numpy as np
 import pytest
 from reference import conv_transpose as truth
+from shapes.generate import GENERATORS
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.compile.status import REFERENCE, markdown
 from dnnl_graph_ops.lowering import build, lower, registry
 from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
 from dnnl_graph_ops.lowering.groups import Group
@@ -24,6 +27,7 @@ from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.strides import dense_strides
 
 from .test_forms import external
+from .test_routes import KINDS, MOST_ELEMENTS, values_of
 
 WITH_F16 = [row.name for row in cpu.SETS if "f16" in cpu.native(row.name)]
 LAYER = Layer("k2 s2", 1, 32, 16, (6, 6), (2, 2), (2, 2), (0, 0))
@@ -184,3 +188,25 @@ def test_explain_flags_what_remains(kind):
     assert part.reference == any(step.reference for step in part.steps) == (kind == "ReduceL1")
     assert ("(reference kernel)" in str(explanation)) == part.reference
     assert explanation.to_dict()["partitions"][0]["reference"] == part.reference
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_status_lists_what_explain_flags(kind, seed):
+    for number in range(3):
+        case = GENERATORS[kind](Random(f"{seed} {kind} reference {number}"))
+        print(f"reproduce: --seed {seed}, case {number}\n{case}")
+        values = values_of(kind, case, "f32")
+        if not values or sum(math.prod(meta.shape) for meta in case.metas) > MOST_ELEMENTS:
+            continue
+        try:
+            net = values[0].graph.compile({f"y{i}": value for i, value in enumerate(values)})
+        except dgo.UnsupportedError:
+            continue
+        assert kind in REFERENCE or not any(step.reference for step in net.explain().steps)
+
+
+def test_status_prints_both_lists():
+    text = "\n".join(markdown())
+    assert "| ReduceL1 | always |" in text
+    assert "| MatMul with bias | f16 | avx512_core_fp16 and sets that contain it |" in text
+    assert "| ReduceL1 | always |" not in "\n".join(markdown(only_missing=True))

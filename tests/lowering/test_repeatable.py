@@ -1,4 +1,16 @@
-"""The same bits from run to run and from process to process, and where threads or the batch change them."""
+"""The same result twice: from run to run and in another process, and where threads or the batch change bits.
+
+`python -m lowering.test_repeatable THREADS` prints the digests of every form's results as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,117 +22,191 @@ from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
-from dnnl_graph_ops.lowering.program import Place, Program, argument
-from dnnl_graph_ops.strides import dense_strides
+from dnnl_graph_ops.lowering.program import Place, Program
+from dnnl_graph_ops.lowering.registry import Formulation
 
-KINDS = {direction: kind for kind, direction in DIRECTIONS.items() if kind != "ConvTransposeBackpropFilters"}
+from .test_forms import KINDS, external
 
-# operands and result
-TENSORS = {
-    FORWARD: ("src", "weights", "dst"),
-    BACKWARD_DATA: ("dst", "weights", "src"),
-    BACKWARD_WEIGHTS: ("src", "dst", "weights"),
+Array = np.ndarray[Any, Any]
+
+# README names them: forms whose bits are the same for any number of threads, and for any batch
+STEADY = {
+    FORWARD: {"own direct", "minimal filtering 2", "minimal filtering 3", "own overlap-add", "own depthwise"},
+    BACKWARD_DATA: {"own direct", "minimal filtering 2", "minimal filtering 3", "own depthwise"},
+    BACKWARD_WEIGHTS: {"own depthwise"},
 }
-# batch, in channels, out channels, src, kernel, stride, pads, groups, data format
+# and own code that splits its sums by threads, or by how many rows there are
+SPLIT = {
+    (BACKWARD_DATA, "own columns"),
+    (BACKWARD_WEIGHTS, "own direct"),
+    (BACKWARD_WEIGHTS, "minimal filtering 2"),
+    (BACKWARD_WEIGHTS, "columns of images"),
+}
+SEVERAL = (2, 4)  # threads
+
+
+class Layer(NamedTuple):
+    ic: int
+    oc: int
+    size: tuple[int, ...]
+    kernel: int
+    stride: int
+    pad: int
+    groups: int = 1
+    batch: int = 3
+
+
 LAYERS = {
-    "k4 s2": (3, 64, 64, (20, 20), 4, 2, 1, 1, "NXC"),
-    "k4 s2 NCX": (3, 64, 64, (20, 20), 4, 2, 1, 1, "NCX"),
-    "narrow": (2, 16, 4, (64, 64), 4, 2, 1, 1, "NXC"),
-    "depthwise": (2, 64, 64, (32, 32), 4, 2, 1, 64, "NXC"),
-    "k3 s1": (3, 32, 48, (24, 24), 3, 1, 1, 1, "NXC"),
-    "1d": (2, 96, 64, (200,), 16, 8, 4, 1, "NXC"),
-    "k2 s2": (2, 64, 32, (40, 40), 2, 2, 0, 1, "NXC"),
-    "1x1": (2, 64, 96, (30, 30), 1, 1, 0, 1, "NXC"),
-    "3d": (2, 32, 16, (8, 8, 8), 4, 2, 1, 1, "NXC"),
-    "image": (2, 64, 3, (64, 64), 4, 2, 1, 1, "NXC"),
-    "deep": (4, 256, 256, (4, 4), 4, 2, 1, 1, "NXC"),
-    "groups": (2, 128, 128, (12, 12), 4, 2, 1, 4, "NXC"),
+    "wide": Layer(64, 48, (14, 12), 4, 2, 1),
+    "deep": Layer(256, 32, (4, 4), 4, 2, 1),
+    "stride 1": Layer(32, 32, (20, 20), 3, 1, 1),
+    "no overlap": Layer(96, 40, (10, 10), 2, 2, 0),
+    "one tap": Layer(96, 40, (10, 10), 1, 1, 0),
+    "depthwise": Layer(24, 24, (10, 10), 4, 2, 1, groups=24),
+    "thin": Layer(56, 1, (12, 12), 9, 3, 4),
+    "1D": Layer(64, 32, (200,), 16, 8, 4),
+    "3D": Layer(32, 16, (6, 6, 6), 4, 2, 1),
 }
 
-# Sums over positions are split among threads; what the library does with its own is its own affair. README says it.
-WITH_THREADS = {BACKWARD_WEIGHTS: {form.name for form in registry.FORMULATIONS}, FORWARD: {"deconvolution"}}
-WITH_BATCH = {FORWARD: {"deconvolution"}}
+
+class Question(NamedTuple):
+    """One direction of a layer with random data; the result's shape."""
+
+    kind: str
+    attrs: dict[str, Any]
+    arrays: list[Array]
+    shape: tuple[int, ...]
+
+    def first(self, batch: int) -> Question:
+        """The same of the first images alone."""
+        given, *others = self.arrays
+        more = {"src_shape": (batch, *self.shape[1:])} if "src_shape" in self.attrs else {}
+        arrays = [np.ascontiguousarray(given[:batch]), *others]
+        return self._replace(attrs={**self.attrs, **more}, arrays=arrays, shape=(batch, *self.shape[1:]))
 
 
-def shapes_of(layer):
-    batch, ic, oc, src, kernel, stride, pads, groups, data_format = layer
-    dst = [stride * (n - 1) + kernel - 2 * pads for n in src]
-    x, y = ((batch, *s, c) if data_format == "NXC" else (batch, c, *s) for s, c in ((src, ic), (dst, oc)))
-    return {"src": x, "weights": (*[kernel] * len(src), oc // groups, ic), "dst": y}
+def question(name: str, data_format: str, kind: str) -> Question:
+    layer, rng = LAYERS[name], np.random.default_rng(0)
+    rank = len(layer.size)
+    dst = [(n - 1) * layer.stride + layer.kernel - 2 * layer.pad for n in layer.size]
+
+    def image(channels: int, size: Any) -> Array:
+        shape = (layer.batch, *size, channels) if data_format == "NXC" else (layer.batch, channels, *size)
+        return rng.standard_normal(shape).astype(np.float32)
+
+    x, y = image(layer.ic, layer.size), image(layer.oc, dst)
+    w = rng.standard_normal((layer.ic, layer.oc // layer.groups, *(layer.kernel,) * rank)).astype(np.float32)
+    bias = rng.standard_normal(layer.oc).astype(np.float32)
+    attrs: dict[str, Any] = {
+        "strides": (layer.stride,) * rank, "pads_begin": (layer.pad,) * rank, "pads_end": (layer.pad,) * rank,
+        "groups": layer.groups, "data_format": data_format, "weights_format": "IOX",
+    }  # fmt: skip
+    return {
+        "ConvTranspose": Question(kind, attrs, [x, w, bias], y.shape),
+        "ConvTransposeBackwardData": Question(kind, {**attrs, "src_shape": x.shape}, [y, w], x.shape),
+        "ConvTransposeBackwardWeights": Question(kind, attrs, [x, y], w.shape),
+    }[kind]
 
 
-def run(form, layer, data, threads):
-    """What a form makes of a layer, twice; None where it does not apply."""
-    shapes = shapes_of(layer)
-    *operands, made = TENSORS[form.direction]
-    arrays = [data[name] if name == "weights" else data[name][: layer[0]] for name in operands]
-    result = np.full(shapes[made], np.nan, np.float32)
-    views = [argument(Place.INPUT, "f32", a.shape, dense_strides(a.shape), i) for i, a in enumerate(arrays)]
-    output = argument(Place.OUTPUT, "f32", result.shape, dense_strides(result.shape))
-    attrs = {"strides": layer[5], "pads_begin": layer[6], "pads_end": layer[6], "groups": layer[7]}
-    attrs |= {"data_format": layer[8], "weights_format": "XOI"}
-    kind = KINDS[form.direction]
-    problem = make_problem(kind, attrs, views, output)
+def questions() -> Iterator[tuple[str, Question]]:
+    for name in LAYERS:
+        for data_format in ("NXC", "NCX") if name in ("one tap", "thin") else ("NXC",):
+            for kind in KINDS:
+                yield f"{name} {data_format} {kind}", question(name, data_format, kind)
+
+
+def results(asked: Question, threads: int, runs: int = 1) -> dict[str, list[Array]]:
+    """Those of every form that applies, by its name, and of the one that is chosen."""
     env = Env(dgo.engine("cpu"), threads)
-    if not form.applies(problem, env):
-        return None
-    program = Program()
-    lower.build(program, problem, form, env)
-    executor = assemble(program, views, [output], env.engine, macs=problem.macs, threads=threads).executor
-    results = []
-    for _ in range(2):
-        result.fill(np.nan)
-        executor.run(arrays, [result])
-        results.append(result.tobytes())
-    assert results[0] == results[1], f"{form.name} twice"
-    return result
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("direction", KINDS)
-def test_every_form_gives_the_same_bits(direction, name):
-    """Twice in a run; with other threads and in another batch unless its name is on a list."""
-    layer = LAYERS[name]
-    rng = np.random.default_rng(3)
-    data = {key: rng.standard_normal(shape).astype(np.float32) for key, shape in shapes_of(layer).items()}
-    ran = 0
-    for form in registry.FORMULATIONS:
-        both = run(form, layer, data, 2) if form.direction == direction else None
-        if both is None:
+    found = {}
+    for form in (*registry.FORMULATIONS, None):
+        if form is not None and form.direction != DIRECTIONS[asked.kind]:
             continue
-        ran += 1
-        one = run(form, layer, data, 1)
-        if form.name not in WITH_THREADS.get(direction, ()):
-            assert one.tobytes() == both.tobytes(), f"{form.name} with one thread"
-        if direction != BACKWARD_WEIGHTS and form.name not in WITH_BATCH.get(direction, ()):
-            first = run(form, (1, *layer[1:]), data, 2)
-            assert first is None or first.tobytes() == both[:1].tobytes(), f"{form.name} in a batch of one"
-    assert ran > 1
+        arrays = computed(asked, env, form, runs)
+        if arrays:
+            found["chosen" if form is None else form.name] = arrays
+    return found
 
 
-CALLS = """
-import hashlib, json, sys
-import numpy as np
-import dnnl_graph_ops as dgo
-
-rng = np.random.default_rng(5)
-digests = []
-for ic, oc, size, kernel, stride in ((64, 64, (20, 20), 4, 2), (96, 64, (200,), 16, 8), (64, 3, (48, 48), 4, 2)):
-    x = rng.standard_normal((2, *size, ic)).astype(np.float32)
-    w = rng.standard_normal((*[kernel] * len(size), oc, ic)).astype(np.float32)
-    attrs = {"strides": stride, "pads_begin": 1, "pads_end": 1, "weights_format": "XOI"}
-    graph = dgo.Graph()
-    src = graph.input("src", x.shape)
-    net = graph.compile(dgo.ops.relu(dgo.ops.conv_transpose(src, w, **attrs)))
-    y = dgo.conv_transpose(x, w, **attrs)
-    results = [net(x), y, dgo.conv_transpose_backward_data(y, w, src_shape=x.shape, **attrs)]
-    results.append(dgo.conv_transpose_backward_weights(x, y, w.shape, **attrs))
-    digests += [hashlib.sha256(result.tobytes()).hexdigest() for result in results]
-print(json.dumps(digests))
-"""
+def computed(asked: Question, env: Env, form: Formulation | None, runs: int) -> list[Array]:
+    """Results of runs of one plan; none where the form does not apply."""
+    views = [external(Place.INPUT, array, index) for index, array in enumerate(asked.arrays)]
+    found = [np.full(asked.shape, np.nan, np.float32) for _ in range(runs)]
+    output = external(Place.OUTPUT, found[0], 0)
+    problem = make_problem(asked.kind, asked.attrs, views, output)
+    program = Program()
+    if form is None:
+        lower.lower(program, problem, env)
+    elif form.applies(problem, env):
+        lower.build(program, problem, form, env)
+    else:
+        return []
+    executor = assemble(program, views, [output], env.engine, threads=env.threads).executor
+    for result in found:
+        executor.run(asked.arrays, [result])
+    return found
 
 
-def test_two_processes_give_the_same_bits():
-    first, second = (child("-c", CALLS).stdout for _ in range(2))
-    assert first == second
-    assert first.count(",") == 11
+def same(one: Array, other: Array) -> bool:
+    return bool((one.view(np.uint32) == other.view(np.uint32)).all())
+
+
+@cache
+def digests(threads: int) -> dict[str, str]:
+    """Of every form's result of every question."""
+    return {
+        f"{label}, {form}": hashlib.sha256(result.tobytes()).hexdigest()
+        for label, asked in questions()
+        for form, (result,) in results(asked, threads).items()
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_from_run_to_run(threads: int) -> None:
+    """Of one plan, and of another that is made of the same net."""
+    for label, asked in questions():
+        for form, (first, *others) in results(asked, threads, 2).items():
+            assert all(same(first, other) for other in others), f"{label}, {form}"
+            assert hashlib.sha256(first.tobytes()).hexdigest() == digests(threads)[f"{label}, {form}"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_in_another_process(threads: int) -> None:
+    done = child("-m", "lowering.test_repeatable", str(threads))
+    assert done.returncode == 0, done.stderr[-3000:]
+    theirs, mine = json.loads(done.stdout), digests(threads)
+    assert theirs.keys() == mine.keys()
+    assert [name for name in mine if mine[name] != theirs[name]] == []
+
+
+def test_forms_that_no_number_of_threads_changes() -> None:
+    """And own code that is said to change does: the list is no longer than it must be."""
+    changed, ran = set(), set()
+    for label, asked in questions():
+        direction = DIRECTIONS[asked.kind]
+        alone = results(asked, 1)
+        ran |= {(direction, form) for form in alone}
+        for threads in SEVERAL:
+            several = results(asked, threads)
+            for form in STEADY[direction] & alone.keys():
+                assert same(alone[form][0], several[form][0]), f"{label}, {form}, {threads} threads"
+            changed |= {(direction, form) for form in alone if not same(alone[form][0], several[form][0])}
+    print("changed:", sorted(changed))
+    assert {(direction, form) for direction, forms in STEADY.items() for form in forms} <= ran
+    assert changed >= SPLIT
+
+
+def test_forms_that_no_batch_changes() -> None:
+    for label, asked in questions():
+        direction = DIRECTIONS[asked.kind]
+        if direction == BACKWARD_WEIGHTS:
+            continue
+        whole = results(asked, 2)
+        for batch in (1, 2):
+            part = results(asked.first(batch), 2)
+            for form in STEADY[direction] & whole.keys() & part.keys():
+                assert same(whole[form][0][:batch], part[form][0]), f"{label}, {form}, {batch} of the batch"
+
+
+if __name__ == "__main__":
+    json.dump(digests(int(sys.argv[1])), sys.stdout)
