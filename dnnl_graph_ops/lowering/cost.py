@@ -26,6 +26,7 @@ VAST = 512  # taps; from there on the library's convolutions fetch their weights
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
 SCATTERED = 2.0  # for columns of images that are gathered
 SHALLOW = 2.5  # for the library's convolutions that read one channel
+CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
     "depthwise",
@@ -95,10 +96,12 @@ def _detours(problem: Problem) -> int:
     return sum(2 * nbytes(v) for v in (problem.src, problem.dst) if not is_channels_last(v))
 
 
-def _conversions(problem: Problem, env: Env) -> int:
-    """Bytes of the copies to and from the dtype that the library computes in."""
-    converted = env.compute_dtype(problem.dtype) != problem.dtype
-    return 6 * (problem.src.size + problem.dst.size) * converted
+def _conversions(problem: Problem, env: Env) -> float:
+    """The copies to and from the dtype that the library computes in, as bytes; constant weights are copied once."""
+    if env.compute_dtype(problem.dtype) == problem.dtype:
+        return 0.0
+    weights = 0 if problem.weights.is_constant else problem.weights.size
+    return CONVERTED * (problem.src.size + problem.dst.size + weights)
 
 
 def _packing(problem: Problem, weights: float) -> float:
