@@ -58,7 +58,8 @@ class Formulation:
 
     def by_reference(self, problem: Problem, env: Env) -> bool:
         """Whether the library has nothing but a reference kernel for it, though it has kernels of the dtype."""
-        return not self.converts(problem) and self.compute_dtype(problem, env) != env.compute_dtype(problem.dtype)
+        ops = self.ops(problem)
+        return bool(ops) and env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
     def seconds(self, problem: Problem, env: Env) -> float:
         """The estimate of one run."""

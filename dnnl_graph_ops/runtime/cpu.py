@@ -40,6 +40,10 @@ SETS = (
 )
 
 
+# the dtypes that some sets lack
+_HALVES = frozenset({"bf16", "f16"})
+
+
 class Reference(NamedTuple):
     """Ops that the library computes with its reference kernels, though it has others of their dtype.
 
@@ -95,7 +99,7 @@ def reference_ops(name: str, dtype: str) -> frozenset[str]:
 
 def multiplies(dtype: str, name: str, ops: Sequence[str] = ()) -> bool:
     """Whether the library has kernels of a dtype with an instruction set, and for these ops no reference kernels."""
-    if dtype not in ("bf16", "f16"):
+    if dtype not in _HALVES:
         return True
     return dtype in native(name) and reference_ops(name, dtype).isdisjoint(ops)
 
@@ -110,9 +114,9 @@ def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bo
 
     `ops`: those to be computed, as `Reference` names them; none of them may be left to a reference kernel.
     """
-    if engine.kind != "cpu":
-        return dtype not in ("bf16", "f16") or has_kernels(engine, dtype)
-    return multiplies(dtype, isa(engine), ops)
+    if dtype not in _HALVES:
+        return True
+    return multiplies(dtype, isa(engine), ops) if engine.kind == "cpu" else has_kernels(engine, dtype)
 
 
 def multiplies_int8_exactly(engine: Engine) -> bool:

@@ -167,8 +167,8 @@ def test_tune_off_takes_no_literal_op_that_is_one():
     assert decision.formulation not in ("literal", "convolution", "deconvolution")
 
 
-def test_supported_tells():
-    """As the routes do, which ask for the op."""
+def test_a_target_knows_the_op():
+    """`supported` asks it: natively, or in f32."""
     target = Target.of(env_of("avx512_core_amx_fp16"))
     assert [target.compute_dtype("f16", kind) for kind in ("MatMul", "ConvolutionBackwardWeights")] == ["f16", "f32"]
 
