@@ -91,9 +91,13 @@ def _post_ops(problem: Problem) -> int:
     return 2 * nbytes(problem.dst) if problem.tail else 0
 
 
-def _detours(problem: Problem) -> int:
-    """Bytes of the copies that channels-last code needs for other layouts."""
-    return sum(2 * nbytes(v) for v in (problem.src, problem.dst) if not is_channels_last(v))
+def _detours(problem: Problem, env: Env | None = None) -> int:
+    """Bytes of the copies that channels-last code needs for other layouts; of the library (`env`): as it computes."""
+
+    def size(view: View) -> int:
+        return nbytes(view) if env is None else view.size * dtypes.itemsize(env.compute_dtype(view.dtype))
+
+    return sum(2 * size(v) for v in (problem.src, problem.dst) if not is_channels_last(v))
 
 
 def _conversions(problem: Problem, env: Env) -> float:
@@ -156,7 +160,7 @@ def literal(problem: Problem, env: Env) -> Counts:
         runs=problem.macs / max(deep, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_conversions(problem, env) + 2 * _detours(problem),
+        bytes=_conversions(problem, env) + 2 * _detours(problem, env),
         calls=1 + 2 * surplus,
     )
 
@@ -164,9 +168,10 @@ def literal(problem: Problem, env: Env) -> Counts:
 def deconvolution(problem: Problem, env: Env) -> Counts:
     """`literal` of a backward op, which reads a few channels as they lie."""
     counts = literal(problem, env)
-    if _channels(problem)[1] > FEW_CHANNELS or not _detours(problem):
+    if _channels(problem)[1] > FEW_CHANNELS or not _detours(problem, env):
         return counts
-    return Counts(*(AS_THEY_LIE * count for count in counts))
+    spared = Counts(*(AS_THEY_LIE * count for count in counts))
+    return spared._replace(bytes=spared.bytes + (1 - AS_THEY_LIE) * _conversions(problem, env))
 
 
 def convolution(problem: Problem, env: Env) -> Counts:
@@ -179,7 +184,7 @@ def convolution(problem: Problem, env: Env) -> Counts:
 def aside(problem: Problem, env: Env) -> Counts:
     """A Convolution on channels-last copies."""
     counts = convolution(problem, env)
-    return counts._replace(bytes=counts.bytes - _detours(problem), calls=counts.calls + 2)
+    return counts._replace(bytes=counts.bytes - _detours(problem, env), calls=counts.calls + 2)
 
 
 def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
@@ -222,7 +227,7 @@ def product(problem: Problem, env: Env) -> Counts:
         runs=problem.macs / max(ic, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem) + _conversions(problem, env) + 2 * nbytes(problem.dst) * spread,
+        bytes=_detours(problem, env) + _conversions(problem, env) + 2 * nbytes(problem.dst) * spread,
         calls=2 + spread,
     )
 
@@ -238,7 +243,7 @@ def columns(problem: Problem, env: Env) -> Counts:
         runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem) + _post_ops(problem) + _conversions(problem, env),
+        bytes=_detours(problem, env) + _post_ops(problem) + _conversions(problem, env),
         calls=2,
     )
 
@@ -256,7 +261,7 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
         products=places * oc * ic * scattered,
         values=0 if alone else counts.values * scattered,
         weights=counts.weights * g.batch,
-        bytes=counts.bytes - _detours(problem),
+        bytes=counts.bytes - _detours(problem, env),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.bench.fit import described
+from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
-from dnnl_graph_ops.lowering import registry
+from dnnl_graph_ops.lowering import cost, registry
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.problem import FORWARD
+from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, FORWARD
 
 
 def ranked(layer: Problem, layout: str) -> list[str]:
@@ -26,3 +28,14 @@ def test_one_product_for_each_image_needs_positions() -> None:
 def test_one_tap_on_channels_first_is_one_product() -> None:
     layer = Problem("1x1", 1, 64, 128, (248, 216), (1, 1), (1, 1), (0, 0))
     assert ranked(layer, "NCX")[0] == "columns of images"
+
+
+@pytest.mark.parametrize("name", ["deconvolution", "columns", "convolution, channels last"])
+def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str) -> None:
+    """What moves channels is not cheaper than in f32, and the conversions come on top."""
+    layer = Problem("64 -> 1", 1, 64, 1, (40, 40), (2, 2), (2, 2), (0, 0))
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    form = next(f for f in registry.FORMULATIONS if (f.name, f.direction) == (name, BACKWARD_DATA))
+    wide, narrow = (described(layer, BACKWARD_DATA, "NCX", True, dtype) for dtype in ("f32", "f16"))
+    more = form.counts(narrow, env).bytes - form.counts(wide, env).bytes
+    assert more == pytest.approx(cost.CONVERTED * (narrow.src.size + narrow.dst.size))
