@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..runtime import threads
 from . import cost
 from .env import Env
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
@@ -121,16 +122,17 @@ def spread_by(form: Formulation, problem: Problem, env: Env) -> frozenset[str]:
 def _doubted(form: Formulation, problem: Problem, env: Env) -> list[View]:
     """Operands whose Inf or NaN the form would spread and which may have some; constants are known."""
     views = [getattr(problem, name) for name in sorted(spread_by(form, problem, env))]
-    return [view for view in views if not view.is_constant or not _finite(view)]
+    return [view for view in views if not view.is_constant or not _finite(view, env.threads)]
 
 
 def _kernel(views: list[View]) -> kernels.Kernel:
     return kernels.scan([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
 
 
-def _finite(constant: View) -> bool:
+def _finite(constant: View, count: int) -> bool:
     array, flag = constant.buffer.array, np.zeros(1, np.int32)
     if array is None:
         raise RuntimeError("a constant without data")
-    _kernel([constant]).run(array.ctypes.data + constant.byte_offset, flag)
+    with threads.using(count):
+        _kernel([constant]).run(array.ctypes.data + constant.byte_offset, flag)
     return not flag[0]
