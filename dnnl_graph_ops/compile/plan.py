@@ -12,7 +12,7 @@ from .. import dtypes
 from .._core import Executor
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
-from ..lowering.staging import staged
+from ..lowering.staging import staged, wrong_when_narrow
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -87,8 +87,9 @@ def _seconds(steps: Sequence[Step], macs: int) -> float:
 
 
 def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> Sequence[Compiled | HostStep]:
+    mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
     try:
-        return compile_step(program, step, engine, fpmath_mode)
+        return compile_step(program, step, engine, mode)
     except UnsupportedError:
         if step.fallback is None:
             raise
