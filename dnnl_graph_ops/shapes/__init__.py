@@ -13,7 +13,7 @@ from . import (
 )
 from .attributes import Attributes
 from .native import native_attrs, unsupported
-from .registry import RULES, Meta, check_sizes, checked, infer, resolved, rule
+from .registry import RULES, Meta, check_sizes, checked, resolved, rule
 
 __all__ = [
     "RULES",
@@ -24,7 +24,6 @@ __all__ = [
     "conv_transpose",
     "convolution",
     "elementwise",
-    "infer",
     "matmul",
     "native",
     "native_attrs",

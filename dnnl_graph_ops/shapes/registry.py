@@ -72,7 +72,7 @@ def resolved(kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where
     Attributes that know these shapes come back as they are.
 
     Raises:
-        ShapeError, InvalidArgumentError: as `infer`.
+        ShapeError, InvalidArgumentError: as `checked`.
     """
     parse, resolve = _RESOLVERS[kind]
     record = attrs if isinstance(attrs, Attributes) else parse(attrs, len(shapes[0]) - 2, where)
@@ -80,19 +80,6 @@ def resolved(kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where
     if record.resolved is not None and record.resolved.operands == operands:
         return record
     return replace(record, resolved=resolve(operands, record, where))
-
-
-def infer(
-    kind: str,
-    inputs: Sequence[Meta],
-    attrs: Mapping[str, Any],
-    where: str,
-    *,
-    dtype: str | None = None,
-    outputs: int | None = None,
-) -> list[Meta]:
-    """The outputs of an op: `checked` without its attributes."""
-    return checked(kind, inputs, attrs, where, dtype=dtype, outputs=outputs)[1]
 
 
 def checked(

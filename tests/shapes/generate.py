@@ -420,7 +420,7 @@ def gradient(forward: str, roles: Callable[[Case, tuple[int, ...]], Case]) -> Ca
         case = GENERATORS[forward](rng)
         lengths = schema.attr_lengths(forward, len(case.shapes[0]))
         attrs = schema.normalise_attrs(forward, case.attrs, forward, ranks=lengths)
-        return roles(case, shapes.infer(forward, case.metas, attrs, forward)[0].shape)
+        return roles(case, shapes.checked(forward, case.metas, attrs, forward)[1][0].shape)
 
     return make
 

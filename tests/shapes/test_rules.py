@@ -26,7 +26,7 @@ def infer(kind, *inputs, dtype=None, outputs=None, **attrs):
     metas = [one if isinstance(one, Meta) else Meta(one, "f32") for one in inputs]
     rank = len(metas[0].shape) if metas else 0
     checked = schema.normalise_attrs(kind, attrs, kind, ranks=schema.attr_lengths(kind, rank))
-    results = shapes.infer(kind, metas, checked, f"{kind} 'a'", dtype=dtype, outputs=outputs)
+    results = shapes.checked(kind, metas, checked, f"{kind} 'a'", dtype=dtype, outputs=outputs)[1]
     return [meta.shape for meta in results]
 
 
