@@ -21,7 +21,7 @@ from ..lowering import tail as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, Place, Program, View
-from ..lowering.registry import Formulation
+from ..lowering.registry import Formulation, Ranked
 from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
@@ -33,8 +33,6 @@ HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
-
-Ranked = list[tuple[Formulation, float]]
 
 
 @dataclass

@@ -9,10 +9,9 @@ from . import nonfinite
 from . import tail as post
 from .env import Env
 from .forms.deconvolution import fill_with_bias
-from .nonfinite import Ranked
 from .problem import BACKWARD_WEIGHTS, FORWARD, Problem
 from .program import Program, View
-from .registry import Formulation, candidates
+from .registry import Formulation, Ranked, candidates
 
 
 @dataclass

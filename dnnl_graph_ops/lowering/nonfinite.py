@@ -6,6 +6,8 @@ one by a scan at every call.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from .. import dtypes
@@ -14,8 +16,8 @@ from ..runtime import threads
 from . import cost
 from .env import Env
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
-from .program import Program, View
-from .registry import FORMULATIONS, TERM_BY_TERM, Formulation, candidates
+from .program import Buffer, Program, View
+from .registry import FORMULATIONS, TERM_BY_TERM, Formulation, Ranked, candidates
 
 _NOTHING: frozenset[str] = frozenset()
 _SRC, _WEIGHTS, _DST = (frozenset({name}) for name in ("src", "weights", "dst"))
@@ -66,8 +68,6 @@ _NARROW_TOO = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION, cost.PHASES})
 _READ = {FORWARD: _SRC | _WEIGHTS, BACKWARD_DATA: _DST | _WEIGHTS, BACKWARD_WEIGHTS: _SRC | _DST}
 
 _TERM = 1e-9  # seconds of a product in NumPy, roughly
-
-Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
 
 
 def rules(env: Env) -> bool:
@@ -129,7 +129,19 @@ def _kernel(views: list[View]) -> kernels.Kernel:
     return kernels.scan([(list(view.shape), dtypes.CODES[view.dtype], list(view.strides)) for view in views])
 
 
+# by offset, shape and strides; several forms and plans ask for the same constant, which never changes
+_LOOKED_AT: WeakKeyDictionary[Buffer, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
+
+
 def _finite(constant: View, count: int) -> bool:
+    known = _LOOKED_AT.setdefault(constant.buffer, {})
+    place = (constant.offset, constant.shape, constant.strides)
+    if place not in known:
+        known[place] = _look(constant, count)
+    return known[place]
+
+
+def _look(constant: View, count: int) -> bool:
     array, flag = constant.buffer.array, np.zeros(1, np.int32)
     if array is None:
         raise RuntimeError("a constant without data")

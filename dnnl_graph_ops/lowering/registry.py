@@ -227,7 +227,10 @@ TERM_BY_TERM = {
 _ANYWHERE = frozenset({cost.DECONVOLUTION, cost.CONVOLUTION})
 
 
-def candidates(problem: Problem, env: Env) -> list[tuple[Formulation, float]]:
+Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best first
+
+
+def candidates(problem: Problem, env: Env) -> Ranked:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
     found = [f for f in applicable(problem, env) if f.family in _ANYWHERE or env.engine.memory is None]
     return sorted(((f, f.seconds(problem, env)) for f in found), key=lambda item: item[1])

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
-from .program import NativeOp, NativeStep, Operand, Program, Step, View, describable, order_of
+from .program import NativeOp, NativeStep, Program, Step, View, describable, order_of
 
 
 def staged(step: NativeStep) -> list[Step]:
     """The step, working on row-major copies of the views that the library cannot describe."""
     program = Program(step.group, step.condition)
-    if len(step.ops) == 1 and step.ops[0].outputs[0].dtype != "f32" and wrong_when_narrow(step.ops[0]):
-        return _in_f32(program, step)
+    if len(step.ops) == 1 and wrong_when_narrow(step.ops[0]) and step.ops[0].outputs[0].dtype != "f32":
+        twins = {view: program.scratch(view.shape, "f32", order_of(view)) for view in _views(step)}
+        return _on_copies(program, step, twins, staged, "to f32", "from f32")
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:
         step = replace(step, ops=ops)
-    reads, writes = dict.fromkeys(step.reads), dict.fromkeys(step.writes)
-    odd = [view for view in reads | writes if view.size and not _taken(view)]
-    if not odd:
-        return [*program.steps, step]
-    twins: dict[Operand, View] = {view: program.scratch(view.shape, view.dtype) for view in odd}
-    for view in odd:
+    odd = [view for view in _views(step) if view.size and not _taken(view)]
+    twins = {view: program.scratch(view.shape, view.dtype) for view in odd}
+    return _on_copies(program, step, twins, lambda on: [on], "copy of a strided view", "copy to a strided view")
+
+
+def _views(step: NativeStep) -> list[View]:
+    return list(dict.fromkeys((*step.reads, *step.writes)))
+
+
+def _on_copies(
+    program: Program,
+    step: NativeStep,
+    twins: Mapping[View, View],
+    then: Callable[[NativeStep], list[Step]],
+    before: str,
+    after: str,
+) -> list[Step]:
+    """The steps of a program, and the step on copies of the views that have a twin."""
+    reads, writes = step.reads, step.writes
+    for view, twin in twins.items():
         if view in reads:
-            program.copy(view, twins[view], "copy of a strided view")
-    program.steps.append(_on(step, twins))
-    for view in odd:
+            program.copy(view, twin, before)
+    program.steps += then(_on(step, twins) if twins else step)
+    for view, twin in twins.items():
         if view in writes:
-            program.copy(twins[view], view, "copy to a strided view")
+            program.copy(twin, view, after)
     return program.steps
 
 
@@ -39,9 +56,11 @@ def _taken(view: View) -> bool:
     return describable(view) and (not spread or any(spread))
 
 
-def _on(step: NativeStep, twins: dict[Operand, View]) -> NativeStep:
+def _on(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
     def op(item: NativeOp) -> NativeOp:
-        inputs, outputs = (tuple(twins.get(o, o) for o in some) for some in (item.inputs, item.outputs))
+        inputs, outputs = (
+            tuple(twins.get(o, o) if isinstance(o, View) else o for o in some) for some in (item.inputs, item.outputs)
+        )
         return replace(item, inputs=inputs, outputs=outputs)
 
     fallback = step.fallback
@@ -55,28 +74,65 @@ def _on(step: NativeStep, twins: dict[Operand, View]) -> NativeStep:
 _WINDOWED = {"ConvolutionBackwardWeights": 0, "ConvTransposeBackwardWeights": 1}
 
 
+class _Window(NamedTuple):
+    """On one spatial axis: sizes of the source and of the dilated kernel, places of the window, stride and pads."""
+
+    size: int
+    reach: int
+    places: int
+    stride: int
+    begin: int
+    end: int
+
+
+def _windows(op: NativeOp) -> list[_Window]:
+    """Of a gradient of weights between views, an axis each; of any other op none."""
+    if op.kind not in _WINDOWED:
+        return []
+    source, moved, target = op.inputs[_WINDOWED[op.kind]], op.inputs[1 - _WINDOWED[op.kind]], op.outputs[0]
+    if not (isinstance(source, View) and isinstance(moved, View)):
+        return []
+    attrs, first = op.attrs, _first_axis(op)
+    kernel = target.shape[:-2] if attrs.get("weights_format", "X").startswith("X") else target.shape[2:]
+    return [
+        _Window(source.shape[first + i], d * (k - 1) + 1, moved.shape[first + i], stride, begin, end)
+        for i, (k, d, stride, begin, end) in enumerate(
+            zip(kernel, *(attrs[n] for n in ("dilations", "strides", "pads_begin", "pads_end")), strict=True)
+        )
+    ]
+
+
+def _first_axis(op: NativeOp) -> int:
+    return 1 if op.attrs.get("data_format", "NXC") == "NXC" else 2
+
+
 def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
     """The op, or where it would be wrong, the same on a copy whose first spatial axis begins with its padding."""
-    if op.kind not in _WINDOWED:
+    windows = _windows(op)
+    if len(windows) != 3 or not _goes_wrong(windows[0]):
         return op
-    position, (target,) = _WINDOWED[op.kind], op.outputs
-    source, moved = op.inputs[position], op.inputs[1 - position]
-    if len(target.shape) != 5 or not (isinstance(source, View) and isinstance(moved, View)):
-        return op
-    attrs = op.attrs
-    axis = 1 if attrs.get("data_format", "NXC") == "NXC" else 2
-    kernel = target.shape[0 if attrs.get("weights_format", "X").startswith("X") else 2]
-    pad, stride, dilation = (attrs[name][0] for name in ("pads_begin", "strides", "dilations"))
-    size = source.shape[axis]
-    if not _goes_wrong(size, moved.shape[axis], dilation * (kernel - 1) + 1, stride, pad):
-        return op
+    position, axis, (size, *_, pad, _) = _WINDOWED[op.kind], _first_axis(op), windows[0]
+    source = op.inputs[position]
+    assert isinstance(source, View)
     shape = (*source.shape[:axis], pad + size, *source.shape[axis + 1 :])
     padded = program.scratch(shape, source.dtype, order_of(source))
     program.fill(padded.narrow(axis, 0, pad), 0.0, "zeros in front")
     program.copy(source, padded.narrow(axis, pad, size), "behind zeros")
     inputs = [*op.inputs]
     inputs[position] = padded
-    return replace(op, attrs={**attrs, "pads_begin": (0, *attrs["pads_begin"][1:])}, inputs=tuple(inputs))
+    attrs = {**op.attrs, "pads_begin": (0, *op.attrs["pads_begin"][1:])}
+    return replace(op, attrs=attrs, inputs=tuple(inputs))
+
+
+def _goes_wrong(window: _Window) -> bool:
+    """Whether a window of taps that leaves the padding in front reaches over the end.
+
+    Seen in oneDNN 3.2 on CPUs with AVX-512, in f32 and bf16: taps are wrong, or memory behind them is written.
+    """
+    size, reach, places, stride, pad, _ = window
+    first_inside = -(-pad // stride)
+    leaves = pad > stride and first_inside < places and first_inside * stride - pad + reach > size
+    return pad > 0 and (reach > size or leaves)
 
 
 def wrong_when_narrow(op: NativeOp) -> bool:
@@ -85,42 +141,5 @@ def wrong_when_narrow(op: NativeOp) -> bool:
     Seen in oneDNN 3.2 on a CPU with AVX512-BF16, of all layers drawn in these alone: where the window is longer
     than the source on an axis, or with padding as long, or has one place and padding. In f32 the same layers are right.
     """
-    if op.kind not in _WINDOWED:
-        return False
-    source, moved, target = op.inputs[_WINDOWED[op.kind]], op.inputs[1 - _WINDOWED[op.kind]], op.outputs[0]
-    if not all(isinstance(operand, View) for operand in (source, moved, target)):
-        return False
-    attrs = op.attrs
-    sizes, places = (
-        operand.shape[1:-1] if attrs.get("data_format", "NXC") == "NXC" else operand.shape[2:]
-        for operand in (source, moved)
-    )
-    kernel = target.shape[:-2] if attrs.get("weights_format", "X").startswith("X") else target.shape[2:]
-    pads = zip(attrs["pads_begin"], attrs["pads_end"], strict=True)
-    axes = zip(sizes, places, kernel, attrs["dilations"], pads, strict=True)
-    return any(d * (k - 1) + 1 > size - any(pad) or (n == 1 and any(pad)) for size, n, k, d, pad in axes)
-
-
-def _in_f32(program: Program, step: NativeStep) -> list[Step]:
-    """The step's only op on copies in f32."""
-    (op,) = step.ops
-    views = [operand for operand in (*op.inputs, *op.outputs) if isinstance(operand, View)]
-    twins: dict[Operand, View] = {view: program.scratch(view.shape, "f32", order_of(view)) for view in views}
-    for view in op.inputs:
-        if isinstance(view, View):
-            program.copy(view, twins[view], f"{view.dtype} to f32")
-    program.steps += staged(_on(step, twins))
-    for view in op.outputs:
-        if isinstance(view, View):
-            program.copy(twins[view], view, f"f32 to {view.dtype}")
-    return program.steps
-
-
-def _goes_wrong(size: int, places: int, window: int, stride: int, pad: int) -> bool:
-    """Whether a window of taps that leaves the padding in front reaches over the end.
-
-    Seen in oneDNN 3.2 on CPUs with AVX-512, in f32 and bf16: taps are wrong, or memory behind them is written.
-    """
-    first_inside = -(-pad // stride)
-    leaves = pad > stride and first_inside < places and first_inside * stride - pad + window > size
-    return pad > 0 and (window > size or leaves)
+    padded = ((window, window.begin > 0 or window.end > 0) for window in _windows(op))
+    return any(one.reach > one.size - pads or (one.places == 1 and pads) for one, pads in padded)
