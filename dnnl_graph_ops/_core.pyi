@@ -757,7 +757,13 @@ class kernels:
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_data(
-        layer: LayerSizes, dtype: int, src_strides: _Dims, weights_strides: _Dims, dst_strides: _Dims
+        layer: LayerSizes,
+        dtype: int,
+        src_strides: _Dims,
+        weights_strides: _Dims,
+        dst_strides: _Dims,
+        has_bias: bool = False,
+        bias_dtype: int | None = None,
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_weights(
@@ -821,6 +827,7 @@ class kernels:
         diff_dst_strides: _Dims,
         diff_src_dtype: int,
         diff_src_strides: _Dims,
+        bias_dtype: int = 0,
         threads: int = 0,
     ) -> ScratchKernel: ...
     @staticmethod

@@ -155,13 +155,13 @@ void bind_filter_kernels(py::module_& m) {
     m.def(
         "filter_backward_data",
         [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
-           const Dims& diff_src_strides, int threads) {
-            return std::shared_ptr<ScratchKernel>(
-                filter_backward_data(p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
-                                     tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), threads));
+           const Dims& diff_src_strides, int bias_dtype, int threads) {
+            return std::shared_ptr<ScratchKernel>(filter_backward_data(
+                p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
+                tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), bias_dtype, threads));
         },
         "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
-        "threads"_a = 0, "run(diff_dst, packed, scratch, diff_src).");
+        "bias_dtype"_a = 0, "threads"_a = 0, "run(diff_dst, packed, [bias], scratch, diff_src).");
     m.def(
         "filter_backward_weights",
         [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,

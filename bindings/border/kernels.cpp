@@ -56,18 +56,20 @@ void def_depthwise(py::module_& m, const char* name, std::shared_ptr<Kernel> (*m
         "layer"_a, "dtype"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra..., doc);
 }
 
-std::shared_ptr<Kernel> depthwise_forward(const DepthwiseProblem& problem, bool has_bias,
-                                          std::optional<int> bias_dtype) {
-    return make_depthwise_forward(problem, has_bias, bias_dtype.value_or(problem.dtype));
+template <auto make>
+std::shared_ptr<Kernel> depthwise_gather(const DepthwiseProblem& problem, bool has_bias,
+                                         std::optional<int> bias_dtype) {
+    return make(problem, has_bias, bias_dtype.value_or(problem.dtype));
 }
 
 void bind_depthwise(py::module_& m) {
-    def_depthwise(m, "depthwise_forward", depthwise_forward,
+    def_depthwise(m, "depthwise_forward", depthwise_gather<make_depthwise_forward>,
                   "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
                   "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
                   "f32.",
                   "has_bias"_a = false, "bias_dtype"_a = py::none());
-    def_depthwise(m, "depthwise_backward_data", make_depthwise_backward_data, "run(diff_dst, weights, diff_src).");
+    def_depthwise(m, "depthwise_backward_data", depthwise_gather<make_depthwise_backward_data>,
+                  "run(diff_dst, weights, [bias,] diff_src).", "has_bias"_a = false, "bias_dtype"_a = py::none());
     def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
                   "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
 }

@@ -54,8 +54,8 @@ struct DepthwiseProblem : LayerSizes {
 // src, weights, [bias,] dst
 std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, int bias_dtype);
 
-// diff_dst, weights, diff_src
-std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem);
+// diff_dst, weights, [bias,] diff_src; the bias is that of an ordinary convolution
+std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, bool has_bias, int bias_dtype);
 
 // src, diff_dst, diff_weights
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);

@@ -248,9 +248,10 @@ std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, 
     return std::make_shared<GatherKernel>("depthwise_forward", problem, true, has_bias, bias_dtype);
 }
 
-std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem) {
+std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, bool has_bias, int bias_dtype) {
     check_depthwise("depthwise_backward_data", problem);
-    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, false, kF32);
+    float_cell(bias_dtype);
+    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, has_bias, bias_dtype);
 }
 
 }  // namespace dgo

@@ -431,8 +431,9 @@ std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, cons
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int threads) {
-    return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, 0, threads);
+                                                    const FilterTensor& diff_src, int bias_dtype, int threads) {
+    return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, bias_dtype,
+                                           threads);
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,

@@ -75,9 +75,9 @@ std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirectio
 std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
                                               const FilterTensor& dst, int bias_dtype, int threads);
 
-// Operands: diff_dst, packed, scratch, diff_src.
+// Operands: diff_dst, packed, [bias], scratch, diff_src; the bias is that of an ordinary convolution.
 std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int threads);
+                                                    const FilterTensor& diff_src, int bias_dtype, int threads);
 
 // Operands: src, diff_dst, scratch, diff_weights.
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,

@@ -29,21 +29,20 @@ def _arguments(problem: Problem, weights: View, dst: View) -> _Arguments:
 
 def build(program: Program, problem: Problem) -> None:
     """Append the steps of any direction."""
-    src, weights, dst = problem.src, problem.weights, problem.dst
+    src, weights, dst, bias = problem.src, problem.weights, problem.dst, problem.bias
+    added = [] if bias is None else [bias]
+    bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
     if problem.direction == FORWARD:
         target = program.like(dst, dst.dtype) if problem.tail else dst
-        bias = problem.bias
-        bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
-        kernel = kernels.depthwise_forward(
-            *_arguments(problem, weights, target), has_bias=bias is not None, bias_dtype=bias_dtype
-        )
-        reads = [src, weights] if bias is None else [src, weights, bias]
-        program.kernel(kernel, reads, [target], "own depthwise forward")
+        arguments = _arguments(problem, weights, target)
+        kernel = kernels.depthwise_forward(*arguments, has_bias=bias is not None, bias_dtype=bias_dtype)
+        program.kernel(kernel, [src, weights, *added], [target], "own depthwise forward")
         if problem.tail:
             post.apply(program, target, problem.tail, dst)
     elif problem.direction == BACKWARD_DATA:
-        kernel = kernels.depthwise_backward_data(*_arguments(problem, weights, dst))
-        program.kernel(kernel, [dst, weights], [src], "own depthwise backward data")
+        arguments = _arguments(problem, weights, dst)
+        kernel = kernels.depthwise_backward_data(*arguments, has_bias=bias is not None, bias_dtype=bias_dtype)
+        program.kernel(kernel, [dst, weights, *added], [src], "own depthwise backward data")
     else:
         kernel = kernels.depthwise_backward_weights(*_arguments(problem, weights, dst))
         program.kernel(kernel, [src, dst], [weights], "own depthwise backward weights")

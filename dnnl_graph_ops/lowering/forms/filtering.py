@@ -132,10 +132,12 @@ def _backward_data(program: Program, problem: Problem, description: Any, threads
     packed = _packed(program, description, problem, threads)
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
+    bias = problem.bias
     kernel = kernels.filter_backward_data(
-        description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target), threads
-    )
-    _run(program, kernel, [diff_dst, packed], target, label)
+        description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target),
+        0 if bias is None else _code(bias), threads,
+    )  # fmt: skip
+    _run(program, kernel, [diff_dst, packed] if bias is None else [diff_dst, packed, bias], target, label)
     if target is not problem.src:
         program.copy(target, problem.src, "diff_src from channels last")
 
