@@ -32,6 +32,11 @@ from .functional import (
     conv_transpose_backward_data,
     conv_transpose_backward_weights,
     conv_transpose_output_shape,
+    convolution,
+    convolution_backward_bias,
+    convolution_backward_data,
+    convolution_backward_weights,
+    convolution_output_shape,
 )
 from .graph import Graph, Value
 from .interop import from_dlpack, from_onnx, to_dlpack
@@ -71,6 +76,11 @@ __all__ = [
     "conv_transpose_backward_weights",
     "conv_transpose_output_shape",
     "convert_weights",
+    "convolution",
+    "convolution_backward_bias",
+    "convolution_backward_data",
+    "convolution_backward_weights",
+    "convolution_output_shape",
     "engine",
     "engines",
     "from_dlpack",

@@ -14,8 +14,8 @@ from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .lowering.env import Env, default_algorithm
-from .ops.conv_transpose import check_dtypes, read_shape, resolve
 from .ops.family import annotated, document, family, with_keywords
+from .ops.typed import WORDS, check_dtypes, read_shape, resolve
 from .runtime import arrays
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
@@ -65,10 +65,19 @@ def conv_transpose_backward_bias(
     return cache.call("conv_transpose_backward_bias", (diff_dst,), (data_format,), out, engine, _backward_bias)
 
 
-def _output_shape(src_shape: Any, weights_shape: Any, given: Mapping[str, Any]) -> tuple[int | None, ...]:
-    where = "conv_transpose_output_shape"
+def convolution_backward_bias(
+    diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
+) -> Array:
+    """Gradient of `convolution` with respect to the bias: as `conv_transpose_backward_bias`."""
+    return cache.call("convolution_backward_bias", (diff_dst,), (data_format,), out, engine, _plain_backward_bias)
+
+
+def _output_shape(
+    kind: str, where: str, src_shape: Any, weights_shape: Any, given: Mapping[str, Any]
+) -> tuple[int | None, ...]:
     shapes = [_dims(v, n, where) for v, n in ((src_shape, "src_shape"), (weights_shape, "weights_shape"))]
-    return resolved("ConvTranspose", shapes, attributes(len(shapes[0]) - 2, where, given), where).known.result
+    record = attributes(len(shapes[0]) - 2, where, given, KEYWORDS[WORDS[kind]])
+    return resolved(kind, shapes, record, where).known.result
 
 
 def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
@@ -86,9 +95,12 @@ class _Op(NamedTuple):
 
 
 def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
-    """An op of the ConvTranspose family."""
-    shapes = {_SHAPES[key]: read_shape(values.pop(key), key, name) for key in _SHAPES.keys() & values.keys()}
-    checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shapes, name)
+    """An op of the convolution families."""
+    shape = {}
+    if kind in _SHAPES:
+        argument, attribute = _SHAPES[kind]
+        shape[attribute] = read_shape(values.pop(argument), argument, name)
+    checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shape, name)
     return _Op(kind, checked, result)
 
 
@@ -104,10 +116,17 @@ def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]
     return _Op("ReduceSum", attrs, Meta((meta.shape[channel],), meta.dtype))
 
 
-# arguments that are the shape of the result, and the attribute of the node that they are
-_SHAPES = {"src_shape": "src_shape", "weights_shape": "weights_shape", "filter_shape": "weights_shape"}
+# the argument of a function that is the shape of its result, and the attribute that it is of this kind of op
+_SHAPES = {
+    "ConvTransposeBackwardData": ("src_shape", "src_shape"),
+    "ConvTransposeBackwardWeights": ("weights_shape", "weights_shape"),
+    "ConvTransposeBackpropFilters": ("filter_shape", "weights_shape"),
+    "ConvolutionBackwardData": ("src_shape", "dst_shape"),
+    "ConvolutionBackwardWeights": ("weights_shape", "weights_shape"),
+}
 
-_FUNCTIONS["conv_transpose_backward_bias"] = _Function(("diff_dst",), ("data_format",), _bias_gradient)
+for _name in ("conv_transpose_backward_bias", "convolution_backward_bias"):
+    _FUNCTIONS[_name] = _Function(("diff_dst",), ("data_format",), _bias_gradient)
 
 
 def _hashable(value: Any) -> Any:
@@ -173,6 +192,7 @@ def _env(engine: Engine, threads: int, algorithm: str) -> Env:
 
 
 _backward_bias = partial(_slow, "conv_transpose_backward_bias")
+_plain_backward_bias = partial(_slow, "convolution_backward_bias")
 
 # A call costs 2 us, so that no wrapper may stand between it and the cache.
 _TEMPLATE = """\
@@ -190,13 +210,9 @@ _LAST = (
 )
 
 
-def _one_shot(
-    kind: str, words: str = "conv_transpose", extra: str | None = None
-) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`.
-
-    `extra` is an argument that is no array, but an attribute.
-    """
+def _one_shot(kind: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Make the function that the decorated one describes: the family's keywords, out and engine for `**attributes`."""
+    words, (extra, _) = WORDS[kind], _SHAPES.get(kind, ("", ""))
 
     def decorate(described: Callable[..., Array]) -> Callable[..., Array]:
         name, shape = described.__name__, with_keywords(described, words)
@@ -231,6 +247,10 @@ if TYPE_CHECKING:
     from ._functional import conv_transpose_backward_data as conv_transpose_backward_data
     from ._functional import conv_transpose_backward_weights as conv_transpose_backward_weights
     from ._functional import conv_transpose_output_shape as conv_transpose_output_shape
+    from ._functional import convolution as convolution
+    from ._functional import convolution_backward_data as convolution_backward_data
+    from ._functional import convolution_backward_weights as convolution_backward_weights
+    from ._functional import convolution_output_shape as convolution_output_shape
 else:
 
     @_one_shot("ConvTranspose")
@@ -259,7 +279,7 @@ else:
         Source: oneDNN Graph API, ConvTranspose.
         """
 
-    @_one_shot("ConvTransposeBackwardData", extra="src_shape")
+    @_one_shot("ConvTransposeBackwardData")
     def conv_transpose_backward_data(
         diff_dst: Any, weights: Any, *, src_shape: Sequence[int] | None = None, **attributes: Any
     ) -> Array:
@@ -281,7 +301,7 @@ else:
         Source: oneDNN Graph API, ConvTransposeBackwardData.
         """
 
-    @_one_shot("ConvTransposeBackwardWeights", extra="weights_shape")
+    @_one_shot("ConvTransposeBackwardWeights")
     def conv_transpose_backward_weights(src: Any, diff_dst: Any, weights_shape: Any = None, **attributes: Any) -> Array:
         """Gradient of `conv_transpose` with respect to the weights.
 
@@ -302,7 +322,7 @@ else:
         Source: oneDNN Graph API, ConvTransposeBackwardWeights.
         """
 
-    @_one_shot("ConvTransposeBackpropFilters", "conv_transpose_backprop_filters", extra="filter_shape")
+    @_one_shot("ConvTransposeBackpropFilters")
     def conv_transpose_backprop_filters(
         input_forward: Any, output_delta: Any, filter_shape: Any = None, **attributes: Any
     ) -> Array:
@@ -335,4 +355,89 @@ else:
         Raises:
             ShapeError, InvalidArgumentError, TypeError: as `conv_transpose`.
         """
-        return _output_shape(src_shape, weights_shape, attributes)
+        return _output_shape("ConvTranspose", "conv_transpose_output_shape", src_shape, weights_shape, attributes)
+
+    @_one_shot("Convolution")
+    def convolution(src: Any, weights: Any, bias: Any = None, **attributes: Any) -> Array:
+        """Convolution of arrays.
+
+        dst = floor((src + pads_begin + pads_end - dilations * (kernel - 1) - 1) / strides) + 1 per axis.
+
+        Args:
+            src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; float32, bfloat16 or float16; 1 to 3
+                spatial axes; any non-negative strides.
+            weights: OIX (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...) or
+                XOI (k..., OC, IC/groups).
+            bias: (OC,), optional, of the same dtype.
+            **attributes: the family's.
+            out: where to write the result; may be strided, must not overlap the arguments.
+            engine: `dgo.engine(...)`; None: the default CPU engine.
+
+        Returns:
+            dst, (N, spatial..., OC) or (N, OC, spatial...); `out` if given.
+
+        Raises:
+            ShapeError: shapes that disagree. InvalidArgumentError: dtypes, strides or attributes out of range.
+            TypeError: wrong Python types.
+
+        Source: oneDNN Graph API, Convolution.
+        """
+
+    @_one_shot("ConvolutionBackwardData")
+    def convolution_backward_data(
+        diff_dst: Any, weights: Any, *, src_shape: Sequence[int] | None = None, **attributes: Any
+    ) -> Array:
+        """Gradient of `convolution` with respect to src.
+
+        Args:
+            diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+            weights: as of `convolution`.
+            **attributes: the family's.
+            src_shape: the shape of src; left out, the smallest sizes that lead to diff_dst, and output_padding more.
+            out, engine: as of `convolution`.
+
+        Returns:
+            diff_src, (N, spatial..., IC) or (N, IC, spatial...).
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `convolution`.
+
+        Source: oneDNN Graph API, ConvolutionBackwardData.
+        """
+
+    @_one_shot("ConvolutionBackwardWeights")
+    def convolution_backward_weights(src: Any, diff_dst: Any, weights_shape: Any = None, **attributes: Any) -> Array:
+        """Gradient of `convolution` with respect to the weights.
+
+        Args:
+            src: (N, spatial..., IC) or (N, IC, spatial...).
+            diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
+            weights_shape: ints or a 1-D integer array, in `weights_format`; left out, it is derived where src and
+                diff_dst determine it.
+            **attributes: the family's.
+            out, engine: as of `convolution`.
+
+        Returns:
+            diff_weights in `weights_format`.
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `convolution`; also when the shapes do not determine the
+            kernel size.
+
+        Source: oneDNN Graph API, ConvolutionBackwardWeights.
+        """
+
+    @family("convolution")
+    def convolution_output_shape(
+        src_shape: Sequence[int | None], weights_shape: Sequence[int | None], **attributes: Any
+    ) -> tuple[int | None, ...]:
+        """The shape of `convolution`'s result; needs no library. None stands for a size that is not known.
+
+        Args:
+            src_shape, weights_shape: sizes.
+            **attributes: the family's.
+
+        Raises:
+            ShapeError, InvalidArgumentError, TypeError: as `convolution`.
+        """
+        return _output_shape("Convolution", "convolution_output_shape", src_shape, weights_shape, attributes)

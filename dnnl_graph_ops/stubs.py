@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
 from pathlib import Path
 
-from . import functional, schema
-from .ops.conv_transpose import FAMILY
+from . import functional, ops, schema
 from .ops.generic import NAMES, signature
+from .ops.typed import WORDS
 
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
@@ -27,6 +27,8 @@ Ints: TypeAlias = int | Sequence[int]
 # what a signature spells out, and what a stub calls it
 _ALIASES = {"Value | Array": "Tensor", "int | Sequence[int]": "Ints"}
 _WIDTH = 120
+# the builders of the convolution families
+TYPED = sorted([*(name for name, kind in schema.BUILDERS.items() if kind in WORDS), "conv_transpose_backprop_filters"])
 
 
 def _annotation(text: str) -> str:
@@ -79,8 +81,8 @@ def builders() -> str:
     lines = [
         _HEADER.format(names="Literal, TypeAlias, overload", imports=imports) + "Tensor: TypeAlias = Value | Array\n"
     ]
-    for name, builder in FAMILY.items():
-        lines += function(name, inspect.signature(builder))
+    for name in TYPED:
+        lines += function(name, inspect.signature(getattr(ops, name)))
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
         if schema.OPS[schema.BUILDERS[name]].output_counts != (1, 2):
@@ -94,7 +96,7 @@ def builders() -> str:
 def one_shots() -> str:
     """What type checkers see of `functional`."""
     lines = [_HEADER.format(names="NoReturn, TypeAlias", imports="from .runtime.engines import Engine")]
-    for name in (*FAMILY, "conv_transpose_output_shape"):
+    for name in (*TYPED, "conv_transpose_output_shape", "convolution_output_shape"):
         lines += function(name, inspect.signature(getattr(functional, name)))
     return "\n".join(lines) + "\n"
 

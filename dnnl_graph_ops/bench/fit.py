@@ -29,8 +29,7 @@ from ..errors import Error, InvalidArgumentError
 from ..lowering import cost, fits, registry
 from ..lowering.cost import Counts
 from ..lowering.env import Env
-from ..lowering.family import DIRECTIONS as KINDS
-from ..lowering.family import make_problem
+from ..lowering.family import MEMBERS, make_problem
 from ..lowering.fits import FIELDS, Constants, Key, Prices
 from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from ..lowering.problem import Problem as LoweringProblem
@@ -112,7 +111,7 @@ class Sample(NamedTuple):
 
 def described(layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32") -> LoweringProblem:
     """The layer as `lowering` sees it; constant weights have integers as data."""
-    kind = next(kind for kind, name in KINDS.items() if name == direction)
+    kind = next(kind for kind, member in MEMBERS.items() if member.direction == direction)
     shapes = {
         FORWARD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
         BACKWARD_DATA: (layer.dst_shape(layout), layer.weights_shape, layer.src_shape(layout)),

@@ -11,7 +11,7 @@ from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
 from ..lowering.env import Env
-from ..lowering.family import DIRECTIONS
+from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
@@ -20,7 +20,6 @@ from .native import FPMATH, fresh_id, native_op
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
 _END = schema.OPS["End"].inputs[0].dtypes
-_NATIVE_KIND = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
 
 
 def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
@@ -77,6 +76,11 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
     )
 
 
+def _native_kind(kind: str) -> str:
+    """What the library calls an op of this kind."""
+    return MEMBERS[kind].native if kind in MEMBERS else kind
+
+
 def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, supported: Sequence[bool]) -> _Structure:
     numbers: dict[Value, int] = {}
 
@@ -85,7 +89,7 @@ def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, suppor
 
     ops = []
     for node, native in zip(nodes, supported, strict=True):
-        kind = _NATIVE_KIND.get(node.kind, node.kind) if native else "Wildcard"
+        kind = _native_kind(node.kind) if native else "Wildcard"
         attrs = tuple(sorted(_proxy_attributes(node, env).items())) if native else ()
         ops.append(_Op(kind, attrs, tuple(map(number, node.inputs)), tuple(map(number, node.outputs))))
     tensors = tuple((env.compute_dtype(value.dtype), value.constant is not None) for value in numbers)
@@ -121,7 +125,7 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
 
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
-    if node.kind not in DIRECTIONS:
+    if node.kind not in MEMBERS:
         # sizes do not matter here, and may not be known yet
         return {
             name: tuple(1 if item is None else item for item in value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""One op on arrays whose layouts are known, to a plan: the ConvTranspose family's straight, others through a graph."""
+"""One op on arrays whose layouts are known, to a plan: the convolution families' straight, others through a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..graph import Graph
 from ..lowering.env import Env
-from ..lowering.family import DIRECTIONS, make_problem
+from ..lowering.family import MEMBERS, make_problem
 from ..lowering.lower import lower
 from ..lowering.program import Place, Program, argument
 from ..ops.build import apply
@@ -31,7 +31,7 @@ def plan_op(
 
     What computes an op of the family is chosen by estimates, whatever `env` says of tuning.
     """
-    if kind in DIRECTIONS:
+    if kind in MEMBERS:
         return _plan_family(kind, attrs, inputs, output, env, name)
     graph = Graph(env.engine, name=name)
     values = [graph.input(item.name, item.shape, item.dtype) for item in inputs]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .. import schema
-from ..lowering.family import DIRECTIONS
+from ..lowering.family import MEMBERS
 from ..lowering.routes import How, Target, route
 from ..runtime import cpu
 
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 def how(kind: str, version: Version) -> tuple[str, str]:
     """What runs an op of ordinary data and default attributes, and the library's reason if it is not the library."""
-    if kind in DIRECTIONS:
+    if kind in MEMBERS:
         return "library or own kernels", ""
     if kind == "End":
         return "nothing to do", ""

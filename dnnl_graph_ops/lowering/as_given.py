@@ -8,10 +8,9 @@ from .. import schema
 from ..graph import Node, Value
 from .env import Env
 from .groups import Group, native_attributes, ops_of
-from .host_ops import step
+from .host_ops import HOST, step
 from .lower import Decision
 from .program import Edge, HostStep, NativeOp, Operand, Program, View
-from .routes import on_host
 
 
 def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
@@ -87,7 +86,7 @@ def build_native(program: Program, item: Group, shared: set[Value], views: dict[
 
 def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
     node = item.nodes[0]
-    if len(item.nodes) > 1 or not on_host(node.kind):
+    if len(item.nodes) > 1 or node.kind not in HOST:
         return None
     inputs, outputs = ([o for o in some if isinstance(o, View)] for some in (ops[0].inputs, ops[0].outputs))
     return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")

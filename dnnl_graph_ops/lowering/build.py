@@ -10,7 +10,7 @@ from ..graph import Node, Value
 from . import nonfinite
 from .as_given import build_native, leaving_of, native_ops, view_of
 from .env import Env
-from .family import DIRECTIONS, literal_op, make_problem
+from .family import MEMBERS, literal_op, make_problem
 from .forms.deconvolution import repeats_fused_ops
 from .groups import Group, native_attributes, ops_of
 from .host_ops import step
@@ -62,7 +62,7 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return Decision("nothing to do", head.outputs[0].dtype)
     if not item.supported:
         return _build_elsewhere(built, item, views, env, choose)
-    if head.kind in DIRECTIONS:
+    if head.kind in MEMBERS:
         return _build_family(built, item, views, env, choose)
     return build_native(built.program, item, built.shared, views, env)
 

@@ -88,7 +88,7 @@ def _channels(problem: Problem) -> tuple[int, int]:
 
 def _post_ops(problem: Problem) -> int:
     """Bytes that post-ops move as a step of their own."""
-    return 2 * nbytes(problem.dst) if problem.tail else 0
+    return 2 * nbytes(problem.result) if problem.tail else 0
 
 
 def _detours(problem: Problem, env: Env | None = None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .. import dtypes, shapes
+from .. import dtypes
 from ..graph import Node, Value
 
 
@@ -37,35 +37,8 @@ def _power(node: Node) -> Node | None:
     return _as(node, kind, node.inputs, {}) if kind else None
 
 
-def _convolution_backward_data(node: Node) -> Node | None:
-    """The same as ConvTranspose with the roles of the channels exchanged: any groups."""
-    diff_dst, weights = node.inputs[:2]
-    attrs = shapes.native_attrs(
-        node.kind, node.attrs, [v.meta for v in node.inputs], [v.meta for v in node.outputs], (99,)
-    )
-    fmt, kernel_first = attrs["data_format"], attrs["weights_format"] == "XIO"
-    kernel = weights.shape[:-2] if kernel_first else weights.shape[2:]
-    made, given = (_spatial(v.shape, fmt) for v in (node.outputs[0], diff_dst))
-    names = ("strides", "pads_begin", "pads_end", "dilations")
-    padding = [
-        want - (s * (n - 1) + d * (k - 1) + 1 - begin - end)
-        for want, n, k, s, begin, end, d in zip(made, given, kernel, *(attrs[n] for n in names), strict=True)
-    ]
-    if min(padding) < 0:
-        return None
-    family = {name: attrs[name] for name in (*names, "groups", "data_format")}
-    family |= {"auto_pad": "none", "output_padding": tuple(padding)}
-    family["weights_format"] = "XOI" if kernel_first else "IOX"
-    return _as(node, "ConvTranspose", (diff_dst, weights), family)
-
-
-def _spatial(shape: tuple[int | None, ...], data_format: str) -> tuple[int | None, ...]:
-    return shape[2:] if data_format == "NCX" else shape[1:-1]
-
-
 EQUAL: dict[str, Callable[[Node], Node | None]] = {
     "BiasAddBackward": _bias_gradient,
-    "ConvolutionBackwardData": _convolution_backward_data,
     "Pow": _power,
     "Reciprocal": _reciprocal,
 }

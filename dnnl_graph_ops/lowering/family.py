@@ -1,9 +1,9 @@
-"""From a node of the family to a problem, or to the literal op of the library."""
+"""From a node of the convolution families to a problem, or to the literal op of the library."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..shapes import Attributes, resolved
 from .forms.deconvolution import folded, trimmed_rows
@@ -11,11 +11,31 @@ from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, Sizes, d
 from .program import NativeOp, View
 from .tail import Tail
 
-DIRECTIONS: dict[str, str] = {
-    "ConvTranspose": FORWARD,
-    "ConvTransposeBackwardData": BACKWARD_DATA,
-    "ConvTransposeBackwardWeights": BACKWARD_WEIGHTS,
-    "ConvTransposeBackpropFilters": BACKWARD_WEIGHTS,
+
+class Member(NamedTuple):
+    """What an op is in terms of a transposed convolution: a direction, and which of its tensors the inputs are.
+
+    `native`: the kind that the library knows; `exchanged`: an ordinary convolution, whose out channels are the in
+    channels there.
+    """
+
+    direction: str
+    inputs: tuple[str, ...]
+    native: str
+    exchanged: bool = False
+
+
+_RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
+_GRADIENT = "ConvTransposeBackwardWeights"
+
+MEMBERS: dict[str, Member] = {
+    "ConvTranspose": Member(FORWARD, ("src", "weights", "bias"), "ConvTranspose"),
+    "ConvTransposeBackwardData": Member(BACKWARD_DATA, ("dst", "weights"), "ConvTransposeBackwardData"),
+    _GRADIENT: Member(BACKWARD_WEIGHTS, ("src", "dst"), _GRADIENT),
+    "ConvTransposeBackpropFilters": Member(BACKWARD_WEIGHTS, ("src", "dst"), _GRADIENT),
+    "Convolution": Member(BACKWARD_DATA, ("dst", "weights", "bias"), "Convolution", True),
+    "ConvolutionBackwardData": Member(FORWARD, ("src", "weights"), "ConvolutionBackwardData", True),
+    "ConvolutionBackwardWeights": Member(BACKWARD_WEIGHTS, ("dst", "src"), "ConvolutionBackwardWeights", True),
 }
 
 
@@ -29,19 +49,15 @@ def make_problem(
 ) -> Problem:
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
-    direction, (first, second, *rest), fmt = DIRECTIONS[kind], inputs, record.data_format
-    src, weights, dst = {
-        FORWARD: (first, second, output),
-        BACKWARD_DATA: (output, second, first),
-        BACKWARD_WEIGHTS: (first, output, second),
-    }[direction]
+    member, fmt = MEMBERS[kind], record.data_format
+    given = {_RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
     return Problem(
-        direction,
+        member.direction,
         Sizes.of(record.geometry),
-        data_view(src, fmt),
-        weights_view(weights, record),
-        data_view(dst, fmt),
-        rest[0] if rest and direction == FORWARD else None,
+        data_view(given["src"], fmt),
+        weights_view(given["weights"], record, member.exchanged),
+        data_view(given["dst"], fmt),
+        given.get("bias"),
         tail,
     )
 
@@ -49,52 +65,70 @@ def make_problem(
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:
     """The op with the user's own formats as the library takes it, or None where it refuses or is wrong.
 
-    OIX and XIO are transposed views of IOX and XOI.
+    The two formats of weights that it does not know are transposed views of those that it does.
     """
     record = resolved(kind, [view.shape for view in inputs], attrs, kind)
     literal = literal_attrs(kind, record)
     if literal is None:
         return None
-    if DIRECTIONS[kind] == BACKWARD_WEIGHTS:
-        weights = _in_library_order(output, record.weights_format)
+    member = MEMBERS[kind]
+    if member.direction == BACKWARD_WEIGHTS:
+        weights = _in_library_order(output, record.weights_format, member.exchanged)
         literal["weights_shape"] = weights.shape
-        return NativeOp("ConvTransposeBackwardWeights", literal, tuple(inputs[:2]), (weights,))
-    operands = (inputs[0], _in_library_order(inputs[1], record.weights_format), *inputs[2:])
+        return NativeOp(member.native, literal, tuple(inputs[:2]), (weights,))
+    operands = (inputs[0], _in_library_order(inputs[1], record.weights_format, member.exchanged), *inputs[2:])
     return NativeOp(kind, literal, operands, (output,))
 
 
 def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
     """What `literal_op` says of the op besides its operands."""
-    g, known, direction = record.geometry, record.known, DIRECTIONS[kind]
+    known, member = record.known, MEMBERS[kind]
     if known.weights.documented or any(0 in shape for shape in (*known.operands, known.result)):
         return None
-    if direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
+    found = _exchanged_attrs(record, member) if member.exchanged else _transposed_attrs(record, member)
+    if found is None:
         return None
-    ends, *padding, rows = folded(g) if direction == FORWARD else trimmed_rows(g)
-    if any(rows):
-        return None
-    found = {
+    g = record.geometry
+    found |= {
         "strides": g.strides,
         "pads_begin": g.pads_begin,
-        "pads_end": ends,
         "dilations": g.dilations,
         "groups": g.groups,
         "data_format": record.data_format,
-        "weights_format": _LIBRARY_FORMAT.get(record.weights_format, record.weights_format),
+        "weights_format": _LIBRARY_FORMAT[member.exchanged].get(record.weights_format, record.weights_format),
     }
-    if direction == BACKWARD_WEIGHTS:
-        found["weights_shape"] = known.result
-    return {**found, "output_padding": padding[0]} if padding else found
+    return {**found, "weights_shape": known.result} if member.direction == BACKWARD_WEIGHTS else found
 
 
-_LIBRARY_FORMAT = {"OIX": "IOX", "XIO": "XOI"}
+def _transposed_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:
+    g = record.geometry
+    if member.direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
+        return None
+    ends, *padding, rows = folded(g) if member.direction == FORWARD else trimmed_rows(g)
+    if any(rows):
+        return None
+    return {"pads_end": ends, "output_padding": padding[0]} if padding else {"pads_end": ends}
 
 
-def _in_library_order(weights: View, weights_format: str) -> View:
+def _exchanged_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:
+    g = record.geometry
+    if member.direction != FORWARD:
+        return {"pads_end": g.pads_end}
+    # 3.2 has no kernel for groups; positions that no tap reaches are beyond what it counts
+    if g.groups > 1 or any(p >= s for p, s in zip(g.output_padding, g.strides, strict=True)):
+        return None
+    return {"pads_end": g.pads_end, "dst_shape": record.known.result}
+
+
+# by whether the convolution is an ordinary one
+_LIBRARY_FORMAT = {False: {"OIX": "IOX", "XIO": "XOI"}, True: {"IOX": "OIX", "XOI": "XIO"}}
+
+
+def _in_library_order(weights: View, weights_format: str, exchanged: bool) -> View:
     """A view in one of the two formats that the library knows."""
-    if weights_format not in _LIBRARY_FORMAT:
+    if weights_format not in _LIBRARY_FORMAT[exchanged]:
         return weights
     axes = list(range(weights.ndim))
-    channels = slice(0, 2) if weights_format == "OIX" else slice(-2, None)
+    channels = slice(0, 2) if weights_format.endswith("X") else slice(-2, None)
     axes[channels] = axes[channels][::-1]
     return weights.permute(axes)

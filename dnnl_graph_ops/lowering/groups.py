@@ -9,7 +9,7 @@ from typing import Any
 from ..graph import Node, Value
 from ..shapes import native_attrs, resolved
 from .env import Env
-from .family import DIRECTIONS, literal_attrs
+from .family import MEMBERS, literal_attrs
 
 # their third input is a bias
 _BIASED = frozenset({"ConvTranspose", "Convolution", "MatMul"})
@@ -66,7 +66,7 @@ def ops_of(nodes: Sequence[Node]) -> list[str]:
 
 def native_attributes(node: Node, env: Env) -> dict[str, Any]:
     """A node's attributes as this version of the library takes them."""
-    if node.kind in DIRECTIONS:
+    if node.kind in MEMBERS:
         return literal_attributes(node) or {}
     ins, outs = ([value.meta for value in values] for values in (node.inputs, node.outputs))
     return native_attrs(node.kind, node.attrs, ins, outs, env.version)

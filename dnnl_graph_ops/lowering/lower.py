@@ -82,11 +82,25 @@ def _build(program: Program, problem: Problem, form: Formulation, env: Env) -> N
         # own code reads no strides of it
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
     if compute == problem.dtype or form.converts(problem):
-        form.build(program, problem, env)
+        _with_rest(program, problem, form, env)
         return
     inner, result = _converted(program, problem, compute)
-    form.build(program, inner, env)
+    _with_rest(program, inner, form, env)
     program.copy(result, problem.result, f"{compute} to {problem.dtype}")
+
+
+def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
+    """The form, and behind it a bias and post-ops that it leaves to others."""
+    bias, tail = problem.bias, problem.tail
+    adds = bias is None or form.adds_bias
+    if adds and (not tail or form.fuses(tail)):
+        form.build(program, problem, env)
+        return
+    # post-ops read what has not been rounded yet
+    plain = program.like(problem.result, "f32" if form.converts(problem) else problem.dtype)
+    name = "dst" if problem.direction == FORWARD else "src"
+    form.build(program, problem.with_views(**{name: plain}, bias=bias if adds else None, tail=()), env)
+    post.apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result)
 
 
 def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
@@ -123,6 +137,6 @@ def _write_empty_sum(program: Program, problem: Problem) -> None:
     if not problem.tail:
         fill_with_bias(program, problem.result, problem.bias)
         return
-    empty = program.like(problem.dst, problem.dtype)
+    empty = program.like(problem.result, problem.dtype)
     fill_with_bias(program, empty, problem.bias)
-    post.apply(program, empty, problem.tail, problem.dst)
+    post.apply(program, empty, problem.tail, problem.result)

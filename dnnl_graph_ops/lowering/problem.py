@@ -1,4 +1,4 @@
-"""A member of the ConvTranspose family in normal form: one geometry and strided views on named axes."""
+"""A member of the convolution families in normal form: one geometry and strided views on named axes."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class Problem:
     Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), whatever the memory order. In the
     backward directions src, weights and dst stand for the tensors of that shape: backward data reads dst (diff_dst)
     and weights and writes src (diff_src); backward weights reads src and dst and writes weights (diff_weights).
+
+    An ordinary convolution is backward data with a bias and post-ops on src; its dst here is what it reads.
     """
 
     direction: str
@@ -45,7 +47,7 @@ class Problem:
     weights: View
     dst: View
     bias: View | None = None
-    # post-ops on dst
+    # post-ops on the result
     tail: Tail = ()
 
     @property
@@ -78,12 +80,12 @@ def data_view(view: View, data_format: str) -> View:
     return view.permute((0, last, *range(1, last)))
 
 
-def weights_view(view: View, attrs: Attributes) -> View:
-    """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format."""
+def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
+    """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format; `exchanged`: I and O are."""
     fmt, rank = attrs.weights_format, view.ndim - 2
     letters = fmt.replace("X", "")
     base = 0 if fmt.endswith("X") else rank
-    i, o = base + letters.index("I"), base + letters.index("O")
+    i, o = (base + letters.index(letter) for letter in ("OI" if exchanged else "IO"))
     kernel = tuple(range(2, view.ndim)) if fmt.endswith("X") else tuple(range(rank))
     ordered = view.permute((i, o, *kernel))
     groups = attrs.groups

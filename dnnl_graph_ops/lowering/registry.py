@@ -11,6 +11,7 @@ from .forms import convolution, deconvolution, depthwise, filtering, overlap, ph
 from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
+from .tail import Tail, views
 
 # the library's op in each family of forms that has one, by direction
 _OPS: dict[tuple[str, str], str] = {
@@ -25,7 +26,19 @@ _OPS: dict[tuple[str, str], str] = {
     **{(cost.COLUMNS, direction): "MatMul" for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)},
 }
 # the others add it apart
-_FUSES_BIAS = frozenset({cost.DECONVOLUTION, cost.PHASES, cost.PRODUCT})
+_FUSES_BIAS = frozenset(
+    {
+        (cost.DECONVOLUTION, FORWARD),
+        (cost.PHASES, FORWARD),
+        (cost.PRODUCT, FORWARD),
+        (cost.CONVOLUTION, BACKWARD_DATA),
+        (cost.COLUMNS, BACKWARD_DATA),
+    }
+)
+
+
+def _anything(tail: Tail) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ class Formulation:
 
     `applies` is true only where `build` is exact up to rounding; `counts` is its work, which the constants of its
     `family` turn into seconds. `converts` says that it reads and writes bf16 and f16 data itself while it computes
-    in f32.
+    in f32. `adds_bias` and `fuses` say what of a bias and post-ops `build` takes; `lower` appends the rest.
     """
 
     name: str
@@ -44,13 +57,16 @@ class Formulation:
     counts: cost.Counting
     build: Callable[[Program, Problem, Env], None]
     converts: Callable[[Problem], bool] = lambda problem: False
+    adds_bias: bool = True
+    fuses: Callable[[Tail], bool] = _anything
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
         op = _OPS.get((self.family, self.direction))
         if op is None:
             return []
-        return [op, f"{op} with bias"] if problem.bias is not None and self.family in _FUSES_BIAS else [op]
+        fused = problem.bias is not None and self.adds_bias and (self.family, self.direction) in _FUSES_BIAS
+        return [op, f"{op} with bias"] if fused else [op]
 
     def compute_dtype(self, problem: Problem, env: Env) -> str:
         """What it computes in: f32 where the library has no kernels of the dtype, or reference kernels only."""
@@ -68,6 +84,14 @@ class Formulation:
 
 def _always(problem: Problem, env: Env) -> bool:
     return True
+
+
+def _no_post_ops(tail: Tail) -> bool:
+    return not tail
+
+
+def _without_operands(tail: Tail) -> bool:
+    return not views(tail)
 
 
 def _undilated(problem: Problem, env: Env) -> bool:
@@ -99,6 +123,7 @@ def _own(name: str, direction: str, preference: int | None) -> Formulation:
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
         converts=lambda p: True,
+        fuses=_no_post_ops,
     )
 
 
@@ -111,6 +136,7 @@ def _depthwise(direction: str) -> Formulation:
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
         converts=lambda p: not p.tail,
+        fuses=_no_post_ops,
     )
 
 
@@ -120,8 +146,19 @@ def _library(
     applies: Callable[[Problem, Env], bool],
     build: Callable[[Program, Problem], None],
     counts: cost.Counting = cost.literal,
+    adds_bias: bool = True,
+    fuses: Callable[[Tail], bool] = _anything,
 ) -> Formulation:
-    return Formulation(family, direction, family, applies, counts, lambda program, p, e: build(program, p))
+    return Formulation(
+        family,
+        direction,
+        family,
+        applies,
+        counts,
+        lambda program, p, e: build(program, p),
+        adds_bias=adds_bias,
+        fuses=fuses,
+    )
 
 
 def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
@@ -148,6 +185,8 @@ def _images(
         products.of_images,
         counts,
         lambda program, p, e: build(program, p),
+        adds_bias=direction == FORWARD,
+        fuses=_no_post_ops,
     )
 
 
@@ -175,7 +214,15 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
 
 FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
-    _library(cost.DECONVOLUTION, BACKWARD_DATA, _undilated, deconvolution.backward_data, cost.deconvolution),
+    _library(
+        cost.DECONVOLUTION,
+        BACKWARD_DATA,
+        _undilated,
+        deconvolution.backward_data,
+        cost.deconvolution,
+        False,
+        _no_post_ops,
+    ),
     _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution),
     _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights, cost.deconvolution),
     _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights, cost.convolution),
@@ -184,9 +231,13 @@ FORMULATIONS: tuple[Formulation, ...] = (
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
-    _library(cost.COLUMNS, FORWARD, products.summed, products.forward_summed, cost.columns),
-    _library(cost.COLUMNS, BACKWARD_DATA, products.single, products.backward_data, cost.columns),
-    _library(cost.ROWS, BACKWARD_DATA, products.whole_rows, products.backward_data_rows, cost.rows),
+    _library(cost.COLUMNS, FORWARD, products.summed, products.forward_summed, cost.columns, fuses=_no_post_ops),
+    _library(
+        cost.COLUMNS, BACKWARD_DATA, products.single, products.backward_data, cost.columns, fuses=_without_operands
+    ),
+    _library(
+        cost.ROWS, BACKWARD_DATA, products.whole_rows, products.backward_data_rows, cost.rows, False, _no_post_ops
+    ),
     _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
     _images(FORWARD, products.forward_images),
     _images(BACKWARD_DATA, products.backward_data_images),
@@ -199,6 +250,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         cost.overlap,
         lambda program, p, e: overlap.build(program, p, e.threads),
         converts=lambda p: True,
+        fuses=_no_post_ops,
     ),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(

@@ -12,7 +12,7 @@ from ..graph import Node
 from ..shapes import Meta
 from .env import Env
 from .equal import EQUAL
-from .family import DIRECTIONS
+from .family import MEMBERS
 from .groups import ops_of
 from .host_ops import HOST
 from .own import OWN
@@ -60,7 +60,7 @@ _CONVERSIONS = frozenset({"Reorder", "TypeCast"})
 
 def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Route:
     """How ops of a kind run as far as dtypes tell (none: of ordinary data); attributes and shapes may close a way."""
-    if kind in DIRECTIONS:
+    if kind in MEMBERS:
         return Route(How.NATIVELY)
     reason = _not_in_memory(kind, target, inputs, outputs)
     if reason is None:
@@ -69,7 +69,7 @@ def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequen
     if reason is None:
         return Route(How.NATIVELY)
     equal = kind in EQUAL and "equal" not in schema.OPS[kind].partly
-    return Route(_way_around(kind, equal, empty=False), reason)
+    return Route(_way_around(kind, equal), reason)
 
 
 def route_of(node: Node, env: Env) -> Route:
@@ -80,22 +80,16 @@ def route_of(node: Node, env: Env) -> Route:
     twin = EQUAL[node.kind](node) if node.kind in EQUAL else None
     if twin is not None and not runs_natively(twin, env):
         twin = None
-    empty = any(0 in value.shape for value in node.inputs)
-    return Route(_way_around(node.kind, twin is not None, empty), reason, twin)
+    return Route(_way_around(node.kind, twin is not None), reason, twin)
 
 
-def _way_around(kind: str, equal: bool, empty: bool) -> How:
-    """The way of an op that has no kernel; `equal`: it is another op that has one, `empty`: inputs lack elements."""
+def _way_around(kind: str, equal: bool) -> How:
+    """The way of an op that has no kernel; `equal`: it is another op that has one."""
     if equal:
         return How.AS_ANOTHER
     if kind in OWN:
         return How.BY_OWN_CODE
-    return How.ON_HOST if on_host(kind, empty) else How.NOWHERE
-
-
-def on_host(kind: str, empty: bool = False) -> bool:
-    """Whether NumPy computes an op."""
-    return kind in HOST and (empty or "host" not in schema.OPS[kind].partly)
+    return How.ON_HOST if kind in HOST else How.NOWHERE
 
 
 def runs_natively(node: Node, env: Env) -> bool:
@@ -106,7 +100,7 @@ def runs_natively(node: Node, env: Env) -> bool:
 def why_not(node: Node, env: Env) -> str | None:
     """Why the loaded library cannot run this node as it is, or None."""
     kind, attrs = node.kind, node.attrs
-    if kind in DIRECTIONS:
+    if kind in MEMBERS:
         return None
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import schema
 from .broadcasts import misread
 from .env import Env
-from .family import DIRECTIONS
+from .family import MEMBERS
 from .groups import Group, literal_attributes, ordered
 from .routes import runs_natively
 
@@ -29,10 +29,10 @@ def _split(item: Group, env: Env) -> list[Group]:
     if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
         return _in_float(item)
     head, *rest = item.nodes
-    if head.kind not in DIRECTIONS and misread(item.nodes):
+    if head.kind not in MEMBERS and misread(item.nodes):
         return single
-    if head.kind not in DIRECTIONS:
-        family = [node for node in rest if node.kind in DIRECTIONS]
+    if head.kind not in MEMBERS:
+        family = [node for node in rest if node.kind in MEMBERS]
         return [item] if all(literal_attributes(node) is not None for node in family) else single
     shape = head.outputs[0].shape
     if all(n.kind in schema.POST_OPS and n.outputs[0].shape == shape for n in rest):
@@ -41,7 +41,7 @@ def _split(item: Group, env: Env) -> list[Group]:
 
 
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
-_MULTIPLYING = frozenset({*DIRECTIONS, "Convolution", "MatMul"})
+_MULTIPLYING = frozenset({*MEMBERS, "MatMul"})
 
 
 def _multiplies_int8(item: Group) -> bool:
@@ -60,6 +60,6 @@ def _in_float(item: Group) -> list[Group]:
     """Quantizing ops on their own, and what lies between them as one group."""
     alone = [Group((node,)) for node in item.nodes if node.kind in _QUANTIZING]
     between = [node for node in item.nodes if node.kind not in _QUANTIZING]
-    if between[0].kind in DIRECTIONS and all(node.kind in schema.POST_OPS for node in between[1:]):
+    if between[0].kind in MEMBERS and all(node.kind in schema.POST_OPS for node in between[1:]):
         return ordered([*alone, Group(tuple(between))])
     return ordered([*alone, *(Group((node,)) for node in between)])

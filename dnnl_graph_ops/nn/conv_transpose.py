@@ -11,7 +11,7 @@ import numpy as np
 from .. import functional
 from ..dtypes import canonical, numpy_dtype
 from ..errors import InvalidArgumentError, ShapeError
-from ..ops.conv_transpose import DTYPES
+from ..ops.typed import DTYPES
 from ..runtime import cpu
 from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine

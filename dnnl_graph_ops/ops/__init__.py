@@ -10,6 +10,7 @@ from .conv_transpose import (
     conv_transpose_backward_data,
     conv_transpose_backward_weights,
 )
+from .convolution import convolution, convolution_backward_data, convolution_backward_weights
 from .generic import NAMES as _NAMES
 from .generic import builder_of
 from .wildcard import wildcard
@@ -19,6 +20,9 @@ __all__ = [
     "conv_transpose_backprop_filters",
     "conv_transpose_backward_data",
     "conv_transpose_backward_weights",
+    "convolution",
+    "convolution_backward_data",
+    "convolution_backward_weights",
     "wildcard",
     *_NAMES,
 ]

@@ -77,6 +77,55 @@ def conv_transpose_backward_weights(
     weights_format: str = "XOI",
     name: str | None = None,
 ) -> Value: ...
+def convolution(
+    src: Value | Any,
+    weights: Value | Any,
+    bias: Value | Any = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    name: str | None = None,
+) -> Value: ...
+def convolution_backward_data(
+    diff_dst: Value | Any,
+    weights: Value | Any,
+    dst_shape_input: Value | Any = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    output_padding: Ints = 0,
+    dst_shape: Sequence[int] | None = None,
+    src_shape: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Value: ...
+def convolution_backward_weights(
+    src: Value | Any,
+    diff_dst: Value | Any,
+    weights_shape_input: Value | Any = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    weights_shape: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Value: ...
 def abs(src: Tensor, *, name: str | None = None) -> Value: ...
 def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
 def add(
@@ -151,54 +200,6 @@ def clamp_backward(
     src_or_dst: Tensor, diff_dst: Tensor, *, min: float, max: float, use_dst: bool = True, name: str | None = None
 ) -> Value: ...
 def concat(*srcs: Tensor, axis: int, name: str | None = None) -> Value: ...
-def convolution(
-    src: Tensor,
-    weights: Tensor,
-    bias: Tensor | None = None,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: str = "None",
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
-    name: str | None = None,
-) -> Value: ...
-def convolution_backward_data(
-    diff_dst: Tensor,
-    weights: Tensor,
-    dst_shape_input: Tensor | None = None,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    output_padding: Ints | None = None,
-    dst_shape: Ints | None = None,
-    auto_pad: str = "None",
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
-    name: str | None = None,
-) -> Value: ...
-def convolution_backward_weights(
-    src: Tensor,
-    diff_dst: Tensor,
-    weights_shape_input: Tensor | None = None,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    weights_shape: Ints | None = None,
-    auto_pad: str = "None",
-    groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
-    name: str | None = None,
-) -> Value: ...
 def dequantize(
     src: Tensor,
     *,

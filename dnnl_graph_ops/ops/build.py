@@ -78,7 +78,7 @@ def apply(
     names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in range(len(operands))]
     values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
     wanted = None if dtype is None else dtypes.canonical(dtype)
-    values, given = _known_now(kind, values, attrs, where)
+    values, given = known_now(kind, values, attrs, where)
     ndim = len(values[0].shape) if values else 0
     given = schema.normalise_attrs(kind, given, where, ranks=schema.attr_lengths(kind, ndim), lenient=lenient)
     kept, metas = checked(kind, [value.meta for value in values], given, where, dtype=wanted, outputs=outputs)
@@ -86,7 +86,7 @@ def apply(
     return graph.add_node(kind, where, values, kept, metas, slots, name, default_name)
 
 
-def _known_now(
+def known_now(
     kind: str, values: Sequence[Value], attrs: Mapping[str, Any], where: str
 ) -> tuple[list[Value], dict[str, Any]]:
     """Inputs and attributes with sizes or axes given as a constant moved to the attribute."""

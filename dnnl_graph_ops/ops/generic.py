@@ -10,6 +10,7 @@ from typing import Any
 from .. import schema
 from ..schema.arguments import unexpected
 from .build import apply, label
+from .typed import WORDS
 
 Builder = Callable[..., Any]
 
@@ -128,9 +129,7 @@ def make(kind: str) -> Builder:
     return builder
 
 
-NAMES = tuple(
-    name for name, kind in schema.BUILDERS.items() if not name.startswith("conv_transpose") and kind != "Wildcard"
-)
+NAMES = tuple(name for name, kind in schema.BUILDERS.items() if kind not in WORDS and kind != "Wildcard")
 
 
 @cache

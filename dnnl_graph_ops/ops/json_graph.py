@@ -14,11 +14,12 @@ from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, order
 from ..schema.attributes import op_schema
 from ..shapes import Meta
 from ..strides import dense_strides
-from .build import apply
-from .conv_transpose import check_scales, resolve
+from .build import apply, known_now
+from .typed import SCALED, WORDS, check_scales, resolve
 
 _F32_MAX = 3.4028234663852886e38
-_FAMILY = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
+# attributes of the convolution families that are the shape of the result
+_RESULTS = ("weights_shape", "dst_shape")
 
 
 def from_json(source: Any, engine: Any = None) -> Graph:
@@ -166,7 +167,7 @@ def _node(graph: Graph, op: Op, inputs: list[Value], attrs: dict[str, Any]) -> S
         # the file says the shape of the result, so that neither attribute nor input is needed
         inputs = inputs[: stated.position]
         attrs.setdefault(stated.attribute, list(declared[0].shape))
-    if op.kind in _FAMILY:
+    if op.kind in WORDS:
         return _family(graph, op, inputs, attrs, declared)
     return apply(
         op.kind,
@@ -190,6 +191,7 @@ def _family(
 ) -> Sequence[Value]:
     spec = schema.OPS[op.kind]
     slots = [slot.name for slot in spec.inputs]
+    inputs, attrs = known_now(op.kind, inputs, attrs, op.where)
     if len(inputs) not in spec.input_counts or len(declared) != 1:
         raise InvalidArgumentError(
             f"{op.where}: takes {', '.join(slots)} and gives one tensor, got {len(inputs)} and {len(declared)}"
@@ -199,10 +201,10 @@ def _family(
     if len(padding) > rank and not any(padding[rank:]):
         # the default is written for 12 axes
         attrs["output_padding"] = padding[:rank]
-    extra = {name: tuple(attrs.pop(name)) for name in ("weights_shape",) if name in attrs}
+    extra = {name: tuple(attrs.pop(name)) for name in _RESULTS if name in attrs}
     metas = [value.meta for value in inputs]
     checked, meta = resolve(op.kind, metas, slots[: len(metas)], attrs, extra, op.where)
-    if op.kind == "ConvTranspose":
+    if op.kind in SCALED:
         check_scales(inputs[1], checked["weights_format"], op.where)
     return graph.add_node(op.kind, op.where, inputs, checked, [meta], ["dst"], None, _name(op))
 

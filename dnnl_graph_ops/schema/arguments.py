@@ -96,6 +96,8 @@ def one_of(value: object, what: str, allowed: Sequence[str]) -> str:
     for item in allowed:
         if item.lower() == value.strip().lower():
             return item
-    meant = next((item for item in _VALUES.get(value.strip().lower(), ()) if item in allowed), None)
+    known = _VALUES.get(value.strip().lower(), ())
+    # a family lists its own orders of weights first
+    meant = next((item for item in allowed if item in known), None)
     hint = f"; {show(value)} is {meant} here" if meant else suggest(value, allowed)
     raise InvalidArgumentError(f"{what} must be one of {', '.join(allowed)}, got {show(value)}{hint}")

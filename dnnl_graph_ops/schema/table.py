@@ -5,8 +5,7 @@ only for those who ask, "*" for any number and "@version" for one that came late
 An optional input "x_input" says what the attribute "x" says.
 "row_major" names the operands that kernels misread, refuse or write past the end of unless they lie densely in the
 order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
-"partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes; NumPy on
-the "host", of inputs without elements.
+"partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes.
 "post_op": what the library fuses behind a ConvTranspose.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
 than the library has; some functions call one otherwise.
@@ -100,7 +99,7 @@ class OpSchema:
     cpu_since: Version | None  # first version with a CPU kernel for the op alone; None: no version has one
     row_major: str  # all, vectors, batches or empty: operands that must lie densely in the order of their axes
     row_major_since: Version
-    partly: tuple[str, ...]  # equal, host: what can stand in for a missing kernel of some uses only
+    partly: tuple[str, ...]  # equal: what can stand in for a missing kernel of some uses only
     stated: Stated | None
     post_op: bool
 
@@ -212,7 +211,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
 def _keywords(row: Mapping[str, Any], rows: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Keyword]:
     required, changes = row.get("required", "").split(), row.get("changes", {})
     found = {}
-    for attribute, own in rows.get(row.get("like", ""), row).items():
+    for attribute, own in {**rows.get(row.get("like", ""), row), **row.get("more", {})}.items():
         fact = {**shared[attribute], **own, **changes.get(attribute, {})}
         name, default = fact.get("name", attribute), None if attribute in required else fact["default"]
         choices = tuple(fact.get("choices", ()))

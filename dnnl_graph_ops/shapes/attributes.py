@@ -39,6 +39,8 @@ class Geometry:
     """One ConvTranspose problem with auto_pad resolved; sizes in elements, None where unknown.
 
     dst = strides * (src - 1) + dilations * (kernel - 1) + 1 - pads_begin - pads_end + output_padding
+
+    Of an ordinary convolution: the transposed one with the roles of src and dst, and of the channels, exchanged.
     """
 
     batch: Dim
@@ -66,8 +68,7 @@ class Resolved:
     operands: tuple[Dims, ...]
     weights: WeightsShape
     result: Dims
-    # of the transposed family
-    geometry: Geometry | None = None
+    geometry: Geometry
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -114,9 +115,7 @@ class Attributes(Mapping[str, Any]):
 
     @property
     def geometry(self) -> Geometry:
-        """The problem of an op of the transposed family."""
-        if self.known.geometry is None:
-            raise RuntimeError("an ordinary convolution has no geometry yet")
+        """The problem that the op solves."""
         return self.known.geometry
 
 

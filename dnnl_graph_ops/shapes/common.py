@@ -120,6 +120,13 @@ def check_span(where: str, axis: int, elements: int) -> None:
         )
 
 
+def check_counts(where: str, *counts: Dim) -> None:
+    """Refuse more images or channels than the kernels count."""
+    for count in counts:
+        if count is not None and count > INT32_MAX:
+            raise ShapeError(f"{where}: {count} images or channels; at most {INT32_MAX} are possible")
+
+
 def known_product(shape: Shape) -> int | None:
     """Number of elements, None if a dim is unknown (unless another one is 0)."""
     if 0 in shape:

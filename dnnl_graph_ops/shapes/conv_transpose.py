@@ -16,9 +16,8 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import KEYWORDS
-from ..schema.arguments import INT32_MAX
 from .attributes import Attributes, Dim, Dims, Geometry, Resolved, WeightsShape, attributes
-from .common import agree, channels_of, check_span, data_shape, spatial_of
+from .common import agree, channels_of, check_counts, check_span, data_shape, spatial_of
 from .registry import check_sizes, resolver
 from .weights import join_weights, read_weights
 
@@ -106,9 +105,7 @@ def _geometry(
     where: str,
 ) -> Geometry:
     """The geometry, if the library's kernels can count it."""
-    for size in (batch, in_channels, w.out_channels):
-        if size is not None and size > INT32_MAX:
-            raise ShapeError(f"{where}: {size} images or channels; at most {INT32_MAX} are possible")
+    check_counts(where, batch, in_channels, w.out_channels)
     padding = attrs.output_padding if output_padding is None else output_padding
     for axis, (i, k, o) in enumerate(zip(src, w.kernel, dst, strict=True)):
         s, d = attrs.strides[axis], attrs.dilations[axis]

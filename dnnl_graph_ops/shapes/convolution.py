@@ -1,6 +1,7 @@
-"""Convolution and its two gradients.
+"""Geometry, validation and shape inference of the Convolution family.
 
-Weights are OIX (OC, IC/groups, k...) or XIO (k..., IC/groups, OC).
+Weights are OIX (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...) or
+XOI (k..., OC, IC/groups).
 """
 
 from __future__ import annotations
@@ -9,26 +10,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
-from .attributes import Attributes, Dim, Dims, Resolved, WeightsShape
+from .attributes import Attributes, Dim, Dims, Geometry, Resolved, WeightsShape
 from .common import (
     agree,
     channels_of,
+    check_counts,
     check_span,
     data_shape,
     expect,
     need_rank,
-    per_axis,
     spatial_of,
     text,
     unify,
 )
 from .registry import resolver
-from .windows import positions
+from .weights import join_weights, split_weights
+from .windows import positions, resolve
 
 
 def _parse(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
     """From what the op table has checked already."""
-    return Attributes(**attrs)
+    return Attributes(**{name: value for name, value in attrs.items() if value is not None})
 
 
 def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attributes) -> WeightsShape:
@@ -39,8 +41,7 @@ def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attribu
             f"{where}: {name} has {len(shape)} axes {text(shape)}, the data has {expected} {text(data)}; "
             f"they must be equal ({attrs.weights_format}, {attrs.data_format})"
         )
-    first = attrs.weights_format == "OIX"
-    out_channels, per_group, kernel = (shape[0], shape[1], shape[2:]) if first else (shape[-1], shape[-2], shape[:-2])
+    per_group, out_channels, kernel = split_weights(shape, attrs.weights_format)
     if 0 in kernel:
         raise ShapeError(f"{where}: {name} of shape {text(shape)} has a kernel of size 0; use at least 1")
     groups = attrs.groups
@@ -75,39 +76,63 @@ def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "w
     return data_shape(src[0], found.out_channels, spatial, attrs.data_format), found
 
 
+def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, dst: Dims) -> Geometry:
+    """The equal transposed convolution: from dst to src, its output_padding what the floor of dst's size leaves."""
+    layout = attrs.data_format
+    sizes, found = spatial_of(src, layout), spatial_of(dst, layout)
+    begins, ends, padding = [], [], []
+    for axis, (window, count) in enumerate(zip(resolve(where, attrs, sizes, weights.kernel), found, strict=True)):
+        begin, end, left = attrs.pads_begin[axis], attrs.pads_end[axis], 0
+        if window is not None and count is not None:
+            begin, end, left = window.begin, window.end, window.room - window.stride * (count - 1)
+        begins.append(begin)
+        ends.append(end + max(-left, 0))
+        padding.append(max(left, 0))
+    batch = dst[0] if src[0] is None else src[0]
+    check_counts(where, batch, weights.in_channels, weights.out_channels)
+    return Geometry(
+        batch=batch,
+        groups=attrs.groups,
+        in_channels=weights.out_channels,
+        out_channels=weights.in_channels,
+        src=found,
+        kernel=weights.kernel,
+        dst=sizes,
+        strides=attrs.strides,
+        pads_begin=tuple(begins),
+        pads_end=tuple(ends),
+        dilations=attrs.dilations,
+        output_padding=tuple(padding),
+    )
+
+
 @resolver("Convolution", parse=_parse)
 def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     src, weights, *bias = shapes
     dst, found = _dst(where, src, weights, attrs)
     if bias:
         expect(where, "bias", bias[0], (found.out_channels,), f"there are {found.out_channels} output channels")
-    return Resolved(tuple(shapes), found, dst)
+    return Resolved(tuple(shapes), found, dst, _geometry(where, attrs, found, src, dst))
 
 
 def _derived_src(where: str, diff_dst: Dims, kernel: Dims, attrs: Attributes) -> Dims:
     """Spatial sizes that lead back to diff_dst: the smallest ones, plus output_padding."""
     spatial = spatial_of(diff_dst, attrs.data_format)
-    rank = len(spatial)
-    strides = per_axis(where, attrs, "strides", rank, 1)
-    dilations = per_axis(where, attrs, "dilations", rank, 1)
-    begins = per_axis(where, attrs, "pads_begin", rank, 0)
-    ends = per_axis(where, attrs, "pads_end", rank, 0)
-    extra = per_axis(where, attrs, "output_padding", rank, 0)
+    extra = attrs.output_padding or (0,) * len(spatial)
     sizes: list[Dim] = []
     for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
         if size is None or taps is None:
             sizes.append(None)
             continue
-        stride, reach = strides[axis], (taps - 1) * dilations[axis] + 1
-        pads = begins[axis] + ends[axis]
+        stride, reach = attrs.strides[axis], (taps - 1) * attrs.dilations[axis] + 1
+        pads = attrs.pads_begin[axis] + attrs.pads_end[axis]
         if attrs.auto_pad != "None":
             pads = 0 if attrs.auto_pad == "VALID" else max(reach - stride, 0)
         check_span(where, axis, (size - 1) * stride + reach + extra[axis])
         size = (size - 1) * stride + reach - pads + extra[axis]
         if size < 0:
             raise ShapeError(
-                f"{where}: diff_src would have the size {size} on spatial axis {axis}; pads of {pads} take "
-                "away more "
+                f"{where}: diff_src would have the size {size} on spatial axis {axis}; pads of {pads} take away more "
                 f"than diff_dst {text(spatial)} and the kernel {text(kernel)} give"
             )
         sizes.append(size)
@@ -128,14 +153,15 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
         )
     if sizes:
         expect(where, "dst_shape_input", sizes[0], (rank,), f"diff_src has {rank} axes")
-    if attrs.dst_shape is not None:
-        shape = attrs.dst_shape
+    shape = attrs.dst_shape
+    if shape is None:
+        spatial = (None,) * (rank - 2) if sizes else _derived_src(where, diff_dst, found.kernel, attrs)
+        shape = data_shape(diff_dst[0], found.in_channels, spatial, layout)
+    else:
         need_rank(where, "dst_shape", shape, rank, rank)
         forward, _ = _dst(where, shape, weights, attrs)
         unify(where, f"a convolution of dst_shape {text(shape)}", forward, "diff_dst", diff_dst)
-        return Resolved(tuple(shapes), found, shape)
-    spatial = (None,) * (rank - 2) if sizes else _derived_src(where, diff_dst, found.kernel, attrs)
-    return Resolved(tuple(shapes), found, data_shape(diff_dst[0], found.in_channels, spatial, layout))
+    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, shape, diff_dst))
 
 
 @resolver("ConvolutionBackwardWeights", parse=_parse)
@@ -147,17 +173,33 @@ def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> 
     shape = attrs.weights_shape
     if sizes:
         expect(where, "weights_shape_input", sizes[0], (rank,), f"weights have {rank} axes")
-    elif shape is None:
-        raise InvalidArgumentError(
-            f"{where}: weights_shape is needed; src {text(src)} and diff_dst {text(diff_dst)} do not "
-            "determine the kernel, give it as (OC, IC/groups, k...) for OIX or (k..., IC/groups, OC) for XIO"
-        )
     if shape is None:
         channels = channels_of(src, layout)
         per_group = None if channels is None else channels // max(attrs.groups, 1)
-        pair = (channels_of(diff_dst, layout), per_group)
-        blank = (None,) * (rank - 2)
-        shape = (*pair, *blank) if attrs.weights_format == "OIX" else (*blank, *pair[::-1])
+        kernel = (None,) * (rank - 2) if sizes else _derived_kernel(where, src, diff_dst, attrs)
+        shape = join_weights(per_group, channels_of(diff_dst, layout), kernel, attrs.weights_format)
     forward, found = _dst(where, src, shape, attrs, "weights_shape")
     unify(where, f"a convolution with weights {text(shape)}", forward, "diff_dst", diff_dst)
-    return Resolved(tuple(shapes), found, shape)
+    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, src, diff_dst))
+
+
+def _derived_kernel(where: str, src: Dims, diff_dst: Dims, attrs: Attributes) -> Dims:
+    """The kernel, where only one size leads from src to diff_dst."""
+    kernel: list[Dim] = []
+    pairs = zip(spatial_of(src, attrs.data_format), spatial_of(diff_dst, attrs.data_format), strict=True)
+    for axis, (size, count) in enumerate(pairs):
+        if size is None or count is None:
+            kernel.append(None)
+            continue
+        pads = 0 if attrs.auto_pad == "VALID" else attrs.pads_begin[axis] + attrs.pads_end[axis]
+        stride, dilation = attrs.strides[axis], attrs.dilations[axis]
+        # dilations * (kernel - 1), at most; each place less than a stride below leads to diff_dst as well
+        most = size + pads - 1 - stride * (count - 1)
+        found = range(max(-(-(most - stride + 1) // dilation), 0), most // dilation + 1)
+        if attrs.auto_pad.startswith("SAME") or len(found) != 1:
+            raise InvalidArgumentError(
+                f"{where}: weights_shape is needed; src {text(src)} and diff_dst {text(diff_dst)} do not "
+                "determine the kernel, give it as (OC, IC/groups, k...) for OIX or (k..., IC/groups, OC) for XIO"
+            )
+        kernel.append(found[0] + 1)
+    return tuple(kernel)

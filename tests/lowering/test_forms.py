@@ -13,7 +13,7 @@ from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
+from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
 from dnnl_graph_ops.lowering.tail import TailOp
@@ -117,7 +117,7 @@ def test_every_form_is_exact(kind: str, seed: int, run_all: bool) -> None:
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     engine = dgo.engine("cpu")
     env = Env(engine, dgo.get_num_threads())
-    every = {form.name for form in registry.FORMULATIONS if form.direction == DIRECTIONS[kind]}
+    every = {form.name for form in registry.FORMULATIONS if form.direction == MEMBERS[kind].direction}
     ran: set[str] = set()
     for case in range(CASES):
         if case >= PART and ran == every and not run_all:
@@ -132,7 +132,7 @@ def test_every_form_is_exact(kind: str, seed: int, run_all: bool) -> None:
         adornment = int(rng.integers(2**31))
         extra = {"src_shape": problem["x"]} if kind == "ConvTransposeBackwardData" else {}
         for form in registry.FORMULATIONS:
-            if form.direction != DIRECTIONS[kind]:
+            if form.direction != MEMBERS[kind].direction:
                 continue
             result = np.full(want.shape, np.nan, np.float32)
             views = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]
@@ -167,7 +167,7 @@ def forward_forms_give(
         views = [external(Place.INPUT, array, i) for i, array in enumerate(arrays)]
         output = external(Place.OUTPUT, result, 0).permute(np.argsort(axes).tolist())
         described = make_problem("ConvTranspose", attrs, views, output, tail)
-        if form.direction != DIRECTIONS["ConvTranspose"] or not form.applies(described, env):
+        if form.direction != MEMBERS["ConvTranspose"].direction or not form.applies(described, env):
             continue
         lower.build(program, described, form, env)
         assemble(program, views, [output], env.engine).executor.run(arrays, [result.transpose(np.argsort(axes))])
@@ -233,7 +233,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
         views = [external(Place.INPUT, array, i) for i, array in enumerate((dy, w))]
         output = external(Place.OUTPUT, result, 0)
         described = make_problem(KINDS[1], {**attrs, "src_shape": want.shape}, views, output)
-        if form.direction == DIRECTIONS[KINDS[1]] and form.applies(described, env):
+        if form.direction == MEMBERS[KINDS[1]].direction and form.applies(described, env):
             program = Program()
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])

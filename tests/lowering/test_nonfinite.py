@@ -16,7 +16,7 @@ from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.compile.plan import Plan, assemble
 from dnnl_graph_ops.lowering import lower, nonfinite, registry
 from dnnl_graph_ops.lowering.env import ALGORITHM_VARIABLE, Env
-from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
+from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from dnnl_graph_ops.lowering.program import Place, Program
 from dnnl_graph_ops.lowering.registry import Formulation
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
     @property
     def direction(self) -> str:
-        return DIRECTIONS[self.kind]
+        return MEMBERS[self.kind].direction
 
     def of(self, first: Array, second: Array) -> Array:
         """The definition where all is finite."""

@@ -20,7 +20,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.family import DIRECTIONS, make_problem
+from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from dnnl_graph_ops.lowering.program import Place, Program
 from dnnl_graph_ops.lowering.registry import Formulation
@@ -120,7 +120,7 @@ def results(asked: Question, threads: int, runs: int = 1) -> dict[str, list[Arra
     env = Env(dgo.engine("cpu"), threads)
     found = {}
     for form in (*registry.FORMULATIONS, None):
-        if form is not None and form.direction != DIRECTIONS[asked.kind]:
+        if form is not None and form.direction != MEMBERS[asked.kind].direction:
             continue
         arrays = computed(asked, env, form, runs)
         if arrays:
@@ -183,7 +183,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
     """And own code that is said to change does: the list is no longer than it must be."""
     changed, ran = set(), set()
     for label, asked in questions():
-        direction = DIRECTIONS[asked.kind]
+        direction = MEMBERS[asked.kind].direction
         alone = results(asked, 1)
         ran |= {(direction, form) for form in alone}
         for threads in SEVERAL:
@@ -198,7 +198,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
 
 def test_forms_that_no_batch_changes() -> None:
     for label, asked in questions():
-        direction = DIRECTIONS[asked.kind]
+        direction = MEMBERS[asked.kind].direction
         if direction == BACKWARD_WEIGHTS:
             continue
         whole = results(asked, 2)

@@ -64,9 +64,9 @@ def test_the_record_is_a_mapping_of_the_attributes_that_the_op_has(kind):
     attrs = node_of(kind).attrs
     plain = dict(attrs)
     assert attrs == plain and plain == attrs and list(attrs) == list(plain) and len(attrs) == len(plain)
-    # the one attribute that the family takes everywhere, and the library in one direction
+    # the one attribute that the transposed family takes everywhere, and the library in one direction
     assert set(plain) <= {*schema.OPS.get(kind, schema.OPS["ConvTranspose"]).attrs, "output_padding"}
-    assert ("output_padding" in attrs) == kind.startswith("ConvTranspose")
+    assert ("output_padding" in attrs) == (kind.startswith("ConvTranspose") or kind == "ConvolutionBackwardData")
     assert "resolved" not in attrs and attrs.get("resolved") is None and "known" not in attrs
     with pytest.raises(KeyError):
         attrs["src_shape"]

@@ -132,10 +132,12 @@ def test_convolution_backward_data_with_and_without_the_shape():
     assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), Meta((3,), "s32"), **strided) == [(1, 2, None)]
 
 
-def test_convolution_backward_weights_needs_the_shape():
+def test_convolution_backward_weights_needs_the_shape_where_it_is_not_determined():
     assert infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV, weights_shape=(4, 2, 3)) == [(4, 2, 3)]
-    with pytest.raises(InvalidArgumentError, match="weights_shape is needed"):
-        infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV)
+    assert infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV) == [(4, 2, 3)]
+    for more in ({"strides": 2}, {"auto_pad": "SAME_UPPER"}, {"dilations": 4}):
+        with pytest.raises(InvalidArgumentError, match="weights_shape is needed"):
+            infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **{**CONV, **more})
     with pytest.raises(ShapeError, match=r"\(1, 4, 7\), diff_dst has shape \(1, 4, 6\)"):
         infer("ConvolutionBackwardWeights", (1, 2, 8), (1, 4, 6), **CONV, weights_shape=(4, 2, 2))
     found = infer("ConvolutionBackwardWeights", (1, 4, 8), (1, 4, 6), Meta((3,), "s32"), **CONV, groups=2)

@@ -13,7 +13,7 @@ from ... import dtypes, schema
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...ops.build import apply
-from ...ops.conv_transpose import resolve
+from ...ops.typed import resolve
 from .budget import Budget
 from .model import REMEDY, check_size
 from .node import Array, OnnxNode, Operand

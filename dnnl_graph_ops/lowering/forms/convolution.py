@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .. import tail as post
 from ..problem import Problem
-from ..program import NativeOp, Program
+from ..program import NativeOp, Operand, Program
 from .deconvolution import attributes, finish_weights, library_weights, trimmed, weights_target
 from .views import channels_last, result_view
 
@@ -13,7 +14,12 @@ def backward_data(program: Program, problem: Problem) -> None:
     ends, diff_dst = trimmed(problem)
     weights = library_weights(program, problem.weights)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
-    program.native([NativeOp("Convolution", attrs, (diff_dst, weights), (problem.src,))], "Convolution")
+    inputs = (diff_dst, weights) if problem.bias is None else (diff_dst, weights, problem.bias)
+
+    def head(output: Operand) -> NativeOp:
+        return NativeOp("Convolution", attrs, inputs, (output,))
+
+    program.native(post.fused(head, problem.tail, problem.src), "Convolution")
 
 
 def backward_weights(program: Program, problem: Problem) -> None:

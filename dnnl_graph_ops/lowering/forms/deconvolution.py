@@ -7,7 +7,7 @@ from typing import Any
 
 from ...shapes.attributes import Geometry
 from .. import tail as post
-from ..problem import Problem, mergeable_groups
+from ..problem import FORWARD, Problem, mergeable_groups
 from ..program import NativeOp, Operand, Program, View
 
 
@@ -74,7 +74,7 @@ def repeats_fused_ops(problem: Problem) -> bool:
     g = problem.geometry
     depth = g.in_channels // g.groups * prod(g.kernel)
     fused = problem.bias is not None or bool(problem.tail)
-    return fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
+    return problem.direction == FORWARD and fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
 
 
 def forward(program: Program, problem: Problem) -> None:

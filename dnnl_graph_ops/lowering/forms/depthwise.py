@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ... import dtypes
 from ..._core import kernels
-from .. import tail as post
 from ..problem import BACKWARD_DATA, FORWARD, Problem
 from ..program import Program, View
 
@@ -33,12 +32,9 @@ def build(program: Program, problem: Problem) -> None:
     added = [] if bias is None else [bias]
     bias_dtype = None if bias is None else dtypes.CODES[bias.dtype]
     if problem.direction == FORWARD:
-        target = program.like(dst, dst.dtype) if problem.tail else dst
-        arguments = _arguments(problem, weights, target)
+        arguments = _arguments(problem, weights, dst)
         kernel = kernels.depthwise_forward(*arguments, has_bias=bias is not None, bias_dtype=bias_dtype)
-        program.kernel(kernel, [src, weights, *added], [target], "own depthwise forward")
-        if problem.tail:
-            post.apply(program, target, problem.tail, dst)
+        program.kernel(kernel, [src, weights, *added], [dst], "own depthwise forward")
     elif problem.direction == BACKWARD_DATA:
         arguments = _arguments(problem, weights, dst)
         kernel = kernels.depthwise_backward_data(*arguments, has_bias=bias is not None, bias_dtype=bias_dtype)

@@ -12,7 +12,6 @@ from typing import Any
 
 from ... import dtypes
 from ..._core import kernels
-from .. import tail as post
 from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
 from .views import channels_last, result_view
@@ -112,9 +111,7 @@ def forward(
     """Append the steps of a forward kernel whose packed weights are those of the description `packing`."""
     packed = _packed(program, packing, problem, threads)
     src = channels_last(program, problem.src, "src to channels last")
-    # post-ops read what has not been rounded yet
-    dst = program.like(problem.dst, "f32") if problem.tail else problem.dst
-    target = result_view(program, dst)
+    target = result_view(program, problem.dst)
     bias = problem.bias
     kernel = make(
         description, _code(src), _strides(src), _code(target), _strides(target),
@@ -122,10 +119,8 @@ def forward(
     )  # fmt: skip
     reads = [src, packed] if bias is None else [src, packed, bias]
     _run(program, kernel, reads, target, label)
-    if target is not dst:
-        program.copy(target, dst, "dst from channels last")
-    if problem.tail:
-        post.apply(program, dst, problem.tail, problem.dst)
+    if target is not problem.dst:
+        program.copy(target, problem.dst, "dst from channels last")
 
 
 def _backward_data(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:

@@ -170,7 +170,8 @@ def _gather(program: Program, problem: Problem, columns: View, strides: list[int
 
 def backward_data(program: Program, problem: Problem) -> None:
     """diff_src = im2col(diff_dst) times the plain weights."""
-    _backward_data(program, problem, lambda a, b, c: _product(program, a, b.permute((1, 0)), c))
+    bias, tail = problem.bias, problem.tail
+    _backward_data(program, problem, lambda a, b, c: _product(program, a, b.permute((1, 0)), c, bias, tail))
 
 
 def backward_data_rows(program: Program, problem: Problem) -> None:
@@ -257,15 +258,12 @@ def forward_summed(program: Program, problem: Problem) -> None:
     src = positions(program, problem.src, "src to channels last")
     columns, strides = _columns(program, problem, order, "f32")
     _product(program, src, weights, columns)
-    dst = program.like(problem.dst, problem.dst.dtype) if problem.tail else problem.dst
-    _add_up(program, problem, columns, strides, dst)
-    if problem.tail:
-        post.apply(program, dst, problem.tail, problem.dst)
+    _add_up(program, problem, columns, strides)
 
 
-def _add_up(program: Program, problem: Problem, columns: View, strides: list[int], dst: View) -> None:
+def _add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
     """Columns, and the bias, to their sums."""
-    bias = problem.bias
+    bias, dst = problem.bias, problem.dst
     kernel = kernels.overlap_add(
         _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
         None if bias is None else dtypes.CODES[bias.dtype],
@@ -397,17 +395,15 @@ def forward_images(program: Program, problem: Problem) -> None:
     """dst of an image is the overlap-add of the weights, transposed, times src."""
     weights, order = _plain(program, problem.weights)
     left, src = weights.permute((1, 0)).insert(0), _images(problem.src)
-    alone = _dst_is_columns(problem)
-    tail = post.with_bias(problem.bias, problem.tail) if alone else problem.tail
-    dst = program.like(problem.dst, problem.dst.dtype) if tail else problem.dst
-    if alone:
-        _product(program, left, src, _images(dst))
-    else:
+    if not _dst_is_columns(problem):
         columns, strides = _image_columns(program, problem, order)
         _product(program, left, src, columns)
-        _add_up(program, problem, columns, strides, dst)
-    if tail:
-        post.apply(program, dst, tail, problem.dst)
+        _add_up(program, problem, columns, strides)
+        return
+    dst = problem.dst if problem.bias is None else program.like(problem.dst, problem.dst.dtype)
+    _product(program, left, src, _images(dst))
+    if dst is not problem.dst:
+        post.apply(program, dst, post.with_bias(problem.bias, ()), problem.dst)
 
 
 def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:

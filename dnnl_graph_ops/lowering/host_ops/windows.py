@@ -1,4 +1,4 @@
-"""Average pooling, and convolutions over nothing."""
+"""Average pooling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...shapes.windows import Window, resolve
-from .common import Array, Maker, Rule, Shape, along, always, channel_axis, first_spatial, spatial_sizes
+from .common import Array, Maker, Rule, Shape, first_spatial, spatial_sizes
 
 Attrs = Mapping[str, Any]
 
@@ -90,26 +90,4 @@ def _avg_pool_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> R
     return rule
 
 
-def _empty_convolution(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """Sums over no channels or no images: zero, or the bias."""
-    result = np.zeros(shape)
-    if len(inputs) > 2:
-        result += along(inputs[2], len(shape), channel_axis(len(shape), attrs["data_format"]))
-    return (result,)
-
-
-def _empty_gradient(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    return (np.zeros(shape),)
-
-
-MAKERS: dict[str, Maker] = {
-    "AvgPool": _avg_pool,
-    "AvgPoolBackward": _avg_pool_backward,
-    **always(
-        {
-            "Convolution": _empty_convolution,
-            "ConvolutionBackwardData": _empty_gradient,
-            "ConvolutionBackwardWeights": _empty_gradient,
-        }
-    ),
-}
+MAKERS: dict[str, Maker] = {"AvgPool": _avg_pool, "AvgPoolBackward": _avg_pool_backward}

@@ -1,0 +1,116 @@
+"""Nodes of the convolution families: operands checked, attributes typed, results inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import InvalidArgumentError, ShapeError
+from ..graph import Value
+from ..schema import KEYWORDS, OPS
+from ..shapes import Attributes, Meta, resolved
+from ..shapes.attributes import attributes, integers
+from .build import as_value, graph_of, label
+
+# kind: the keywords that its builder takes
+WORDS = {
+    "ConvTranspose": "conv_transpose",
+    "ConvTransposeBackwardData": "conv_transpose",
+    "ConvTransposeBackwardWeights": "conv_transpose",
+    "ConvTransposeBackpropFilters": "conv_transpose_backprop_filters",
+    "Convolution": "convolution",
+    "ConvolutionBackwardData": "convolution_backward_data",
+    "ConvolutionBackwardWeights": "convolution",
+}
+# whose weights may be quantized
+SCALED = frozenset({"ConvTranspose", "Convolution"})
+DTYPES = OPS["ConvTranspose"].inputs[0].dtypes
+
+
+def check_dtypes(names: Sequence[str], dtypes: Sequence[str], where: str) -> None:
+    """All operands of the family have one dtype: f32, bf16 or f16."""
+    for name, dtype in zip(names, dtypes, strict=True):
+        if dtype not in DTYPES:
+            raise InvalidArgumentError(
+                f"{where}: '{name}' has dtype {dtype}; takes {', '.join(DTYPES)}. For int8 see Quantize and Dequantize"
+            )
+        if dtype != dtypes[0]:
+            raise InvalidArgumentError(
+                f"{where}: '{names[0]}' has dtype {dtypes[0]}, but '{name}' has {dtype}; convert one of them"
+            )
+
+
+def read_shape(value: Any, name: str, where: str) -> tuple[int, ...] | None:
+    """A shape given as a sequence, an integer array, or a constant of the graph."""
+    if value is None:
+        return None
+    if isinstance(value, Value):
+        if value.constant is None:
+            raise InvalidArgumentError(
+                f"{where}: '{name}' must be known when the op is built; pass ints, an array or a constant, not the "
+                f"{'input' if value.node is None else 'result'} {value.name!r}"
+            )
+        value = value.constant
+    if getattr(getattr(value, "dtype", None), "kind", "i") not in "iu":
+        raise TypeError(f"{where}: '{name}' must be an array of integers, got dtype {value.dtype}")
+    return integers(value, name, where)
+
+
+def check_scales(weights: Value, weights_format: str, where: str) -> None:
+    """Scales per channel of quantized weights lie on their output channels.
+
+    Raises:
+        InvalidArgumentError: they lie on another axis, which the library would accept and compute wrongly.
+    """
+    node = weights.node
+    if node is None or node.kind != "Dequantize" or node.attrs["qtype"] != "per_channel":
+        return
+    letters = weights_format.upper()
+    channels = letters.index("O") if letters.endswith("X") else weights.ndim + letters.index("O") - 3
+    axis = node.attrs["axis"] % weights.ndim
+    if axis != channels:
+        raise InvalidArgumentError(
+            f"{where}: 'weights' come from dequantize {node.name!r} with scales on axis {axis}, but the output "
+            f"channels of {letters} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
+        )
+
+
+def resolve(
+    kind: str,
+    metas: Sequence[Meta],
+    slots: Sequence[str],
+    attrs: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    where: str,
+) -> tuple[Attributes, Meta]:
+    """The typed attributes of a node and its output; `extra`: the shape that its result is to have."""
+    check_dtypes(slots, [meta.dtype for meta in metas], where)
+    for slot, meta in zip(slots, metas, strict=True):
+        if slot != "bias" and not 3 <= len(meta.shape) <= 5:
+            raise ShapeError(f"{where}: '{slot}' must have rank 3 to 5 (1 to 3 spatial axes), got shape {meta.shape}")
+    words = KEYWORDS[WORDS[kind]]
+    record = replace(attributes(len(metas[0].shape) - 2, where, attrs, words), **extra)
+    record = resolved(kind, [meta.shape for meta in metas], record, where)
+    return record, Meta(record.known.result, metas[0].dtype)
+
+
+def append(
+    kind: str,
+    operands: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+    builder: str,
+    name: str | None,
+    extra: Mapping[str, Any] | None = None,
+) -> Value:
+    where = label(builder, name)
+    given = {slot: operand for slot, operand in operands.items() if slot != "bias" or operand is not None}
+    graph = graph_of(list(given.values()), where)
+    values = [as_value(graph, operand, where, slot) for slot, operand in given.items()]
+    record, meta = resolve(kind, [value.meta for value in values], list(given), attrs, extra or {}, where)
+    if kind in SCALED:
+        check_scales(values[1], record.weights_format, where)
+    # the specification of the older op names its output
+    own_name = None if kind in OPS else "filter_delta"
+    slot = own_name or OPS[kind].outputs[0].name
+    return graph.add_node(kind, where, values, record, [meta], [slot], name, own_name)[0]
