@@ -7,7 +7,7 @@ import numpy as np
 from . import conv_transpose as ct
 
 # a Convolution's weights are a transposed convolution's with input and output channels exchanged
-_AS_TRANSPOSED = {"OIX": "IOX", "XIO": "XOI"}
+_AS_TRANSPOSED = {"OIX": "IOX", "XIO": "XOI", "IOX": "OIX", "XOI": "XIO"}
 
 
 def _resolved(spatial: Sequence[int], kernel: Sequence[int], attributes: dict) -> dict:
