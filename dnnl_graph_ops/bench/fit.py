@@ -82,7 +82,7 @@ class Form(NamedTuple):
     """A form's time of one problem."""
 
     name: str
-    family: str
+    key: Key
     counts: Counts
     seconds: float
 
@@ -266,7 +266,7 @@ def samples(recorded: Recorded) -> list[Sample]:
         direction = row["direction"]
         problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"])
         timed = tuple(
-            Form(form.name, form.family, form.counts(problem, env), row["seconds"][form.name])
+            Form(form.name, form.key, form.counts(problem, env), row["seconds"][form.name])
             for form in registry.applicable(problem, env)
             if form.name in row["seconds"]
         )
@@ -289,7 +289,7 @@ def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]
     timed: dict[Key, list[tuple[Form, int]]] = {}
     for sample in rows:
         for form in sample.forms:
-            timed.setdefault((form.family, sample.direction), []).append((form, sample.env.threads))
+            timed.setdefault(form.key, []).append((form, sample.env.threads))
     for key, forms in sorted(timed.items()):
         counts = [np.array(form.counts[:FIELDS]) / threads for form, threads in forms]
         fixed = [cost.overhead(form.counts, threads) for form, threads in forms]
@@ -346,8 +346,8 @@ def cautious(rows: Sequence[Sample], constants: dict[Key, Prices]) -> dict[Key, 
     found = dict(constants)
     for _ in range(ROUNDS):
         for key in found:
-            mine = [sample for sample in rows if sample.direction == key[1]]
-            if not any(form.family == key[0] for sample in mine for form in sample.forms):
+            mine = [sample for sample in rows if any(form.key == key for form in sample.forms)]
+            if not mine:
                 continue
             scaled = {s: tuple(s * price for price in found[key]) for s in SCALES}
             tried = {s: mean([loss(sample, {**found, key: scaled[s]}) for sample in mine]) for s in SCALES}
@@ -361,7 +361,7 @@ def at_one_speed(files: Sequence[Sequence[Sample]]) -> list[Sample]:
     constants = fit(found) if len(files) > 1 else {}
     for rows in files[1:]:
         ratios = [
-            form.seconds / cost.estimate(form.counts, constants[form.family, sample.direction], sample.env.threads)
+            form.seconds / cost.estimate(form.counts, constants[form.key], sample.env.threads)
             for sample in rows
             for form in sample.forms
         ]
@@ -385,7 +385,7 @@ def loss(sample: Sample, constants: Constants) -> Loss:
     """Of the formulation that the constants choose."""
 
     def estimate(form: Form) -> float:
-        return cost.estimate(form.counts, constants[form.family, sample.direction], sample.env.threads)
+        return cost.estimate(form.counts, constants[form.key], sample.env.threads)
 
     took = min(sample.forms, key=estimate)
     best = min(sample.forms, key=lambda form: form.seconds)

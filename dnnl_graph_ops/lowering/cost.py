@@ -61,10 +61,10 @@ def overhead(counts: Counts, threads: int) -> float:
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
 
 
-def seconds(counts: Counts, family: str, problem: Problem, env: Env) -> float:
+def seconds(counts: Counts, key: fits.Key, problem: Problem, env: Env) -> float:
     """The estimate of one formulation here."""
     constants = fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))
-    return estimate(counts, constants[family, problem.direction], env.threads)
+    return estimate(counts, constants[key], env.threads)
 
 
 def padded(n: int, multiple: int) -> int:
@@ -185,6 +185,12 @@ def aside(problem: Problem, env: Env) -> Counts:
     """A Convolution on channels-last copies."""
     counts = convolution(problem, env)
     return counts._replace(bytes=counts.bytes - _detours(problem, env), calls=counts.calls + 2)
+
+
+def mirrored(counts: Counts, problem: Problem) -> Counts:
+    """Those of backward data, on weights whose taps are turned round first."""
+    weights = 0 if problem.weights.is_constant else 2 * nbytes(problem.weights)
+    return counts._replace(bytes=counts.bytes + weights, calls=counts.calls + 1)
 
 
 def phases(problem: Problem, env: Env, folding: Folding) -> Counts:

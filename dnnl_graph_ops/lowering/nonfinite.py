@@ -25,6 +25,8 @@ _SRC, _WEIGHTS, _DST = (frozenset({name}) for name in ("src", "weights", "dst"))
 # direction, form: the operands whose Inf or NaN reaches results that the definition keeps apart from it
 SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (FORWARD, cost.DECONVOLUTION): _NOTHING,
+    (FORWARD, "mirrored convolution"): _WEIGHTS,
+    (FORWARD, "mirrored convolution, channels last"): _WEIGHTS,
     (FORWARD, cost.PHASES): _WEIGHTS,
     (FORWARD, "row phases"): _SRC | _WEIGHTS,
     (FORWARD, "row phases by 2"): _SRC | _WEIGHTS,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, depthwise, filtering, overlap, phases, products, term_by_term
+from .forms import convolution, deconvolution, depthwise, filtering, mirrored, overlap, phases, products, term_by_term
 from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
@@ -47,7 +47,8 @@ class Formulation:
 
     `applies` is true only where `build` is exact up to rounding; `counts` is its work, which the constants of its
     `family` turn into seconds. `converts` says that it reads and writes bf16 and f16 data itself while it computes
-    in f32. `adds_bias` and `fuses` say what of a bias and post-ops `build` takes; `lower` appends the rest.
+    in f32. `adds_bias` and `fuses` say what of a bias and post-ops `build` takes; `lower` appends the rest. One that
+    `mirrors` solves a forward problem as backward data.
     """
 
     name: str
@@ -59,13 +60,19 @@ class Formulation:
     converts: Callable[[Problem], bool] = lambda problem: False
     adds_bias: bool = True
     fuses: Callable[[Tail], bool] = _anything
+    mirrors: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its constants and its op of the library: by family and direction."""
+        return self.family, BACKWARD_DATA if self.mirrors else self.direction
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
-        op = _OPS.get((self.family, self.direction))
+        op = _OPS.get(self.key)
         if op is None:
             return []
-        fused = problem.bias is not None and self.adds_bias and (self.family, self.direction) in _FUSES_BIAS
+        fused = problem.bias is not None and self.adds_bias and self.key in _FUSES_BIAS
         return [op, f"{op} with bias"] if fused else [op]
 
     def compute_dtype(self, problem: Problem, env: Env) -> str:
@@ -79,7 +86,7 @@ class Formulation:
 
     def seconds(self, problem: Problem, env: Env) -> float:
         """The estimate of one run."""
-        return cost.seconds(self.counts(problem, env), self.family, problem, env)
+        return cost.seconds(self.counts(problem, env), self.key, problem, env)
 
 
 def _always(problem: Problem, env: Env) -> bool:
@@ -212,6 +219,39 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
     )
 
 
+def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation:
+    """A form of backward data for forward problems, where that `pays`."""
+
+    def build(program: Program, problem: Problem, env: Env) -> None:
+        turned = mirrored.mirrored(problem)
+        form.build(program, turned.with_views(weights=mirrored.turned_round(program, turned.weights)), env)
+
+    def applies(problem: Problem, env: Env) -> bool:
+        return mirrored.applies(problem) and pays(problem) and form.applies(mirrored.mirrored(problem), env)
+
+    return replace(
+        form,
+        name=f"mirrored {form.name}",
+        direction=FORWARD,
+        applies=applies,
+        counts=lambda p, e: cost.mirrored(form.counts(mirrored.mirrored(p), e), p),
+        build=build,
+        converts=lambda p: form.converts(mirrored.mirrored(p)),
+        mirrors=True,
+    )
+
+
+# of backward data, and useful forward too
+_CONVOLUTION = _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution)
+_ASIDE = _aside(BACKWARD_DATA, convolution.backward_data_aside)
+
+
+def _beyond_phases(problem: Problem) -> bool:
+    """What phases do not solve."""
+    g = problem.geometry
+    return g.groups > 1 or any(d != 1 for d in g.dilations)
+
+
 FORMULATIONS: tuple[Formulation, ...] = (
     _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
     _library(
@@ -223,11 +263,12 @@ FORMULATIONS: tuple[Formulation, ...] = (
         False,
         _no_post_ops,
     ),
-    _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution),
+    _CONVOLUTION,
     _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights, cost.deconvolution),
     _library(cost.CONVOLUTION, BACKWARD_WEIGHTS, _always, convolution.backward_weights, cost.convolution),
-    _aside(BACKWARD_DATA, convolution.backward_data_aside),
+    _ASIDE,
     _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
+    *(_mirrored(form, _beyond_phases) for form in (_CONVOLUTION, _ASIDE)),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),

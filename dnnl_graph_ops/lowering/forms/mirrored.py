@@ -1,0 +1,74 @@
+"""Forward problems of stride 1 as backward data: the same sums with taps in the reverse order, channels exchanged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ... import dtypes
+from ..._core import kernels
+from ..problem import BACKWARD_DATA, FORWARD, Problem
+from ..program import Program, View
+
+# more taps make the list of the weights' copies a burden
+MOST_TAPS = 4096
+
+
+def applies(problem: Problem) -> bool:
+    """Whether there is such a problem: one that pads no less than nothing."""
+    g = problem.geometry
+    return (
+        problem.direction == FORWARD
+        and all(s == 1 for s in g.strides)
+        and prod(g.kernel) <= MOST_TAPS
+        and all(pad <= d * (k - 1) for pad, d, k in zip(g.pads_begin, g.dilations, g.kernel, strict=True))
+    )
+
+
+def mirrored(problem: Problem) -> Problem:
+    """The equal problem on the same weights, whose taps are yet to be turned round."""
+    g = problem.geometry
+    reach = [d * (k - 1) for d, k in zip(g.dilations, g.kernel, strict=True)]
+    begins = [r - pad for r, pad in zip(reach, g.pads_begin, strict=True)]
+    # what is read behind the end, or is left over there
+    ends = [o - n + pad for o, n, pad in zip(g.dst, g.src, g.pads_begin, strict=True)]
+    geometry = replace(
+        g,
+        in_channels=g.out_channels,
+        out_channels=g.in_channels,
+        src=g.dst,
+        dst=g.src,
+        pads_begin=tuple(begins),
+        pads_end=tuple(max(end, 0) for end in ends),
+        output_padding=tuple(max(-end, 0) for end in ends),
+    )
+    return replace(
+        problem,
+        direction=BACKWARD_DATA,
+        geometry=geometry,
+        src=problem.dst,
+        dst=problem.src,
+        weights=_exchanged(problem.weights),
+    )
+
+
+def _exchanged(weights: View) -> View:
+    return weights.permute((0, 2, 1, *range(3, weights.ndim)))
+
+
+def turned_round(program: Program, weights: View) -> View:
+    """A copy of the weights with the taps in the reverse order."""
+    target = program.like(weights, weights.dtype)
+    taps = weights.shape[3:]
+    items = []
+    for number in range(prod(taps)):
+        source = place = 0
+        rest = number
+        for axis in reversed(range(len(taps))):
+            rest, tap = divmod(rest, taps[axis])
+            source += tap * weights.strides[3 + axis]
+            place += (taps[axis] - 1 - tap) * target.strides[3 + axis]
+        items.append((list(weights.shape[:3]), source, list(weights.strides[:3]), place, list(target.strides[:3])))
+    code = dtypes.CODES[weights.dtype]
+    program.kernel(kernels.copy_list(items, code, code, 0), [weights], [target], "taps in reverse order")
+    return target
