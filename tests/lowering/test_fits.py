@@ -12,7 +12,7 @@ from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.info import cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
-FAMILIES = {(form.family, form.direction) for form in FORMULATIONS}
+FAMILIES = {form.key for form in FORMULATIONS}
 
 
 @pytest.fixture(autouse=True)
