@@ -35,7 +35,7 @@ def batch_normalization(step: Step) -> Value:
     src = step.value(0)
     known = [step.operand(i) for i in range(1, 5)]
     arrays = [item for item in known if not isinstance(item, Value)]
-    if src.node is not None and src.node.kind == "ConvTranspose" and len(arrays) == 4:
+    if src.node is not None and src.node.kind in ("ConvTranspose", "Convolution") and len(arrays) == 4:
         return _as_post_ops(step, src, *arrays)
     return step.op(
         "BatchNormInference",
@@ -47,7 +47,7 @@ def batch_normalization(step: Step) -> Value:
 
 
 def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
-    """One multiplication and one addition, which the library fuses behind a ConvTranspose."""
+    """One multiplication and one addition, which the library fuses behind a convolution."""
     # before any arithmetic, which would broadcast
     for array in (gamma, beta, mean, variance):
         if array.shape != (src.shape[1],):
