@@ -184,7 +184,7 @@ def profile(specialised: Specialised, ins: Sequence[Any], outs: Sequence[Any], r
 
 
 def _ops(group: Group) -> tuple[str, ...]:
-    return tuple(node.name for node in group.nodes)
+    return tuple(node.name for node in group.listed)
 
 
 def explain(specialised: Specialised, engine: Engine, options: Options) -> Explanation:
@@ -194,7 +194,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
     partitions = tuple(
         PartitionReport(
             _ops(group),
-            tuple(node.kind for node in group.nodes),
+            tuple(node.kind for node in group.listed),
             decision.formulation,
             decision.compute,
             tuple(decision.candidates),

@@ -13,6 +13,7 @@ from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..shapes import Meta, checked
 from ..strides import dense_strides
+from .absorb import absorbed
 from .grouping import group
 from .native import Compiled
 from .plan import Plan, assemble
@@ -136,7 +137,11 @@ def specialise(
         else:
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
-    groups = group(nodes, [value for value, _ in outputs], env, policy)
+    results = [value for value, _ in outputs]
+    if env.tune != "off" and policy == "fusion":
+        nodes = absorbed(nodes, results)
+        views |= _own_constants(nodes, views)
+    groups = group(nodes, results, env, policy)
     built = build(groups, views, env, _chooser(env))
     for value, target in copies:
         built.program.copy(views[value], target, "copy to output")
@@ -151,6 +156,16 @@ def specialise(
         name=name,
     )
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
+
+
+def _own_constants(nodes: Sequence[Node], views: Mapping[Value, View]) -> dict[Value, View]:
+    """Constants that are none of the graph's."""
+    found = {}
+    for value in (value for node in nodes for value in node.inputs):
+        if value.constant is not None and value not in views:
+            buffer = Buffer(Place.CONSTANT, value.dtype, value.constant.size, array=value.constant)
+            found[value] = View(buffer, value.constant.shape, dense_strides(value.constant.shape))
+    return found
 
 
 def _chooser(env: Env) -> Chooser | None:

@@ -77,9 +77,12 @@ class Value:
 
 
 class Node:
-    """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs."""
+    """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs.
 
-    __slots__ = ("attrs", "id", "inputs", "kind", "name", "outputs")
+    `absorbed`: ops whose work it took over when a net was compiled.
+    """
+
+    __slots__ = ("absorbed", "attrs", "id", "inputs", "kind", "name", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -88,6 +91,7 @@ class Node:
         self.inputs = inputs
         self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
         self.outputs: tuple[Value, ...] = ()
+        self.absorbed: tuple[Node, ...] = ()
 
     def __repr__(self) -> str:
         return f"Node({self.kind}, {self.name!r})"

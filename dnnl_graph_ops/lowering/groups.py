@@ -23,6 +23,11 @@ class Group:
     supported: bool = True
 
     @property
+    def listed(self) -> tuple[Node, ...]:
+        """The nodes, and behind each what it absorbed."""
+        return tuple(one for node in self.nodes for one in (node, *node.absorbed))
+
+    @property
     def outputs(self) -> tuple[Value, ...]:
         return tuple(value for node in self.nodes for value in node.outputs)
 

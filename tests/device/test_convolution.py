@@ -1,4 +1,4 @@
-"""The ordinary family on the library's SYCL runtime and on memory of a device: random problems against the definition."""
+"""The ordinary family on SYCL engines and on memory of a device: random problems against the definition."""
 
 import numpy as np
 import pytest

@@ -47,7 +47,7 @@ def of_net(net: Any) -> Picture:
         groups = [(part.ops, "") for part in net.partitions]
     else:
         groups = [
-            (tuple(node.name for node in group.nodes), decision.formulation)
+            (tuple(node.name for node in group.listed), decision.formulation)
             for group, decision in latest.built.decisions
         ]
     parts = {name: i for i, (names, _) in enumerate(groups, 1) for name in names}

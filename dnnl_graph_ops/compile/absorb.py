@@ -1,0 +1,141 @@
+"""What scales and shifts a convolution's result by channel, and is constant, goes into its weights and bias."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..graph import Node, Value
+from ..shapes import Attributes, resolved
+from ..shapes.common import channel_axis
+
+Array = np.ndarray[Any, Any]
+# of a result's channels, in float64: what it is multiplied by, what is added then
+Affine = tuple[Array, Array]
+
+_HEADS = frozenset({"Convolution", "ConvTranspose"})
+
+
+def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
+    """The nodes with convolutions that took over a scale or a shift; `kept`: values that must stay as they are.
+
+    In f32 only: weights of other dtypes would be rounded once more.
+    """
+    readers = Counter(value for node in nodes for value in node.inputs)
+    made: dict[Value, Node] = {}  # the last value of each convolution, and the convolution
+    found: list[Node] = []
+    for node in nodes:
+        head = made.get(node.inputs[0]) if node.inputs else None
+        if head is None and len(node.inputs) > 1 and node.kind in ("Add", "Multiply"):
+            head = made.get(node.inputs[1])
+        free = head is not None and readers[head.outputs[0]] == 1 and head.outputs[0] not in kept
+        affine = _affine(node, head) if head is not None and free else None
+        if head is None or affine is None:
+            found.append(node)
+            if _absorbs(node):
+                made[node.outputs[0]] = node
+            continue
+        del made[head.outputs[0]]
+        twin = _with(head, *affine)
+        twin.outputs, twin.absorbed = node.outputs, (*head.absorbed, node)
+        node.outputs[0].node = twin
+        made[node.outputs[0]] = twin
+        found[found.index(head)] = twin
+    return found
+
+
+def _absorbs(node: Node) -> bool:
+    known = all(value.constant is not None for value in node.inputs[1:])
+    return node.kind in _HEADS and known and node.outputs[0].dtype == "f32"
+
+
+def _affine(node: Node, head: Node) -> Affine | None:
+    """What the node does to each channel, or None if that is not constant, or something else."""
+    result = head.outputs[0]
+    axis = channel_axis(result.ndim, head.attrs["data_format"])
+    channels = result.shape[axis]
+    read = _READERS.get(node.kind)
+    if read is None or channels is None or node.outputs[0].shape != result.shape:
+        return None
+    if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != head.attrs["data_format"]:
+        return None
+    others = [value for value in node.inputs if value is not result]
+    if any(value.constant is None for value in others):
+        return None
+    vectors = [_by_channel(value, result, axis) for value in others]
+    if any(vector is None for vector in vectors):
+        return None
+    scale, shift = read(node, *(np.broadcast_to(vector, (channels,)) for vector in vectors if vector is not None))
+    return (scale, shift) if np.isfinite(scale).all() and np.isfinite(shift).all() else None
+
+
+def _by_channel(value: Value, result: Value, axis: int) -> Array | None:
+    """An operand that is the same at all positions: a value for each channel, or one for all."""
+    array = value.constant
+    if array is None or array.size not in (1, result.shape[axis]):
+        return None
+    if array.size > 1 and array.ndim > 1 and array.shape[axis - result.ndim :][:1] != (array.size,):
+        return None
+    return array.astype(np.float64).reshape(-1)
+
+
+def _batch_norm(node: Node, gamma: Array, beta: Array, mean: Array, variance: Array) -> Affine:
+    scale = gamma / np.sqrt(variance + node.attrs["epsilon"])
+    return scale, beta - mean * scale
+
+
+def _product(node: Node, factor: Array) -> Affine:
+    return factor, np.zeros_like(factor)
+
+
+def _sum(node: Node, term: Array) -> Affine:
+    return np.ones_like(term), term
+
+
+_READERS: dict[str, Callable[..., Affine]] = {
+    "Add": _sum,
+    "BatchNormInference": _batch_norm,
+    "BiasAdd": _sum,
+    "Multiply": _product,
+}
+
+
+def _with(head: Node, scale: Array, shift: Array) -> Node:
+    """The convolution with its weights and bias changed so that its result is scaled and shifted."""
+    src, weights, *rest = head.inputs
+    assert weights.constant is not None and isinstance(head.attrs, Attributes)
+    bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
+    inputs = (
+        src,
+        _constant(weights, weights.constant * _along_weights(head.attrs, weights, scale)),
+        _constant(rest[0] if rest else weights, bias * scale + shift),
+    )
+    attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
+    return Node(head.id, head.kind, head.name, inputs, attrs)
+
+
+def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
+    """A factor for each result's channel as one for each weight."""
+    fmt, rank = attrs.weights_format, weights.ndim - 2
+    letters = fmt.replace("X", "")
+    base = 0 if fmt.endswith("X") else rank
+    i, o = base + letters.index("I"), base + letters.index("O")
+    shape = [1] * weights.ndim
+    if weights.shape[o] == len(scale):
+        shape[o] = len(scale)
+        return scale.reshape(shape)
+    # in channels of all groups, out channels of one
+    groups = attrs.groups
+    shape[i], shape[o] = int(weights.shape[i] or 0), len(scale) // groups
+    matrix = np.repeat(scale.reshape(groups, -1), shape[i] // groups, axis=0)
+    return (matrix if i < o else matrix.T).reshape(shape)
+
+
+def _constant(like: Value, array: Array) -> Value:
+    value = Value(like.graph, -1, array.shape, "f32", like.name)
+    value.constant = np.ascontiguousarray(array, np.float32)
+    return value
