@@ -7,6 +7,7 @@ here, of the library's kernels, were set by hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from .program import View
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # so few channels the library's backward deconvolutions read as they lie, for this share of the rest
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
+MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 SCATTERED = 2.0  # for columns of images that are gathered
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
@@ -155,7 +157,7 @@ def literal(problem: Problem, env: Env) -> Counts:
     taps = prod(problem.geometry.kernel)
     vast = max(taps / VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
     return Counts(
-        products=problem.macs * min(padded(wide, env.lanes) / max(wide, 1), env.lanes) * vast,
+        products=problem.macs * _met(problem) * min(padded(wide, env.lanes) / max(wide, 1), env.lanes) * vast,
         values=problem.src.size + problem.dst.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.weights.size,
@@ -163,6 +165,24 @@ def literal(problem: Problem, env: Env) -> Counts:
         bytes=_conversions(problem, env) + 2 * _detours(problem, env),
         calls=1 + 2 * surplus,
     )
+
+
+def _met(problem: Problem) -> float:
+    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last."""
+    g = problem.geometry
+    axes = zip(g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
+    return prod(_met_on_axis(*axis) for axis in list(axes)[:-1])
+
+
+@lru_cache(256)
+def _met_on_axis(src: int, dst: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
+    if kernel > MOST_COUNTED or src == 0:
+        return 1.0
+    met = 0
+    for shift in range(-pad, -pad + dilation * kernel, dilation):
+        first, last = max(-(shift // stride), 0), min((dst - 1 - shift) // stride, src - 1)
+        met += max(last - first + 1, 0)
+    return met / (kernel * src)
 
 
 def deconvolution(problem: Problem, env: Env) -> Counts:
