@@ -7,42 +7,65 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidArgumentError, ShapeError
-from .shapes.attributes import WEIGHTS_FORMATS, choice, integer
+from .shapes.attributes import choice, integer
 
 Array = np.ndarray[Any, Any]
 
 
-# The axes of each format out of G, I, O and X (all of the kernel); two letters are one merged axis.
-_FORMATS: dict[str, tuple[str, ...]] = {
+# Per op, the axes of each format out of G, I, O and X (all of the kernel); two letters are one merged axis.
+_TRANSPOSED: dict[str, tuple[str, ...]] = {
     "iox": ("GI", "O", "X"),
     "xoi": ("X", "O", "GI"),
     "oix": ("O", "GI", "X"),
     "xio": ("X", "GI", "O"),
-    "pytorch": ("GI", "O", "X"),
-    "onnx": ("GI", "O", "X"),
-    "keras": ("X", "O", "GI"),
+    "megengine": ("G", "I", "O", "X"),
     "documented_iox": ("I", "GO", "X"),
     "documented_xoi": ("X", "GO", "I"),
     "documented_oix": ("GO", "I", "X"),
     "documented_xio": ("X", "I", "GO"),
 }
-NAMES = (*WEIGHTS_FORMATS, *(name for name in _FORMATS if name.upper() not in WEIGHTS_FORMATS), "megengine")
+_ORDINARY: dict[str, tuple[str, ...]] = {
+    "oix": ("GO", "I", "X"),
+    "xio": ("X", "I", "GO"),
+    "iox": ("I", "GO", "X"),
+    "xoi": ("X", "GO", "I"),
+    "megengine": ("G", "O", "I", "X"),
+}
+# Per op, the format that each framework's name stands for.
+_FRAMEWORKS = {
+    "conv_transpose": {"pytorch": "iox", "onnx": "iox", "keras": "xoi", "tensorflow": "xoi"},
+    "convolution": {"pytorch": "oix", "onnx": "oix", "keras": "xio", "tensorflow": "xio"},
+}
+_FORMATS = {
+    op: {**formats, **{name: formats[fmt] for name, fmt in _FRAMEWORKS[op].items()}}
+    for op, formats in (("conv_transpose", _TRANSPOSED), ("convolution", _ORDINARY))
+}
 
 
-def convert_weights(array: Any, source: str, target: str, *, groups: int = 1) -> Array:
-    """Reorder weights of a transposed convolution; a view where strides can express it, else a copy.
+def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op: str = "conv_transpose") -> Array:
+    """Reorder weights; a view where strides can express it, else a copy. What a format is depends on the op:
+
+    | format | op="conv_transpose" | op="convolution" |
+    |---|---|---|
+    | IOX | (IC, OC/g, k...) | (IC/g, OC, k...) |
+    | XOI | (k..., OC/g, IC) | (k..., OC, IC/g) |
+    | OIX | (OC/g, IC, k...) | (OC, IC/g, k...) |
+    | XIO | (k..., IC, OC/g) | (k..., IC/g, OC) |
+    | "pytorch", "onnx" | IOX | OIX |
+    | "keras", "tensorflow" | XOI | XIO |
+    | "megengine" | (g, IC/g, OC/g, k...), g=1: (IC, OC, k...) | (g, OC/g, IC/g, k...), g=1: (OC, IC, k...) |
+
+    For conv_transpose also the grouped shapes that oneDNN's pages print: "documented_iox" (IC/g, OC, k...),
+    "documented_xoi" (k..., OC, IC/g), "documented_oix" (OC, IC/g, k...), "documented_xio" (k..., IC/g, OC).
 
     Args:
         array: weights in the format `source`.
-        source, target: IOX (IC, OC/g, k...), XOI (k..., OC/g, IC), OIX (OC/g, IC, k...), XIO (k..., IC, OC/g),
-            "pytorch" and "onnx" (= IOX), "keras" (= XOI), "megengine" (g, IC/g, OC/g, k...; without the leading g
-            for groups=1), and the grouped shapes that oneDNN's pages print: "documented_iox" (IC/g, OC, k...),
-            "documented_xoi" (k..., OC, IC/g), "documented_oix" (OC, IC/g, k...), "documented_xio" (k..., IC/g, OC);
-            in any case.
+        source, target: formats of the table, in any case.
         groups: number of groups.
+        op: whose weights they are: "conv_transpose" or "convolution".
 
     Raises:
-        InvalidArgumentError: an unknown format, groups below 1.
+        InvalidArgumentError: an unknown format or op, groups below 1.
         ShapeError: a rank or channels that do not fit the format and the groups.
         TypeError: not an array.
     """
@@ -52,17 +75,27 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1) ->
     groups = integer(groups, "groups", where)
     if groups < 1:
         raise InvalidArgumentError(f"{where}: 'groups' must be at least 1, got {groups}")
-    read, write = (
-        _axes(choice(value, name, NAMES, where).lower(), groups)
-        for value, name in ((source, "source"), (target, "target"))
-    )
+    op = choice(op, "op", tuple(_FORMATS), where)
+    read, write = (_axes(value, name, groups, op, where) for value, name in ((source, "source"), (target, "target")))
     return _write(_read(array, read, groups, source), write)
 
 
-def _axes(name: str, groups: int) -> tuple[str, ...]:
-    if name == "megengine":
-        return ("I", "O", "X") if groups == 1 else ("G", "I", "O", "X")
-    return _FORMATS[name]
+def _axes(value: Any, name: str, groups: int, op: str, where: str) -> tuple[str, ...]:
+    formats = _FORMATS[op]
+    key = value.strip().lower() if isinstance(value, str) else None
+    if key not in formats:
+        others = [other for other, known in _FORMATS.items() if key in known]
+        if others:
+            raise InvalidArgumentError(
+                f"{where}: {name!r}={value!r} is a format of op={others[0]!r}, not of op={op!r}; take one of "
+                f"{', '.join(map(_spelt, formats))}"
+            )
+    axes = formats[choice(value, name, tuple(map(_spelt, formats)), where).lower()]
+    return axes[1:] if axes[0] == "G" and groups == 1 else axes
+
+
+def _spelt(name: str) -> str:
+    return name.upper() if len(name) == 3 else name
 
 
 def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Array:

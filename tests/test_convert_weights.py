@@ -4,7 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 from reference import conv_transpose as ct
+from torch.nn.functional import conv2d
 
 import dnnl_graph_ops as dgo
 
@@ -17,6 +19,18 @@ PLAIN = {
     "pytorch": "IOX",
     "onnx": "IOX",
     "keras": "XOI",
+    "tensorflow": "XOI",
+}
+ORDINARY = {
+    "OIX": "OIX",
+    "XIO": "XIO",
+    "IOX": "IOX",
+    "XOI": "XOI",
+    "pytorch": "OIX",
+    "onnx": "OIX",
+    "keras": "XIO",
+    "tensorflow": "XIO",
+    "megengine": "OIX",
 }
 DOCUMENTED = {f"documented_{fmt.lower()}": fmt for fmt in ("IOX", "XOI", "OIX", "XIO")}
 NAMES = (*PLAIN, *DOCUMENTED, "megengine")
@@ -29,6 +43,15 @@ def laid(iox, name, groups):
     if name in DOCUMENTED:
         return ct.documented(iox, DOCUMENTED[name], groups)
     return iox if groups == 1 else iox.reshape(groups, iox.shape[0] // groups, *iox.shape[1:])
+
+
+def laid_ordinary(oix, name, groups):
+    """Weights (OC, IC/groups, k...) of a Convolution in a named format."""
+    if name == "megengine" and groups > 1:
+        return oix.reshape(groups, oix.shape[0] // groups, *oix.shape[1:])
+    letters, rank = ORDINARY[name], oix.ndim - 2
+    axes = {"O": (0,), "I": (1,), "X": range(2, rank + 2)}
+    return oix.transpose([axis for letter in letters for axis in axes[letter]])
 
 
 def weights(groups, rank, dtype=np.float32):
@@ -57,6 +80,32 @@ def test_views(source, target, groups):
     found = dgo.convert_weights(given, source, target, groups=groups)
     assert np.shares_memory(found, given)
     assert (np.array(found.strides) >= 0).all()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("source", "target"), list(product(ORDINARY, ORDINARY)))
+def test_all_pairs_of_convolution(source, target, rank, groups):
+    """They are views all, and come back as they were."""
+    oix = weights(groups, rank)
+    given = np.ascontiguousarray(laid_ordinary(oix, source, groups))
+    found = dgo.convert_weights(given, source.lower(), target.upper(), groups=groups, op="Convolution")
+    assert np.array_equal(found, laid_ordinary(oix, target, groups))
+    assert np.shares_memory(found, given)
+    back = dgo.convert_weights(found, target, source, groups=groups, op="convolution")
+    assert np.array_equal(back, given)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("name", [n for n in ORDINARY if n != "megengine"])
+def test_results_of_convolution_agree(name, groups, seed):
+    """The formats that the functions take, converted, give what PyTorch gives on the original."""
+    rng = np.random.default_rng(seed)
+    oix = rng.integers(-3, 4, (2 * groups, 3, 2, 2)).astype(np.float32)
+    src = rng.integers(-3, 4, (1, 3 * groups, 4, 5)).astype(np.float32)
+    converted = dgo.convert_weights(oix, "pytorch", name, groups=groups, op="convolution")
+    found = dgo.convolution(src, converted, groups=groups, data_format="NCX", weights_format=ORDINARY[name])
+    assert np.array_equal(found, conv2d(torch.tensor(src), torch.tensor(oix), groups=groups).numpy())
 
 
 def test_documented_groups_are_copied_without_need_never():
@@ -107,3 +156,25 @@ def test_any_dtype(dtype):
 def test_mistakes(arguments, groups, error, words):
     with pytest.raises(error, match=words):
         dgo.convert_weights(*arguments, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("names", "op", "groups", "error", "words"),
+    [
+        (
+            ("documented_iox", "OIX"),
+            "convolution",
+            1,
+            dgo.InvalidArgumentError,
+            "'source'.*of op='conv_transpose', not",
+        ),
+        (("OIX", "documented_xoi"), "convolution", 2, dgo.InvalidArgumentError, "'target'.* take one of OIX, XIO"),
+        (("OIHW", "XIO"), "convolution", 1, dgo.InvalidArgumentError, "'source'.* 'OIHW' is OIX here"),
+        (("OIX", "XIO"), "deconvolution", 1, dgo.InvalidArgumentError, "'op' must be one of conv_transpose, convolu"),
+        (("OIX", "XIO"), None, 1, TypeError, "'op'"),
+        (("OIX", "XIO"), "convolution", 2, dgo.ShapeError, "axis 0 of size 3 does not divide into 2 groups"),
+    ],
+)
+def test_mistakes_of_the_op(names, op, groups, error, words):
+    with pytest.raises(error, match=words):
+        dgo.convert_weights(np.zeros((3, 2, 4)), *names, groups=groups, op=op)
