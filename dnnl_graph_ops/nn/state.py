@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..dtypes import canonical
 from ..errors import InvalidArgumentError, ShapeError
+from ..runtime.arrays import as_array
 
 Array = np.ndarray[Any, Any]
 
 
-def check_parameter(value: Any, like: Array, where: str) -> Array:
-    """`value` as an array that may stand in for the parameter `like`.
+class Parameter(NamedTuple):
+    """An array of a module, the shape that PyTorch has for its elements in the same order, and what helps otherwise."""
+
+    array: Array
+    pytorch: tuple[int, ...]
+    remedy: str = ""
+
+
+def check_parameter(value: Any, parameter: Parameter, where: str, other: str = "") -> Array:
+    """`value` as an array that may stand in for the parameter; `other`: what else than its shape would fit.
 
     Raises:
         TypeError: not a NumPy array.
         ShapeError, InvalidArgumentError: another shape or dtype.
     """
+    like = parameter.array
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{where}: must be a NumPy array, got {type(value).__name__}")
     if value.shape != like.shape:
-        raise ShapeError(
-            f"{where}: has shape {value.shape}, the module needs {like.shape}; "
-            f"dgo.convert_weights(array, source, 'megengine') reorders weights"
-        )
+        raise ShapeError(f"{where}: has shape {value.shape}, the module needs {like.shape}{other}{parameter.remedy}")
     if value.dtype != like.dtype:
         want = canonical(like.dtype)
         raise InvalidArgumentError(
@@ -36,12 +43,12 @@ def check_parameter(value: Any, like: Array, where: str) -> Array:
     return value
 
 
-def save(parameters: Mapping[str, Array]) -> dict[str, Array]:
+def save(parameters: Mapping[str, Parameter]) -> dict[str, Array]:
     """Copies, so that later steps of training do not change them."""
-    return {name: array.copy() for name, array in parameters.items()}
+    return {name: parameter.array.copy() for name, parameter in parameters.items()}
 
 
-def load(parameters: Mapping[str, Array], state: Any, where: str) -> None:
+def load(parameters: Mapping[str, Parameter], state: Any, where: str) -> None:
     """Copy the arrays of `state` into the parameters; nothing changes if one of them does not fit."""
     if not isinstance(state, Mapping):
         raise TypeError(f"{where}: needs a mapping of names to arrays, got {type(state).__name__}")
@@ -51,6 +58,34 @@ def load(parameters: Mapping[str, Array], state: Any, where: str) -> None:
         named = (("misses", missing), ("has no place for", unexpected))
         parts = [f"{what} {', '.join(names)}" for what, names in named if names]
         raise InvalidArgumentError(f"{where}: {'; '.join(parts)}; the keys must be {', '.join(parameters)}")
-    checked = {name: check_parameter(state[name], array, f"{where}: {name!r}") for name, array in parameters.items()}
+    checked = {name: _fitted(state[name], each, f"{where}: {name!r}") for name, each in parameters.items()}
     for name, array in checked.items():
-        np.copyto(parameters[name], array)
+        np.copyto(parameters[name].array, array)
+
+
+def _fitted(value: Any, parameter: Parameter, where: str) -> Array:
+    array, shape = _read(value, where), parameter.array.shape
+    if array.shape == parameter.pytorch:
+        array = array.reshape(shape)
+    other = "" if parameter.pytorch == shape else f" or PyTorch's {parameter.pytorch}"
+    return check_parameter(array, parameter, where, other)
+
+
+def _read(value: Any, where: str) -> Array:
+    """An array, or what a tensor holds; one that requires gradients is detached.
+
+    Raises:
+        TypeError: anything else.
+        InvalidArgumentError: a tensor in memory of another device.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if not hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        raise TypeError(f"{where}: must be a NumPy array or a tensor, got {type(value).__name__}")
+    value = value.detach() if hasattr(value, "detach") else value
+    if not hasattr(value, "__dlpack__"):
+        return np.asarray(value)
+    try:
+        return as_array(value, where)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error

@@ -174,7 +174,7 @@ def test_state_dict():
         (lambda s: s.update(scale=s["bias"]), dgo.InvalidArgumentError, "no place for scale"),
         (lambda s: s.update(bias=s["bias"][0]), dgo.ShapeError, r"'bias': has shape \(4, 1\)"),
         (lambda s: s.update(bias=s["bias"].astype("f8")), dgo.InvalidArgumentError, "dtype float64"),
-        (lambda s: s.update(bias=[1.0]), TypeError, "'bias': must be a NumPy array, got list"),
+        (lambda s: s.update(bias=[1.0]), TypeError, "'bias': must be a NumPy array or a tensor, got list"),
     ],
 )
 def test_wrong_state(change, error, words):
