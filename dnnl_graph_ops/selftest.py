@@ -28,7 +28,10 @@ ROUNDS = 50
 
 
 class Layer(NamedTuple):
-    """A problem of the family: src (N, spatial..., IC), weights (k..., OC/groups, IC)."""
+    """A transposed convolution: src (N, spatial..., IC), weights (k..., OC/groups, IC).
+
+    With the roles of src and dst exchanged it is an ordinary one, with the same weights as (k..., IC/groups, OC).
+    """
 
     src: tuple[int, ...]
     weights: tuple[int, ...]
@@ -75,7 +78,7 @@ def report(chosen: Engine) -> int:
         except (Error, MemoryError, AssertionError) as error:
             failed += 1
             outcome = f"FAILED: {type(error).__name__}: {error}"
-        print(f"{name:42} {outcome}  ({time.perf_counter() - start:.2f} s)", flush=True)
+        print(f"{name:48} {outcome}  ({time.perf_counter() - start:.2f} s)", flush=True)
     print(f"{count - failed} of {count} passed" + (f", {failed} FAILED" if failed else ""))
     return 1 if failed else 0
 
@@ -95,6 +98,8 @@ def checks() -> dict[str, Check]:
     found: dict[str, Check] = {}
     for (name, layer), dtype, direction in product(LAYERS.items(), DTYPES, _DIRECTIONS):
         found[f"{name}, {direction}, {dtype}"] = _family(layer, dtype, _DIRECTIONS[direction])
+    for (name, layer), direction in product(LAYERS.items(), _ORDINARY):
+        found[f"{name}, {direction}, f32"] = _family(layer, "f32", _ORDINARY[direction])
     found["bias gradient"] = _bias_gradient
     found["graph: block with constants"] = _graph
     found["graph: unknown sizes, plans used again"] = _sizes
@@ -106,7 +111,7 @@ def checks() -> dict[str, Check]:
     return found
 
 
-# -- the family ---
+# -- the families ---
 
 
 def _integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "f32") -> Array:
@@ -182,6 +187,34 @@ def _backward_weights(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
 
 
 _DIRECTIONS = {"forward": _forward, "backward data": _backward_data, "backward weights": _backward_weights}
+
+
+def _convolution(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
+    result = functional.convolution(truth.diff, truth.weights, engine=chosen, **_exchanged(truth.layer))
+    return result, truth.backward_data
+
+
+def _convolution_backward_data(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
+    attrs, shape = _exchanged(truth.layer), truth.diff.shape
+    result = functional.convolution_backward_data(truth.src, truth.weights, src_shape=shape, engine=chosen, **attrs)
+    return result, truth.forward
+
+
+def _convolution_backward_weights(truth: _Truth, chosen: Engine) -> tuple[Array, Array]:
+    attrs, shape = _exchanged(truth.layer), truth.layer.weights
+    result = functional.convolution_backward_weights(truth.diff, truth.src, shape, engine=chosen, **attrs)
+    return result, truth.backward_weights
+
+
+def _exchanged(layer: Layer) -> dict[str, Any]:
+    return {name: value for name, value in layer.attrs.items() if name != "output_padding"}
+
+
+_ORDINARY = {
+    "convolution": _convolution,
+    "convolution's backward data": _convolution_backward_data,
+    "convolution's backward weights": _convolution_backward_weights,
+}
 
 
 def _family(layer: Layer, dtype: str, direction: Callable[[_Truth, Engine], tuple[Array, Array]]) -> Check:

@@ -18,7 +18,14 @@ def test_report(name, capsys):
     report = capsys.readouterr().out
     count = len(selftest.checks())
     assert f"{count} of {count} passed" in report and "FAILED" not in report
-    for word in ("dnnl_graph_ops", "oneDNN", "k4 s2, backward weights, bf16", "submit", "50 rounds"):
+    for word in (
+        "dnnl_graph_ops",
+        "oneDNN",
+        "k4 s2, backward weights, bf16",
+        "k4 s2, convolution, f32",
+        "submit",
+        "50 rounds",
+    ):
         assert word in report
 
 
@@ -29,18 +36,21 @@ def test_no_gpu(capsys):
     assert "error: " in capsys.readouterr().err
 
 
-def test_wrong_results_are_reported(monkeypatch, capsys):
-    right = functional.conv_transpose
+@pytest.mark.parametrize(
+    ("name", "dtypes"), [("conv_transpose", selftest.DTYPES), ("convolution_backward_weights", ("f32",))]
+)
+def test_wrong_results_are_reported(name, dtypes, monkeypatch, capsys):
+    right = getattr(functional, name)
 
     def wrong(*args, **kwargs):
         result = right(*args, **kwargs)
         result.reshape(-1)[7] += 1
         return result
 
-    monkeypatch.setattr(functional, "conv_transpose", wrong)
+    monkeypatch.setattr(functional, name, wrong)
     assert selftest.report(dgo.engine("cpu")) == 1
     report = capsys.readouterr().out
-    layers = len(selftest.LAYERS) * len(selftest.DTYPES)
+    layers = len(selftest.LAYERS) * len(dtypes)
     assert report.count("FAILED: AssertionError: 1 of") == layers
     assert f", {layers} FAILED" in report
     assert np.count_nonzero([line.startswith("bias gradient") and "exact" in line for line in report.splitlines()])
