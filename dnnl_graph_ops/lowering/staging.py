@@ -18,7 +18,8 @@ def staged(step: NativeStep) -> list[Step]:
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
     if program.steps:
         step = replace(step, ops=ops)
-    odd = [view for view in _views(step) if view.size and not _taken(view)]
+    misread = {view for op in step.ops for view in _misread(op)}
+    odd = [view for view in _views(step) if view.size and (view in misread or not _taken(view))]
     twins = {view: program.scratch(view.shape, view.dtype) for view in odd}
     return _on_copies(program, step, twins, lambda on: [on], "copy of a strided view", "copy to a strided view")
 
@@ -54,6 +55,17 @@ def _taken(view: View) -> bool:
     """
     spread = [stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
     return describable(view) and (not spread or any(spread))
+
+
+def _misread(op: NativeOp) -> list[View]:
+    """What a reduction reads along an axis of one element that stands for all.
+
+    Seen in 3.2: it takes its result to lie as its source does, and all of it becomes one number.
+    """
+    if not (op.kind.startswith("Reduce") or op.kind == "BiasAddBackward"):
+        return []
+    views = [item for item in op.inputs if isinstance(item, View)]
+    return [v for v in views if any(stride == 0 < size - 1 for stride, size in zip(v.strides, v.shape, strict=True))]
 
 
 def _on(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:

@@ -126,3 +126,32 @@ def test_the_rule_is_the_library_s(case, seed):
             assert "strides" in str(error)
             taken = False
         assert describable(View(Buffer(Place.INPUT, "f32", 0), shape, strides)) == taken, (shape, strides)
+
+
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        *(
+            lambda x, kind=kind: getattr(ops, kind)(x, axes=(1, 2))
+            for kind in ("reduce_sum", "reduce_max", "reduce_l2")
+        ),
+        lambda x: ops.relu(ops.reduce_mean(x, axes=(0, 3), keep_dims=True)),
+        ops.bias_add_backward,
+    ],
+    ids=["sum", "max", "l2", "mean, relu", "gradient of a bias"],
+)
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_reductions_of_repeated_elements(axis, build, tune, rng):
+    whole = integers(rng, (2, 4, 3, 6))
+    check(build, np.broadcast_to(whole.take([0], axis), whole.shape), tune=tune)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_bias_gradient_of_repeated_elements(axis, data_format, dtype, rng):
+    whole = integers(rng, (2, 4, 3, 6), dtype)
+    view = np.broadcast_to(whole.take([0], axis), whole.shape)
+    found = dgo.conv_transpose_backward_bias(view, data_format=data_format)
+    assert np.array_equal(found, truth.backward_bias(view, data_format=data_format).astype(view.dtype))
