@@ -23,6 +23,7 @@ from .schema import KEYWORDS
 from .schema.arguments import unexpected
 from .shapes import Meta, resolved
 from .shapes.attributes import DATA_FORMATS, attributes, choice, integer
+from .shapes.registry import check_sizes
 from .strides import dense_strides
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +84,9 @@ def _output_shape(
 def _dims(shape: Any, name: str, where: str) -> tuple[int | None, ...]:
     if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{where}: '{name}' must be a sequence of ints, got {type(shape).__name__}")
-    return tuple(None if item is None else integer(item, name, where) for item in shape)
+    dims = tuple(None if item is None else integer(item, name, where) for item in shape)
+    check_sizes(dims, where, f"'{name}'")
+    return dims
 
 
 class _Op(NamedTuple):
