@@ -35,6 +35,14 @@ def one_shot() -> None:
     half = dgo.conv_transpose_backward_bias(dst.astype(ml_dtypes.bfloat16))
     assert_type(dgo.from_dlpack(dgo.to_dlpack(half)), Array)
     dgo.convert_weights(grad, "XOI", "pytorch")
+    ordinary = np.ones((2, 2, 3, 5), np.float32)
+    result = dgo.convolution(src, ordinary, strides=2, auto_pad="same_upper")
+    assert_type(result, Array)
+    assert_type(dgo.convolution_backward_data(result, ordinary, strides=2, src_shape=src.shape), Array)
+    assert_type(dgo.convolution_backward_weights(src, result, ordinary.shape, strides=2), Array)
+    assert_type(dgo.convolution_backward_bias(result), Array)
+    assert_type(dgo.convolution_output_shape((None, 4, 4, 3), ordinary.shape), tuple[int | None, ...])
+    assert_type(dgo.convert_weights(ordinary, "keras", "pytorch", op="convolution"), Array)
 
 
 def graphs() -> None:
@@ -76,6 +84,10 @@ def modules() -> None:
     assert_type(layer, dgo.nn.ConvTranspose2d)
     layer.load_state_dict(layer.state_dict())
     layer.backward(layer(np.ones((1, 4, 4, 3), np.float32)))
+    down = dgo.nn.Conv2d(3, 4, (2, 3), padding=1, groups=1)
+    assert_type(down, dgo.nn.Conv2d)
+    assert_type(down(np.ones((1, 3, 4, 4), np.float32)), Array)
+    assert_type(down.state_dict(), dict[str, Array])
     assert_type(dgo.bench.real_layers(), tuple[dgo.bench.Problem, ...])
     assert_type(dgo.quantize.Calibration, type[dgo.quantize.Calibration])
 

@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from children import child
 from reference import conv_transpose as ct
 from reference import peer
 from reference.data import integers, strided, unwritten
@@ -299,61 +298,3 @@ def test_out_may_not_overlap():
     weights = np.zeros((1, 4, 4), np.float32)
     with pytest.raises(dgo.InvalidArgumentError, match=r"'out'.*'src'"):
         dgo.convolution(src, weights, out=src)
-
-
-# -- the shape alone ---
-
-PYTORCH = {"data_format": "NCX", "weights_format": "oix"}
-
-
-@pytest.mark.parametrize(
-    ("src", "weights", "attributes", "expected"),
-    [
-        ((1, 7, 3), (4, 3, 5), {"strides": 2}, (1, 2, 5)),
-        ((None, 7, 3), (4, 3, 5), {"strides": 2}, (None, 2, 5)),
-        ((2, None, 3), (4, 3, 5), {"strides": 2}, (2, None, 5)),
-        ((2, None, 7, None), (3, 3, 7, 5), {}, (2, None, 5, 5)),
-        ((2, 7, None), (None, 3, 5), {}, (2, None, 5)),
-        ((2, None, 7), (3, 7, None), {"auto_pad": "same_upper"}, (2, None, None)),
-        ((0, 7, 3), (4, 3, 5), {}, (0, 4, 5)),
-        ((2, 0, 3), (4, 3, 5), {"pads_begin": 4}, (2, 1, 5)),
-        (
-            (1, 4, 6, 6, 6),
-            (8, 2, 3, 1, 2),
-            {"groups": 2, "data_format": "NCX", "weights_format": "oix"},
-            (1, 8, 4, 6, 5),
-        ),
-        ((1, 7, 3), (4, 3, 5), {"strides": 3, "auto_pad": "same_lower", "pads_begin": 9}, (1, 3, 5)),
-    ],
-)
-def test_output_shape(src, weights, attributes, expected):
-    assert dgo.convolution_output_shape(src, weights, **attributes) == expected
-
-
-@pytest.mark.parametrize(
-    ("src", "weights", "attributes", "error", "words"),
-    [
-        ((1, 4), (3, 4, 6), {}, dgo.ShapeError, "rank 2"),
-        ((1, 7, 3), (4, 4, 3, 5), {}, dgo.ShapeError, "weights has 4 axes"),
-        ((1, 7, 3), (4, 2, 5), {}, dgo.ShapeError, "src has 3 channels"),
-        ((1, 2, 3), (4, 3, 5), {}, dgo.ShapeError, "reaches over 4 elements, but src has 2"),
-        ((1, 7, 3), (0, 3, 5), {}, dgo.ShapeError, "kernel of size 0"),
-        ((1, -7, 3), (4, 3, 5), {}, dgo.ShapeError, "'src_shape' .* negative size -7"),
-        ((-1, 7, 3), (4, 3, 5), {}, dgo.ShapeError, "'src_shape' .* negative size -1"),
-        ((1, 7, 3), (-4, 3, 5), {}, dgo.ShapeError, "'weights_shape' .* negative size -4"),
-        ((1, 7, 3), (4, 3, -5), {}, dgo.ShapeError, "'weights_shape' .* negative size -5"),
-        ((1, 2**62, 3), (4, 3, 5), {}, dgo.ShapeError, "more bytes than 64 bits"),
-        ((1, 7.0, 3), (4, 3, 5), {}, TypeError, "src_shape"),
-        ("173", (4, 3, 5), {}, TypeError, "src_shape"),
-        ((1, 7, 3), (4, 3, 5), {"output_padding": 1}, TypeError, "no argument 'output_padding'"),
-    ],
-)
-def test_output_shape_refuses(src, weights, attributes, error, words):
-    with pytest.raises(error, match=words):
-        dgo.convolution_output_shape(src, weights, **attributes)
-
-
-def test_output_shape_needs_no_library(tmp_path):
-    text = "import dnnl_graph_ops as dgo; print(dgo.convolution_output_shape((1, 8, 8, 3), (4, 4, 3, 5), strides=2))"
-    done = child("-c", text, DNNL_GRAPH_OPS_LIBRARY=str(tmp_path / "absent.so"))
-    assert done.stdout.strip() == "(1, 3, 3, 5)", done.stderr
