@@ -1,4 +1,4 @@
-"""Malformed calls over the family, in a process of its own: python -m family.fuzz_child SEED START STOP.
+"""Malformed calls over both convolution families, in a process of its own: python -m family.fuzz_child SEED START STOP.
 
 Prints the number of each call before it runs, and one line for each call that raised something else than
 the family's errors and TypeError.
@@ -43,10 +43,14 @@ class Data:
             "weights_format": p.weights_format,
             **p.attributes,
         }
+        # the ordinary convolution that takes diff to src with the same weights
+        exchanged = p.weights_format.translate(str.maketrans("IO", "OI"))
+        without = {name: value for name, value in self.keywords.items() if name != "output_padding"}
+        self.ordinary = {**without, "weights_format": exchanged}
 
 
 def one_shot(data: Data) -> list[Call]:
-    k = data.keywords
+    k, o = data.keywords, data.ordinary
     filters = {name: value for name, value in k.items() if name != "weights_format"}
     only_data = {"data_format": k["data_format"]}
     return [
@@ -68,6 +72,14 @@ def one_shot(data: Data) -> list[Call]:
         (dgo.conv_transpose_backward_bias, [data.diff], {**only_data, "out": np.empty_like(data.bias)}),
         (dgo.conv_transpose_output_shape, [data.src.shape, data.weights.shape], dict(k)),
         (dgo.convert_weights, [data.weights, data.problem.weights_format, "XOI"], {"groups": 1}),
+        (dgo.convolution, [data.diff, data.weights], {**o, "out": np.empty_like(data.src)}),
+        (dgo.convolution_backward_data, [data.src, data.weights], {**o, "src_shape": data.diff.shape}),
+        (dgo.convolution_backward_data, [data.src, data.weights], {**o, "output_padding": 0}),
+        (dgo.convolution_backward_weights, [data.diff, data.src, data.weights.shape], {**o, "out": None}),
+        (dgo.convolution_backward_weights, [data.diff, data.src], dict(o)),
+        (dgo.convolution_backward_bias, [data.diff], dict(only_data)),
+        (dgo.convolution_output_shape, [data.diff.shape, data.weights.shape], dict(o)),
+        (dgo.convert_weights, [data.weights, o["weights_format"], "OIX"], {"groups": 1, "op": "convolution"}),
     ]
 
 
@@ -89,7 +101,7 @@ def _as_graph(builder: Callable[..., Any], names: list[str]) -> Callable[..., An
 
 
 def graphs(data: Data) -> list[Call]:
-    k = data.keywords
+    k, o = data.keywords, data.ordinary
     forward = _as_graph(dgo.ops.conv_transpose, ["src", "weights", "bias"])
     return [
         (forward, [data.src, data.weights, data.bias], {**k, "name": "up"}),
@@ -103,6 +115,17 @@ def graphs(data: Data) -> list[Call]:
             _as_graph(dgo.ops.conv_transpose_backward_weights, ["src", "diff_dst"]),
             [data.src, data.diff],
             {**k, "weights_shape": data.weights.shape},
+        ),
+        (_as_graph(dgo.ops.convolution, ["src", "weights"]), [data.diff, data.weights], {**o, "name": "down"}),
+        (
+            _as_graph(dgo.ops.convolution_backward_data, ["diff_dst", "weights"]),
+            [data.src, data.weights],
+            {**o, "src_shape": data.diff.shape},
+        ),
+        (
+            _as_graph(dgo.ops.convolution_backward_weights, ["src", "diff_dst"]),
+            [data.diff, data.src],
+            {**o, "weights_shape": data.weights.shape},
         ),
     ]
 
