@@ -16,7 +16,6 @@ from ..runtime.arrays import as_array
 from ..runtime.engines import Engine, default_engine
 from ..shapes.attributes import DATA_FORMATS, choice, integer, per_axis
 from ..shapes.common import channels_of
-from ..weights import convert_weights
 from . import state
 
 Array = np.ndarray[Any, Any]
@@ -226,10 +225,8 @@ class Module:
         return self.family.output_shape(src_shape, self._in_order().shape, **attributes)
 
     def _in_order(self) -> Array:
-        """The weights as the functions take them, which is PyTorch's order."""
-        return convert_weights(
-            self._weight, "megengine", self.family.weights_format, groups=self.groups, op=self.family.op
-        )
+        """The weights as the functions take them, which is PyTorch's order: groups merged with the channels behind."""
+        return self._weight.reshape(-1, *self._weight.shape[-1 - self.spatial_axes :])
 
     def _widens(self) -> bool:
         """Whether to convert to float32 here: where the CPU lacks float16 arithmetic, the package does."""
