@@ -158,9 +158,12 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
         spatial = (None,) * (rank - 2) if sizes else _derived_src(where, diff_dst, found.kernel, attrs)
         shape = data_shape(diff_dst[0], found.in_channels, spatial, layout)
     else:
-        need_rank(where, "dst_shape", shape, rank, rank)
+        need_rank(where, "the shape of src", shape, rank, rank)
         forward, _ = _dst(where, shape, weights, attrs)
-        unify(where, f"a convolution of dst_shape {text(shape)}", forward, "diff_dst", diff_dst)
+        unify(where, f"a convolution of src {text(shape)}", forward, "diff_dst", diff_dst)
+        if any(attrs.output_padding):
+            derived = _derived_src(where, diff_dst, found.kernel, attrs)
+            unify(where, f"src with output_padding = {attrs.output_padding}", derived, "src", spatial_of(shape, layout))
     return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, shape, diff_dst))
 
 

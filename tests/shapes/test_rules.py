@@ -127,8 +127,10 @@ def test_convolution_backward_data_with_and_without_the_shape():
     assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **given) == [(1, 2, 14)]
     same = strided | {"auto_pad": "same_upper"}
     assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **same) == [(1, 2, 12)]
-    with pytest.raises(ShapeError, match=r"a convolution of dst_shape \(1, 2, 15\) has shape \(1, 4, 7\)"):
+    with pytest.raises(ShapeError, match=r"a convolution of src \(1, 2, 15\) has shape \(1, 4, 7\)"):
         infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **strided, dst_shape=(1, 2, 15))
+    with pytest.raises(ShapeError, match="src with output_padding"):
+        infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), **padded, dst_shape=(1, 2, 13))
     assert infer("ConvolutionBackwardData", (1, 4, 6), (4, 2, 3), Meta((3,), "s32"), **strided) == [(1, 2, None)]
 
 
