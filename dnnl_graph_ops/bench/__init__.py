@@ -1,10 +1,11 @@
-"""Measures transposed convolutions against other frameworks, in a way that holds up.
+"""Measures transposed and ordinary convolutions against other frameworks, in a way that holds up.
 
 `run` from Python, `python -m dnnl_graph_ops.bench` from a shell. Nothing heavy is imported until it is used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,11 @@ __all__ = [
 ]
 
 
-def real_layers() -> tuple[Problem, ...]:
-    """The shipped suite: layers of published models with their sizes and source."""
+def real_layers(op: str = "conv_transpose") -> tuple[Problem, ...]:
+    """The shipped suite of an op ("conv_transpose", "conv"): layers of published models, their sizes and source."""
     from . import suite
 
-    return suite.real_layers()
+    return suite.real_layers(op)
 
 
 def run(
@@ -42,6 +43,7 @@ def run(
     *,
     quick: bool = False,
     match: str = "",
+    op: str | Sequence[str] = "conv_transpose",
     journal: str | Path | None = None,
     resume: bool = False,
     progress: Any = None,
@@ -54,6 +56,8 @@ def run(
             list of these.
         quick: a few small layers and few rounds, within three minutes on two cores.
         match: regular expression; only problems whose name has it.
+        op: "conv_transpose", "conv", or both in a list: whose suite, and whose descriptors and dicts where they do
+            not say it themselves.
         journal: file that keeps every finished row; with `resume` its rows are not measured again.
         progress: an object with the methods of `runner.Progress`; None: silent.
         options: fields of `Options`: directions, dtypes, layouts, peers, threads, tune, ...
@@ -65,7 +69,8 @@ def run(
     from . import runner, sources
 
     settings = Options(**options)
-    wanted = sources.Filters(match=match).apply(sources.find(problems, quick=quick))
+    ops = (op,) if isinstance(op, str) else tuple(op)
+    wanted = sources.Filters(match=match).apply(sources.find(problems, quick=quick, ops=ops))
     return runner.run_wanted(
         wanted, settings.quick() if quick else settings, progress=progress, journal=journal, resume=resume
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import InvalidArgumentError
-from .descriptor import looks_like_descriptor, parse
-from .problem import Problem
+from .descriptor import DRIVERS, looks_like_descriptor, parse
+from .problem import OPS, Problem
 
 _DIRECTIONS: Final = {
     "FWD_B": ("fwd", True),
@@ -51,17 +51,19 @@ class _State:
     layouts: tuple[str, ...] = ()
     batch: int = 0
     match: str = ""
+    op: str = OPS[0]
 
 
-def read(path: str | Path) -> list[Entry]:
+def read(path: str | Path, op: str = OPS[0]) -> list[Entry]:
     """Every problem of a batch file, in order. Options that say nothing about sizes are skipped.
 
-    Read and used: `--reset`, `--dir`, `--dt` (source type), `--stag`/`--dtag`, `--mb`, `--match`, `--batch`.
+    Read and used: `--reset`, `--dir`, `--dt` (source type), `--stag`/`--dtag`, `--mb`, `--match`, `--batch`,
+    and the drivers `--conv` and `--deconv`; before one of them problems are those of `op`.
 
     Raises:
         InvalidArgumentError: a file that cannot be read or a malformed line; the message gives file and line.
     """
-    return list(_read(Path(path), _State(), 0))
+    return list(_read(Path(path), _State(op=op), 0))
 
 
 def _read(path: Path, state: _State, depth: int) -> Iterator[Entry]:
@@ -98,7 +100,9 @@ def _option(word: str, state: _State) -> _State:
     key, _, value = word.lstrip("-").partition("=")
     match key:
         case "reset":
-            return _State()
+            return _State(op=state.op)
+        case "conv" | "deconv":
+            return replace(state, op=DRIVERS[word])
         case "dir":
             names = [v.strip().upper() for v in value.split(",")]
             unknown = [n for n in names if n not in _DIRECTIONS]
@@ -123,8 +127,8 @@ def _option(word: str, state: _State) -> _State:
 def _problem(word: str, state: _State) -> Entry | None:
     word = word.strip("'") if word.startswith("'") else word
     if not looks_like_descriptor(word):
-        parse(word)
+        parse(word, op=state.op)
     if state.match and not re.search(state.match, word):
         return None
-    problem = parse(word, batch=state.batch)
+    problem = parse(word, batch=state.batch, op=state.op)
     return Entry(replace(problem, bias=state.bias), state.directions, state.dtypes, state.layouts)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from .options import Options
 from .peers.registry import OWN, Peer
 from .peers.task import Task
-from .problem import Problem
+from .problem import Problem, way
 
 _INT8: Final = ("s8", "u8")
 
@@ -32,6 +32,7 @@ class Case:
         """Names the case across runs."""
         parts = [
             self.problem.name,
+            *([] if self.problem.transposed else [self.problem.op]),
             self.direction,
             self.dtype,
             f"mb{self.problem.batch}",
@@ -42,7 +43,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        return f"{self.problem.name} {self.direction} {self.dtype}"
+        return f"{self.problem.name} {way(self.problem.op, self.direction)} {self.dtype}"
 
 
 @dataclass(frozen=True)

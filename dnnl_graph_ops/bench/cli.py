@@ -13,7 +13,7 @@ from . import history
 from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, Options
 from .peers.task import POST_OPS
-from .problem import DIRECTIONS, LAYOUTS
+from .problem import DIRECTIONS, LAYOUTS, OPS
 from .sources import Filters
 
 _COMMANDS = ("run", "compare", "merge", "report", "history", "list")
@@ -55,7 +55,7 @@ def _shard(text: str) -> tuple[int, int]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dnnl_graph_ops.bench",
-        description="Measures transposed convolutions against other frameworks: every competitor in a "
+        description="Measures transposed and ordinary convolutions against other frameworks: every competitor in a "
         "process of its own, short bursts in shuffled turns, results checked first.",
     )
     commands = parser.add_subparsers(required=True, metavar="command", title="commands (run if none is given)")
@@ -87,12 +87,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_problems(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("problems")
     group.add_argument(
+        "--op",
+        dest="ops",
+        type=_commas,
+        default=OPS[:1],
+        help=f"of {','.join(OPS)} (conv_transpose): whose real_layers, and whose problems a file or descriptor has "
+        "that does not say it",
+    )
+    group.add_argument(
         "--suite",
         action="append",
         default=[],
         metavar="WHAT",
         help="real_layers (default), a layer's name, a file (list of problems in JSON, benchdnn graph JSON "
-        "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1; may be repeated",
+        "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
+        "'--conv mb1ic64ih32oc64kh3ph1'; may be repeated",
     )
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
@@ -193,7 +202,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
     filters = Filters(
         parsed.match, parsed.family, parsed.min_gmacs, parsed.below_gmacs, ranks, parsed.groups, parsed.mb
     )
-    return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick))
+    return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 
 
 def _options(parsed: argparse.Namespace) -> Options:
@@ -289,7 +298,8 @@ def _list(parsed: argparse.Namespace) -> int:
     for item in _wanted(parsed):
         problem = item.problem
         cost = f"{problem.macs / 1e9:8.3f} gmac"
-        print(f"{problem.family:15} {problem.name:36} {cost}  {format_descriptor(problem)}")
+        kind = problem.family if problem.transposed else problem.layer_class
+        print(f"{kind:15} {problem.name:36} {cost}  {format_descriptor(problem)}")
         if problem.source:
             print(f"{'':15} {problem.source}")
     for peer in registry.peers().values():

@@ -15,7 +15,7 @@ _LIMIT = 4
 
 
 def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32") -> dict[str, np.ndarray]:
-    """float32 operands in NCX and IOX order: two of src, weights, diff_dst, and bias where there is one.
+    """float32 operands, activations in NCX order: two of src, weights, diff_dst, and bias where there is one.
 
     The same problem, direction, seed and data type give the same numbers in every process.
     """

@@ -2,7 +2,8 @@
 
 The grammar and its defaults follow oneDNN's benchdnn documentation (knobs_desc, driver_conv): entries in any
 order, `_` between them ignored, mb 2, g 1, strides 1, dilations 0 (there 0 means none), missing smaller axes
-copied from the larger one, a missing output computed, a missing padding derived from the output.
+copied from the larger one, a missing output computed, a missing padding derived from the output. What tells the
+op there, the driver, may stand before a descriptor: `--conv mb1ic64ih32oc64kh3ph1`, `--deconv mb1...`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import InvalidArgumentError
-from .problem import Problem
+from .problem import OPS, Problem
 
 _AXES: Final = "dhw"
 _SPATIAL: Final = tuple(kind + axis for kind in "iokspd" for axis in _AXES)
 _KEYS: Final = ("mb", "ic", "oc", *_SPATIAL, "g")
 _ENTRY: Final = re.compile(rf"({'|'.join(_KEYS)})(\d*)")
+DRIVERS: Final = dict(zip(("--deconv", "--conv"), OPS, strict=True))
+_DRIVER: Final = re.compile(rf"^\s*({'|'.join(DRIVERS)})\s+")
 _LOOKS_LIKE: Final = re.compile(r"^_?(?:(?:g|mb|ic|oc|[iokspd][dhw])\d+_?)+(?:n.*)?$", re.DOTALL)
 
 
@@ -32,6 +35,7 @@ class _Axis:
     s: int = 1
     p: int | None = None
     d: int = 0
+    transposed: bool = True
 
     @property
     def absent(self) -> bool:
@@ -41,8 +45,20 @@ class _Axis:
     def trivial(self) -> bool:
         return (self.i, self.o, self.k, self.s, self.p or 0, self.d) == (1, 1, 1, 1, 0, 0)
 
-    def reach(self) -> int:
-        return (self.i - 1) * self.s + (self.k - 1) * (self.d + 1) + 1
+    @property
+    def extent(self) -> int:
+        return (self.k - 1) * (self.d + 1) + 1
+
+    def beyond(self) -> int:
+        """How far the taps reach beyond the larger side, at both ends."""
+        small, large = (self.i, self.o) if self.transposed else (self.o, self.i)
+        return (small - 1) * self.s + self.extent - large
+
+    def computed(self) -> int:
+        """The output with this padding at both ends."""
+        if self.transposed:
+            return (self.i - 1) * self.s + self.extent - 2 * (self.p or 0)
+        return (self.i + 2 * (self.p or 0) - self.extent) // self.s + 1
 
     def complete(self, text: str) -> None:
         for value, name in ((self.i, "i"), (self.k, "k"), (self.s, "s")):
@@ -50,23 +66,27 @@ class _Axis:
                 raise _malformed(text, f"{name}{self.letter} is missing or 0")
         if not self.o:
             self.p = self.p or 0
-            self.o = self.reach() - 2 * self.p
+            self.o = self.computed()
             if self.o < 1:
                 raise _malformed(text, f"o{self.letter} comes out as {self.o}")
         elif self.p is None:
             # C++ division truncates towards zero
-            self.p = int((self.reach() - self.o) / 2)
+            self.p = int(self.beyond() / 2)
         if self.p < 0:
             raise _malformed(text, f"p{self.letter} comes out as {self.p}")
+        if not self.transposed and self.beyond() - self.p <= -self.s:
+            raise _malformed(text, f"o{self.letter} {self.o} leaves more than a stride of i{self.letter} unread")
 
 
 def looks_like_descriptor(text: str) -> bool:
     """True if `text` reads as a descriptor rather than as the name of a suite or of a file."""
-    return bool(_LOOKS_LIKE.match(text.strip()))
+    return bool(_LOOKS_LIKE.match(_DRIVER.sub("", text).strip()))
 
 
-def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes: bool = False) -> Problem:
-    """A `Problem` from a deconvolution descriptor.
+def parse(
+    text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes: bool = False, op: str = OPS[0]
+) -> Problem:
+    """A `Problem` from a descriptor of a convolution or deconvolution.
 
     Args:
         text: the descriptor. `n` starts its name, which may be quoted.
@@ -74,21 +94,24 @@ def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes:
         batch: overrides mb unless 0 (benchdnn's `--mb`).
         keep_unit_axes: keep leading axes whose sizes are all 1, as benchdnn does; by default they are
             dropped, since a canonical descriptor writes every problem as a 3D one.
+        op: whose descriptor it is, where no driver stands before it.
 
     Raises:
         InvalidArgumentError: the descriptor is malformed; the message names the entry.
     """
-    sizes, own_name = _scan(text)
+    driver = _DRIVER.match(text)
+    op = DRIVERS[driver.group(1)] if driver else op
+    sizes, own_name = _scan(text[driver.end() :] if driver else text)
     for key in ("ic", "oc"):
         if sizes.get(key, 0) < 1:
             raise _malformed(text, f"{key} is missing or 0")
     if sizes.get("g", 1) < 1:
         raise _malformed(text, "g must be at least 1")
-    axes = _complete_axes(text, sizes)
+    axes = _complete_axes(text, sizes, op == OPS[0])
     while not keep_unit_axes and len(axes) > 1 and axes[0].trivial:
         axes = axes[1:]
-    # what lies beyond the last tap is output padding, what is cut off is padding at the end
-    over = [axis.reach() - axis.o - (axis.p or 0) for axis in axes]
+    # what is cut off is padding at the end, what lies beyond the last tap output padding
+    over = [axis.beyond() - (axis.p or 0) for axis in axes]
     return Problem(
         name=name or own_name or text,
         batch=batch or sizes.get("mb", 2),
@@ -99,14 +122,15 @@ def parse(text: str, *, name: str | None = None, batch: int = 0, keep_unit_axes:
         strides=tuple(a.s for a in axes),
         pads_begin=tuple(a.p or 0 for a in axes),
         pads_end=tuple(max(v, 0) for v in over),
-        output_padding=tuple(max(-v, 0) for v in over),
+        output_padding=tuple(max(-v, 0) if a.transposed else 0 for a, v in zip(axes, over, strict=True)),
         dilations=tuple(a.d + 1 for a in axes),
         groups=sizes.get("g", 1),
+        op=op,
     )
 
 
 def format_descriptor(problem: Problem) -> str:
-    """The descriptor of a problem, every entry of its axes written out."""
+    """The descriptor of a problem, every entry of its axes written out; before that of an ordinary one its driver."""
     axes = _AXES[3 - problem.rank :]
     parts = [f"g{problem.groups}" if problem.groups > 1 else "", f"mb{problem.batch}"]
 
@@ -120,7 +144,8 @@ def format_descriptor(problem: Problem) -> str:
     parts.append(spell("p", problem.pads_begin))
     if any(d > 1 for d in problem.dilations):
         parts.append(spell("d", tuple(d - 1 for d in problem.dilations)))
-    return "".join(parts).replace("__", "_").lstrip("_")
+    text = "".join(parts).replace("__", "_").lstrip("_")
+    return text if problem.transposed else f"--conv {text}"
 
 
 def _scan(text: str) -> tuple[dict[str, int], str]:
@@ -147,8 +172,8 @@ def _scan(text: str) -> tuple[dict[str, int], str]:
     return sizes, ""
 
 
-def _complete_axes(text: str, sizes: dict[str, int]) -> list[_Axis]:
-    axes = [_Axis(letter) for letter in _AXES]
+def _complete_axes(text: str, sizes: dict[str, int], transposed: bool) -> list[_Axis]:
+    axes = [_Axis(letter, transposed=transposed) for letter in _AXES]
     for axis in axes:
         for kind in "iokspd":
             if kind + axis.letter in sizes:

@@ -11,12 +11,18 @@ from typing import Any, Final
 
 from ..errors import InvalidArgumentError
 from .cases import Wanted
-from .problem import Problem
+from .problem import OPS, Problem
 
+# direction, and which of the two inputs and the output is src, weights, dst
+_PLACES: Final = {
+    "": ("fwd", 0, 1, 2),
+    "BackwardData": ("bwd_d", 2, 1, 0),
+    "BackwardWeights": ("bwd_w", 0, 2, 1),
+}
 _KINDS: Final = {
-    "ConvTranspose": ("fwd", 0, 1, 2),
-    "ConvTransposeBackwardData": ("bwd_d", 2, 1, 0),
-    "ConvTransposeBackwardWeights": ("bwd_w", 0, 2, 1),
+    prefix + suffix: (op, *places)
+    for prefix, op in (("ConvTranspose", OPS[0]), ("Convolution", OPS[1]))
+    for suffix, places in _PLACES.items()
 }
 
 
@@ -25,7 +31,7 @@ def is_graph(record: Any) -> bool:
 
 
 def wanted(record: Mapping[str, Any], path: Path) -> Wanted:
-    """The layer of a one-op graph of the family, which peers can run too; otherwise the graph as it is.
+    """The layer of a one-op graph of these kinds, which peers can run too; otherwise the graph as it is.
 
     Raises:
         InvalidArgumentError: an entry is malformed.
@@ -43,18 +49,24 @@ def wanted(record: Mapping[str, Any], path: Path) -> Wanted:
 
 
 def _layer(op: Mapping[str, Any], name: str) -> Wanted:
-    direction, src_place, weights_place, dst_place = _KINDS[op["kind"]]
+    name_of_op, direction, src_place, weights_place, dst_place = _KINDS[op["kind"]]
     tensors = [*op["inputs"][:2], op["outputs"][0]]
     attributes = {key: entry["value"] for key, entry in op["attrs"].items()}
     last = attributes.get("data_format", "NXC") == "NXC"
     shapes = [list(tensors[place]["shape"]) for place in (src_place, weights_place, dst_place)]
     src, dst = (([s[0], s[-1], *s[1:-1]] if last else s) for s in (shapes[0], shapes[2]))
     weights, rank = shapes[1], len(shapes[0]) - 2
-    kernel = weights[:rank] if attributes.get("weights_format", "XOI") == "XOI" else weights[2:]
+    kernel = weights[:rank] if attributes.get("weights_format", "X").startswith("X") else weights[2:]
     begin, end = attributes["pads_begin"], attributes["pads_end"]
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, attributes["dilations"], strict=True)]
     if str(attributes.get("auto_pad", "None")).upper() != "NONE":
-        begin, end = _auto_pad(attributes["auto_pad"].upper(), extent, attributes["strides"])
+        begin, end = _auto_pad(
+            attributes["auto_pad"].upper(),
+            [
+                e - s if name_of_op == OPS[0] else (o - 1) * s + e - i
+                for e, s, i, o in zip(extent, attributes["strides"], src[2:], dst[2:], strict=True)
+            ],
+        )
     problem = Problem(
         name,
         src[0],
@@ -65,20 +77,22 @@ def _layer(op: Mapping[str, Any], name: str) -> Wanted:
         tuple(attributes["strides"]),
         tuple(begin),
         tuple(end),
-        # what the written result has beyond the formula; the attribute itself may be over-long
-        tuple(
-            o - (s * (i - 1) + e - pb - pe)
-            for o, s, i, e, pb, pe in zip(dst[2:], attributes["strides"], src[2:], extent, begin, end, strict=True)
-        ),
+        () if name_of_op == OPS[1] else _output_padding(src[2:], dst[2:], attributes["strides"], extent, begin, end),
         tuple(attributes["dilations"]),
         int(attributes.get("groups", 1)),
         len(op["inputs"]) == 3 and direction == "fwd",
+        op=name_of_op,
     )
     return Wanted(problem, (direction,), (tensors[0]["dtype"],))
 
 
-def _auto_pad(mode: str, extent: list[int], strides: list[int]) -> tuple[list[int], list[int]]:
-    total = [0 if mode == "VALID" else max(0, e - s) for e, s in zip(extent, strides, strict=True)]
+def _output_padding(src: list[int], dst: list[int], *each: list[int]) -> tuple[int, ...]:
+    """What the written result has beyond the formula; the attribute itself may be over-long."""
+    return tuple(o - (s * (i - 1) + e - pb - pe) for i, o, s, e, pb, pe in zip(src, dst, *each, strict=True))
+
+
+def _auto_pad(mode: str, overhang: list[int]) -> tuple[list[int], list[int]]:
+    total = [0 if mode == "VALID" else max(0, size) for size in overhang]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (large, small) if mode == "SAME_LOWER" else (small, large)
 

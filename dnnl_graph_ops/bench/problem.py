@@ -1,4 +1,4 @@
-"""A transposed convolution as a problem to measure: its sizes, its arithmetic, its bytes."""
+"""A transposed or ordinary convolution as a problem to measure: its sizes, its arithmetic, its bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import InvalidArgumentError, ShapeError
 
+OPS: Final = ("conv_transpose", "conv")
 DIRECTIONS: Final = ("fwd", "bwd_d", "bwd_w")
 LAYOUTS: Final = ("NXC", "NCX")
 _PER_AXIS: Final = ("kernel", "strides", "pads_begin", "pads_end", "output_padding", "dilations")
+_TRANSPOSED, _ORDINARY = OPS
+# classes of layers that a report gives means of: each is bound by something else
+GROUPED, FIRST, POINTWISE, THREE, OTHER = CLASSES = (
+    "depthwise and small groups",
+    "first layers",
+    "1x1",
+    "3x3 stride 1",
+    "other",
+)
+_FIRST_CHANNELS: Final = 4
+_THREE_CHANNELS: Final = 32
 
 
 class Axis(NamedTuple):
@@ -24,6 +36,7 @@ class Axis(NamedTuple):
     pad_end: int
     output_padding: int
     dilation: int
+    transposed: bool = True
 
     @property
     def extent(self) -> int:
@@ -32,10 +45,12 @@ class Axis(NamedTuple):
 
     @property
     def out(self) -> int:
+        if not self.transposed:
+            return (self.size + self.pad_begin + self.pad_end - self.extent) // self.stride + 1
         return self.stride * (self.size - 1) + self.extent - self.pad_begin - self.pad_end + self.output_padding
 
     def target(self, index: int, tap: int) -> int:
-        """Where a tap puts an input, within the output or not."""
+        """Where a tap of a transposed convolution puts an input, within the output or not."""
         return index * self.stride + tap * self.dilation - self.pad_begin
 
     def sources(self, tap: int) -> range:
@@ -46,7 +61,10 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes of one layer. Every per-axis field has one value per spatial axis; dilation 1 means none."""
+    """Sizes of one layer. Every per-axis field has one value per spatial axis; dilation 1 means none.
+
+    `op` is "conv_transpose" or "conv"; `spatial` is the input of its forward, whose output is `out_spatial`.
+    """
 
     name: str
     batch: int
@@ -63,6 +81,7 @@ class Problem:
     bias: bool = False
     family: str = ""
     source: str = ""
+    op: str = _TRANSPOSED
 
     def __post_init__(self) -> None:
         rank = len(self.spatial)
@@ -76,6 +95,8 @@ class Problem:
 
     def _validate(self) -> None:
         where = f"problem {self.name!r}"
+        if self.op not in OPS:
+            raise InvalidArgumentError(f"{where}: op {self.op!r}; known: {', '.join(OPS)}")
         if not 1 <= len(self.spatial) <= 3:
             raise ShapeError(f"{where}: 1 to 3 spatial axes are measured, got {list(self.spatial)}")
         for name in _PER_AXIS:
@@ -96,7 +117,35 @@ class Problem:
             if getattr(self, name) % self.groups:
                 raise ShapeError(f"{where}: {name} {getattr(self, name)} is not a multiple of groups {self.groups}")
         if any(v < 1 for v in self.out_spatial):
-            raise ShapeError(f"{where}: the sizes leave an output of {list(self.out_spatial)}; lower the padding")
+            remedy = "lower the padding" if self.transposed else "a smaller kernel or more padding gives one"
+            raise ShapeError(f"{where}: the sizes leave an output of {list(self.out_spatial)}; {remedy}")
+        if any(self.output_padding) and not self.transposed:
+            raise InvalidArgumentError(
+                f"{where}: output_padding {list(self.output_padding)} is of transposed convolutions; pad with pads_end"
+            )
+
+    @property
+    def transposed(self) -> bool:
+        return self.op == _TRANSPOSED
+
+    @property
+    def adjoint(self) -> Problem:
+        """The transposed convolution with these weights; of an ordinary one, its backward data as a forward.
+
+        Its src is this dst and its dst this src; weights and multiply-adds are the same.
+        """
+        if self.transposed:
+            return self
+        return replace(
+            self,
+            op=_TRANSPOSED,
+            in_channels=self.out_channels,
+            out_channels=self.in_channels,
+            spatial=self.out_spatial,
+            # what the last window leaves of src
+            output_padding=tuple((a.size + a.pad_begin + a.pad_end - a.extent) % a.stride for a in self.axes),
+            bias=False,
+        )
 
     @property
     def rank(self) -> int:
@@ -105,7 +154,7 @@ class Problem:
     @property
     def axes(self) -> tuple[Axis, ...]:
         each = (self.spatial, self.kernel, self.strides, self.pads_begin, self.pads_end, self.output_padding)
-        return tuple(map(Axis, *each, self.dilations))
+        return tuple(map(Axis, *each, self.dilations, (self.transposed,) * self.rank))
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -117,9 +166,10 @@ class Problem:
         return tuple(axis.out for axis in self.axes)
 
     def attributes(self, layout: str) -> dict[str, Any]:
-        """Keywords of `conv_transpose` for data of this layout and weights in IOX."""
-        named = {name: getattr(self, name) for name in (*_PER_AXIS, "groups") if name != "kernel"}
-        return {**named, "data_format": layout, "weights_format": "IOX"}
+        """Keywords of the op for data of this layout and weights of `weights_shape`."""
+        left_out = ("kernel",) if self.transposed else ("kernel", "output_padding")
+        named = {name: getattr(self, name) for name in (*_PER_AXIS, "groups") if name not in left_out}
+        return {**named, "data_format": layout, "weights_format": "IOX" if self.transposed else "OIX"}
 
     def src_shape(self, layout: str = "NCX") -> tuple[int, ...]:
         return _activation_shape(self.batch, self.in_channels, self.spatial, layout)
@@ -129,13 +179,15 @@ class Problem:
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """IOX: (IC, OC/groups, k...), the layout of PyTorch and ONNX."""
+        """The layout of PyTorch and ONNX: IOX, (IC, OC/groups, k...); of an ordinary one OIX, (OC, IC/groups, k...)."""
+        if not self.transposed:
+            return (self.out_channels, self.in_channels // self.groups, *self.kernel)
         return (self.in_channels, self.out_channels // self.groups, *self.kernel)
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of the direct form, taps outside the output not counted (as in benchdnn)."""
-        taps = math.prod(sum(len(axis.sources(tap)) for tap in range(axis.kernel)) for axis in self.axes)
+        """Multiply-adds of the direct form, taps outside the tensors not counted (as in benchdnn)."""
+        taps = math.prod(sum(len(a.sources(tap)) for tap in range(a.kernel)) for a in self.adjoint.axes)
         return self.batch * self.in_channels * self.out_channels // self.groups * taps
 
     def elements(self) -> dict[str, int]:
@@ -152,6 +204,18 @@ class Problem:
     @property
     def depthwise(self) -> bool:
         return self.groups > 1 and self.groups == self.in_channels == self.out_channels
+
+    @property
+    def layer_class(self) -> str:
+        """One of `CLASSES`; the first that holds."""
+        if self.groups > 1:
+            return GROUPED
+        if self.in_channels <= _FIRST_CHANNELS:
+            return FIRST
+        if set(self.kernel) == {1}:
+            return POINTWISE
+        wide = min(self.in_channels, self.out_channels) >= _THREE_CHANNELS
+        return THREE if wide and set(self.kernel) == {3} and set(self.strides) == {1} else OTHER
 
     def limited(self, max_gmacs: float | None) -> Problem | None:
         """The problem with its batch halved until it is below `max_gmacs`; None if one image is above."""
@@ -184,6 +248,11 @@ class Problem:
             return cls(**values)
         except TypeError as error:
             raise InvalidArgumentError(f"problem {values['name']!r}: {error}") from None
+
+
+def way(op: str, direction: str) -> str:
+    """A direction in words that tell the ops apart: "fwd", "conv fwd"."""
+    return direction if op == _TRANSPOSED else f"{op} {direction}"
 
 
 def _activation_shape(batch: int, channels: int, spatial: tuple[int, ...], layout: str) -> tuple[int, ...]:

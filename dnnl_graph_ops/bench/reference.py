@@ -1,4 +1,4 @@
-"""The three operations in plain NumPy, one matrix product per tap: what results are checked against."""
+"""The three directions of both ops in plain NumPy, one matrix product per tap: what results are checked against."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from .problem import Problem
 
 
 def compute(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -> np.ndarray:
-    """The exact result in NCX or IOX order for the operands of `data.operands`, as float32."""
-    result = _RULES[direction](problem, operands)
+    """The exact result in NCX order, or in that of the weights, for the operands of `data.operands`, as float32."""
+    if problem.transposed:
+        result = _RULES[direction](problem, operands)
+    else:
+        rule, names = _ADJOINT[direction]
+        result = _RULES[rule](problem.adjoint, {names.get(name, name): array for name, array in operands.items()})
     bias = operands.get("bias")
     if bias is not None:
         result += bias.reshape(1, -1, *(1,) * problem.rank)
@@ -84,4 +88,10 @@ def _backward_weights(problem: Problem, operands: dict[str, np.ndarray]) -> np.n
     return diff_weights
 
 
+# an ordinary convolution gathers what its adjoint spreads: the rule, and the operands by the adjoint's names
+_ADJOINT = {
+    "fwd": ("bwd_d", {"src": "diff_dst"}),
+    "bwd_d": ("fwd", {"diff_dst": "src"}),
+    "bwd_w": ("bwd_w", {"src": "diff_dst", "diff_dst": "src"}),
+}
 _RULES = {"fwd": _forward, "bwd_d": _backward_data, "bwd_w": _backward_weights}

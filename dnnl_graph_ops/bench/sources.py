@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from . import batchfile, graphfile, suite
 from .cases import Wanted
 from .descriptor import looks_like_descriptor, parse
 from .document import read_json
-from .problem import DIRECTIONS, Problem
+from .problem import DIRECTIONS, OPS, Problem
 
 
 @dataclass(frozen=True)
@@ -69,42 +69,48 @@ class Filters:
         return f"; did you mean {', '.join(near)}?" if near else ""
 
 
-def find(what: Any, *, quick: bool = False) -> list[Wanted]:
+def find(what: Any, *, quick: bool = False, ops: Sequence[str] = OPS[:1]) -> list[Wanted]:
     """Problems from a suite's name, a file, a descriptor, a `Problem`, a dict, or a list of these.
+
+    Each of `ops` has its own suite; descriptors, dicts and files that do not say their op are read once for each.
 
     Files: a list of problems in JSON or JSON lines, a graph in benchdnn's JSON format, a batch file.
 
     Raises:
-        InvalidArgumentError: it is none of these; the message says what was tried.
+        InvalidArgumentError: it is none of these, or an op is not known; the message says what was tried.
     """
+    unknown = [op for op in ops if op not in OPS]
+    if unknown or not ops:
+        raise InvalidArgumentError(f"op: unknown {unknown}; known: {', '.join(OPS)}")
     if isinstance(what, Problem):
         return [Wanted(what)]
     if isinstance(what, Mapping):
-        return [_from_record(what, "problem")]
+        return _from_record(what, "problem", ops)
     if isinstance(what, Path):
-        return _from_file(what)
+        return _from_file(what, ops)
     if isinstance(what, str):
-        return _from_text(what, quick)
+        return _from_text(what, quick, ops)
     if isinstance(what, Iterable):
-        return [item for each in what for item in find(each, quick=quick)]
+        return [item for each in what for item in find(each, quick=quick, ops=ops)]
     raise InvalidArgumentError(
         f"problems: expected a suite, file, descriptor, Problem, dict or list, got {type(what).__name__}"
     )
 
 
-def _from_text(text: str, quick: bool) -> list[Wanted]:
+def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
     if text == suite.NAME:
-        return [Wanted(p) for p in (suite.quick_layers() if quick else suite.real_layers())]
+        layers = suite.quick_layers if quick else suite.real_layers
+        return [Wanted(problem) for op in ops for problem in layers(op)]
     path = Path(text)
     if path.is_file():
-        return _from_file(path)
+        return _from_file(path, ops)
     if looks_like_descriptor(text):
-        return [Wanted(parse(text))]
-    by_name = {p.name: p for p in suite.real_layers()}
+        return _from_descriptor(text, ops)
+    by_name = suite.by_name()
     if text in by_name:
         return [Wanted(by_name[text])]
     if re.search(r"[a-z]+\d", text) and re.match(r"_?(g|mb|ic|oc)\d", text):
-        return [Wanted(parse(text))]
+        return _from_descriptor(text, ops)
     near = difflib.get_close_matches(text, [suite.NAME, *by_name], n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise InvalidArgumentError(
@@ -112,7 +118,12 @@ def _from_text(text: str, quick: bool) -> list[Wanted]:
     )
 
 
-def _from_file(path: Path) -> list[Wanted]:
+def _from_descriptor(text: str, ops: Sequence[str], name: str | None = None) -> list[Wanted]:
+    # one that names its driver is the same problem for every op
+    return list(dict.fromkeys(Wanted(parse(text, name=name, op=op)) for op in ops))
+
+
+def _from_file(path: Path, ops: Sequence[str]) -> list[Wanted]:
     if path.suffix == ".jsonl":
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -122,14 +133,15 @@ def _from_file(path: Path) -> list[Wanted]:
     elif path.suffix == ".json":
         records = read_json(path)
     else:
-        return [Wanted(e.problem, e.directions, e.dtypes) for e in batchfile.read(path)]
+        entries = dict.fromkeys(entry for op in ops for entry in batchfile.read(path, op))
+        return [Wanted(e.problem, e.directions, e.dtypes) for e in entries]
     if graphfile.is_graph(records):
         return [graphfile.wanted(records, path)]
     if isinstance(records, dict) and isinstance(records.get("problems"), list):
         records = records["problems"]
     if not isinstance(records, list):
         raise InvalidArgumentError(f"{path}: neither a list of problems nor a graph of benchdnn's JSON format")
-    return [_from_record(record, f"{path}, entry {i}") for i, record in enumerate(records)]
+    return [item for i, record in enumerate(records) for item in _from_record(record, f"{path}, entry {i}", ops)]
 
 
 # short names that lists of layers commonly use, beside the fields of Problem
@@ -148,19 +160,20 @@ _SHORT = {
 _DERIVED = {"out", "gmacs", "note"}
 
 
-def _from_record(record: Any, where: str) -> Wanted:
+def _from_record(record: Any, where: str, ops: Sequence[str]) -> list[Wanted]:
     if isinstance(record, str):
-        return Wanted(parse(record))
+        return _from_descriptor(record, ops)
     if not isinstance(record, Mapping):
         raise InvalidArgumentError(f"{where}: expected an object or a descriptor, got {type(record).__name__}")
     if "desc" in record:
-        return Wanted(parse(str(record["desc"]), name=record.get("name") or str(record["desc"])))
+        return _from_descriptor(str(record["desc"]), ops, record.get("name") or str(record["desc"]))
     values: dict[str, Any] = {_SHORT.get(str(k), str(k)): v for k, v in record.items() if k not in _DERIVED}
     directions = tuple(values.pop("directions", ()))
     dtypes = tuple(values.pop("dtypes", ()))
     if any(d not in DIRECTIONS for d in directions):
         raise InvalidArgumentError(f"{where}: directions {list(directions)}; known: {', '.join(DIRECTIONS)}")
     try:
-        return Wanted(Problem.from_dict(values), directions, dtypes)
+        ops = [values.pop("op")] if "op" in values else ops
+        return [Wanted(Problem.from_dict({**values, "op": op}), directions, dtypes) for op in ops]
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""The suite of real layers: published models with their own sizes and where those come from."""
+"""The suites of real layers, one an op: published models with their own sizes and where those come from."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from .problem import Problem
+from .problem import OPS, Problem
 
 NAME: Final = "real_layers"
-# small layers of every family: what `--quick` measures
+_FILES: Final = dict(zip(OPS, ("real_layers.json", "conv_layers.json"), strict=True))
+# small layers of every family, of every class of ordinary convolutions: what `--quick` measures
 QUICK: Final = (
     "HiFiGAN_v2/ups1",
     "EnCodec_24k/up_r8",
@@ -26,10 +27,16 @@ QUICK: Final = (
 
 
 @cache
-def real_layers() -> tuple[Problem, ...]:
-    text = Path(__file__).with_name("real_layers.json").read_text(encoding="utf-8")
-    return tuple(Problem.from_dict(record) for record in json.loads(text))
+def real_layers(op: str = OPS[0]) -> tuple[Problem, ...]:
+    text = Path(__file__).with_name(_FILES[op]).read_text(encoding="utf-8")
+    return tuple(Problem.from_dict({**record, "op": op}) for record in json.loads(text))
 
 
-def quick_layers() -> tuple[Problem, ...]:
-    return tuple(problem for problem in real_layers() if problem.name in QUICK)
+def quick_layers(op: str = OPS[0]) -> tuple[Problem, ...]:
+    return tuple(problem for problem in real_layers(op) if problem.name in QUICK)
+
+
+@cache
+def by_name() -> dict[str, Problem]:
+    """Every layer of every op."""
+    return {problem.name: problem for op in OPS for problem in real_layers(op)}

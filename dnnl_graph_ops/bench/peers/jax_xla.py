@@ -1,4 +1,4 @@
-"""JAX (XLA CPU), channels-last: a convolution with dilated input under jit, and its transposes."""
+"""JAX (XLA CPU), channels-last: a convolution, with dilated input for a transposed one, under jit; its transposes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def _last(array: np.ndarray) -> np.ndarray:
 
 
 def _turned(task: Task, weights: np.ndarray) -> np.ndarray:
-    """IOX -> (k..., IC/groups, OC) with the kernel reversed: the filter of the equivalent convolution."""
+    """OIX -> (k..., IC/groups, OC); IOX too, reversed: the filter of the equivalent convolution."""
+    if not task.problem.transposed:
+        return np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
     groups = task.problem.groups
     split = weights.reshape(groups, -1, *weights.shape[1:])
     split = np.flip(split, tuple(range(3, split.ndim)))
@@ -75,6 +77,8 @@ def _turned(task: Task, weights: np.ndarray) -> np.ndarray:
 
 def _untwisted(task: Task, array: np.ndarray) -> np.ndarray:
     """The inverse of `_turned`."""
+    if not task.problem.transposed:
+        return np.moveaxis(array, (-1, -2), (0, 1))
     groups = task.problem.groups
     split = array.reshape(*array.shape[:-1], groups, -1)
     rank = task.problem.rank
@@ -86,15 +90,20 @@ def _untwisted(task: Task, array: np.ndarray) -> np.ndarray:
 def _layer(task: Task, bias: Any) -> Callable[[Any, Any], Any]:
     problem = task.problem
     letters = "DHW"[3 - problem.rank :]
-    padding = [(a.extent - 1 - a.pad_begin, a.extent - 1 - a.pad_end + a.output_padding) for a in problem.axes]
+    if problem.transposed:
+        strides, dilated = (1,) * problem.rank, problem.strides
+        padding = [(a.extent - 1 - a.pad_begin, a.extent - 1 - a.pad_end + a.output_padding) for a in problem.axes]
+    else:
+        strides, dilated = problem.strides, (1,) * problem.rank
+        padding = list(zip(problem.pads_begin, problem.pads_end, strict=True))
 
     def layer(src: Any, weights: Any) -> Any:
         result = jax.lax.conv_general_dilated(
             src,
             weights,
-            (1,) * problem.rank,
+            strides,
             padding,
-            lhs_dilation=problem.strides,
+            lhs_dilation=dilated,
             rhs_dilation=problem.dilations,
             dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
             feature_group_count=problem.groups,

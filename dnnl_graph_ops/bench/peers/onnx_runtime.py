@@ -1,6 +1,8 @@
-"""ONNX Runtime, CPU provider: a model of one ConvTranspose node, input and output bound once."""
+"""ONNX Runtime, CPU provider: a model of one ConvTranspose or Conv node, input and output bound once."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import onnx
 import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -11,6 +13,7 @@ from .. import data
 from .task import Prepared, Task
 
 _DTYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
+_NODES = {"conv_transpose": "ConvTranspose", "conv": "Conv"}
 _POST = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
 
@@ -41,7 +44,7 @@ def prepare(task: Task) -> Prepared:
     return Prepared(
         lambda: session.run_with_iobinding(binding),
         lambda: data.from_layout(output.numpy(), "NCX"),
-        "ConvTranspose, CPUExecutionProvider, bound input and output",
+        f"{_NODES[task.problem.op]}, CPUExecutionProvider, bound input and output",
     )
 
 
@@ -57,19 +60,20 @@ def _model(task: Task) -> onnx.ModelProto:
                 inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
             else:
                 constants.append(numpy_helper.from_array(array, name))
-    steps = ["ConvTranspose", *(_POST[name] for name in task.post_ops)]
+    more: dict[str, Any] = {"output_padding": problem.output_padding} if problem.transposed else {}
+    steps = [_NODES[problem.op], *(_POST[name] for name in task.post_ops)]
     edges = [*(f"step{i}" for i in range(len(steps) - 1)), "dst"]
     nodes = [
         helper.make_node(
-            "ConvTranspose",
+            steps[0],
             ["src", *(n for n in ("weights", "bias") if n in operands)],
             [edges[0]],
             strides=problem.strides,
             pads=[*problem.pads_begin, *problem.pads_end],
-            output_padding=problem.output_padding,
             dilations=problem.dilations,
             group=problem.groups,
             kernel_shape=problem.kernel,
+            **more,
         )
     ]
     nodes += [helper.make_node(s, [edges[i]], [edges[i + 1]]) for i, s in enumerate(steps[1:])]

@@ -1,4 +1,7 @@
-"""OpenVINO, CPU plug-in: a model of one ConvolutionBackpropData, latency mode, shared input and output."""
+"""OpenVINO, CPU plug-in: a model of one (Group)ConvolutionBackpropData or (Group)Convolution, latency mode.
+
+Input and output are shared with it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,11 @@ from .. import data
 from .task import Prepared, Task
 
 _DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
+# per op: of one group, of several
+_BUILDERS = {
+    "conv_transpose": (opset.convolution_backprop_data, opset.group_convolution_backprop_data),
+    "conv": (opset.convolution, opset.group_convolution),
+}
 _POST = {"relu": opset.relu, "sigmoid": opset.sigmoid, "tanh": opset.tanh}
 
 
@@ -72,7 +80,7 @@ def _model(task: Task, kind: Any) -> Any:
     shape = problem.weights_shape
     weights: Any
     if problem.groups > 1:
-        shape = (problem.groups, problem.in_channels // problem.groups, *shape[1:])
+        shape = (problem.groups, shape[0] // problem.groups, *shape[1:])
     if task.weights == "constant":
         weights = opset.constant(_tensor(operands["weights"].reshape(shape), kind))
     else:
@@ -80,17 +88,18 @@ def _model(task: Task, kind: Any) -> Any:
         parameters.append(weights)
         if problem.groups > 1:
             weights = opset.reshape(weights, opset.constant(np.array(shape, np.int64)), False)
-    build = opset.group_convolution_backprop_data if problem.groups > 1 else opset.convolution_backprop_data
+    build = _BUILDERS[problem.op][problem.groups > 1]
+    more = [list(problem.output_padding)] if problem.transposed else []
     node = build(
         src,
         weights,
         list(problem.strides),
-        None,
+        *([None] if problem.transposed else []),
         list(problem.pads_begin),
         list(problem.pads_end),
         list(problem.dilations),
         "explicit",
-        list(problem.output_padding),
+        *more,
     )
     if "bias" in operands:
         bias = operands["bias"].reshape(1, -1, *(1,) * problem.rank)
@@ -108,4 +117,4 @@ def _detail(compiled: Any) -> str:
         kind, kernel = (str(info[k].value) if k in info else "" for k in ("layerType", "primitiveType"))
         if kind not in ("Input", "Output", "Const"):
             chosen.append(f"{kind}:{kernel}")
-    return ", ".join(chosen) or "ConvolutionBackpropData"
+    return ", ".join(chosen) or "no kernel is named"

@@ -16,6 +16,16 @@ from .. import data
 from .task import Prepared, Task
 
 _INT8 = ("s8", "u8")
+# per op: the builders of its directions, and what the shape of diff_src is called
+_BUILDERS = {
+    "conv_transpose": (
+        "conv_transpose",
+        "conv_transpose_backward_data",
+        "conv_transpose_backward_weights",
+        "src_shape",
+    ),
+    "conv": ("convolution", "convolution_backward_data", "convolution_backward_weights", "dst_shape"),
+}
 
 
 def versions() -> dict[str, str]:
@@ -101,15 +111,13 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
         return graph.input(name, array.shape, kind)
 
     attributes = problem.attributes(task.layout)
+    forward, backward_data, backward_weights, shape_name = _BUILDERS[problem.op]
     if task.direction == "bwd_d":
-        value = ops.conv_transpose_backward_data(
-            give("diff_dst"),
-            give("weights", task.weights == "constant"),
-            src_shape=problem.src_shape(task.layout),
-            **attributes,
-        )
+        shape = {shape_name: problem.src_shape(task.layout)}
+        operand, weights = give("diff_dst"), give("weights", task.weights == "constant")
+        value = getattr(ops, backward_data)(operand, weights, **shape, **attributes)
     elif task.direction == "bwd_w":
-        value = ops.conv_transpose_backward_weights(
+        value = getattr(ops, backward_weights)(
             give("src"), give("diff_dst"), weights_shape=problem.weights_shape, **attributes
         )
     else:
@@ -119,7 +127,7 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
             src = ops.dequantize(src, scales=[1.0], zps=[0])
             weights = ops.dequantize(weights, scales=[1.0], zps=[0])
         bias = (give("bias", True),) if "bias" in operands else ()
-        value = ops.conv_transpose(src, weights, *bias, **attributes)
+        value = getattr(ops, forward)(src, weights, *bias, **attributes)
         for name in task.post_ops:
             value = getattr(ops, name)(value)
     return graph, value, arrays

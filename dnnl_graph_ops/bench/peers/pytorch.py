@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from .task import Prepared, Task, keeping, symmetric_padding
+from ..problem import Problem
+from .task import Prepared, Task, keeping, padding_before, symmetric_padding
 
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-_FORWARD = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
+_FORWARD: dict[str, tuple[Callable[..., torch.Tensor], ...]] = {
+    "conv_transpose": (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d),
+    "conv": (functional.conv1d, functional.conv2d, functional.conv3d),
+}
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu_,
@@ -21,14 +26,46 @@ _POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@dataclass(frozen=True)
+class Layer:
+    """A problem in PyTorch's terms, which know one padding for both ends of an axis.
+
+    Attributes:
+        tensors: the operands in the task's memory format.
+        attributes: keywords of the forward function.
+        crop: where the problem's larger tensor (dst of a transposed convolution, src of an ordinary one) lies
+            within PyTorch's; None: they are the same.
+        grow: what makes PyTorch's of the problem's, in the order of torch.nn.functional.pad.
+    """
+
+    task: Task
+    tensors: dict[str, torch.Tensor]
+    attributes: dict[str, Any]
+    crop: tuple[slice, ...] | None
+    grow: list[int]
+
+    @property
+    def function(self) -> Callable[..., torch.Tensor]:
+        given = next(iter(self.tensors.values()))
+        return _FORWARD[self.task.problem.op][given.ndim - 3]
+
+    def grown(self, tensor: torch.Tensor) -> torch.Tensor:
+        return functional.pad(tensor, self.grow) if self.grow else tensor
+
+    def cut(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.crop is None:
+            return tensor
+        index = (slice(None), slice(None), *self.crop)
+        return tensor[index]
+
+
 def versions() -> dict[str, str]:
     return {"torch": torch.__version__}
 
 
 def prepare(task: Task) -> Prepared:
     torch.set_num_threads(task.threads)
-    tensors, attributes, crop = operands(task)
-    run, detail = _RULES[task.direction](task, tensors, attributes, crop)
+    run, detail = _RULES[task.direction](layer_of(task))
 
     def compute() -> torch.Tensor:
         with torch.inference_mode():
@@ -38,22 +75,26 @@ def prepare(task: Task) -> Prepared:
     return keeping(compute, lambda out: as_numpy(task, out), detail)
 
 
-def operands(task: Task) -> tuple[dict[str, torch.Tensor], dict[str, Any], tuple[slice, ...] | None]:
-    """Tensors in the task's memory format, the framework's attributes, and the crop of its result."""
+def layer_of(task: Task) -> Layer:
+    """The layer with its operands."""
     problem = task.problem
-    padding, extra, crop = symmetric_padding(problem)
-    attributes: dict[str, Any] = {
-        "stride": list(problem.strides),
-        "padding": list(padding),
-        "output_padding": list(extra),
-        "dilation": list(problem.dilations),
-        "groups": problem.groups,
-    }
+    attributes: dict[str, Any] = {"stride": list(problem.strides), "dilation": list(problem.dilations)}
+    crop: tuple[slice, ...] | None
+    if problem.transposed:
+        padding, extra, crop = symmetric_padding(problem)
+        attributes |= {"padding": list(padding), "output_padding": list(extra)}
+        grow = _around(problem, padding, extra, crop) if crop else []
+    else:
+        padding, before = padding_before(problem)
+        attributes["padding"] = list(padding)
+        crop = tuple(slice(b, b + n) for (b, _), n in zip(before, problem.spatial, strict=True)) if before else None
+        grow = [amount for pair in reversed(before) for amount in pair] if before else []
     flat = task.layout == "NXC" and problem.rank == 1
     if flat:
-        for key, value in (("stride", 1), ("padding", 0), ("output_padding", 0), ("dilation", 1)):
-            attributes[key].insert(0, value)
+        for key, values in attributes.items():
+            values.insert(0, 1 if key in ("stride", "dilation") else 0)
         crop = (slice(0, 1), *crop) if crop else None
+    attributes["groups"] = problem.groups
     tensors = {}
     for name, array in task.operands().items():
         tensor = torch.from_numpy(array).to(_DTYPES[task.dtype])
@@ -62,7 +103,7 @@ def operands(task: Task) -> tuple[dict[str, torch.Tensor], dict[str, Any], tuple
             if task.layout == "NXC":
                 tensor = tensor.contiguous(memory_format=_LAST[tensor.ndim])
         tensors[name] = tensor
-    return tensors, attributes, crop
+    return Layer(task, tensors, attributes, crop, grow)
 
 
 def as_numpy(task: Task, tensor: torch.Tensor) -> np.ndarray:
@@ -70,41 +111,41 @@ def as_numpy(task: Task, tensor: torch.Tensor) -> np.ndarray:
     return np.squeeze(array, 2) if array.ndim > task.problem.rank + 2 else array
 
 
-def cut(tensor: torch.Tensor, crop: tuple[slice, ...] | None) -> torch.Tensor:
-    return tensor if crop is None else tensor[(slice(None), slice(None)) + crop]  # noqa: RUF005
-
-
-def forward(task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any) -> Callable[..., Any]:
+def forward(layer: Layer) -> Callable[..., Any]:
     """A function of (src, weights) that does the whole layer."""
-    function = _FORWARD[tensors["src"].ndim - 3]
-    bias = tensors.get("bias")
-    post = [_POST[name] for name in task.post_ops]
+    function, attributes, bias = layer.function, layer.attributes, layer.tensors.get("bias")
+    transposed = layer.task.problem.transposed
+    post = [_POST[name] for name in layer.task.post_ops]
 
-    def layer(src: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        result = cut(function(src, weights, bias, **attributes), crop)
+    def whole(src: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        if transposed:
+            result = layer.cut(function(src, weights, bias, **attributes))
+        else:
+            result = function(layer.grown(src), weights, bias, **attributes)
         for step in post:
             result = step(result)
         return result
 
-    return layer
+    return whole
 
 
-def _forward(task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any) -> tuple[Any, str]:
-    layer = forward(task, tensors, attributes, crop)
-    src, weights = tensors["src"], tensors["weights"]
-    return lambda: layer(src, weights), f"torch.nn.functional.{_FORWARD[src.ndim - 3].__name__}"
+def _forward(layer: Layer) -> tuple[Any, str]:
+    whole = forward(layer)
+    src, weights = layer.tensors["src"], layer.tensors["weights"]
+    return lambda: whole(src, weights), f"torch.nn.functional.{layer.function.__name__}"
 
 
-def _backward(
-    task: Task, tensors: dict[str, torch.Tensor], attributes: dict[str, Any], crop: Any
-) -> tuple[Callable[[], torch.Tensor], str]:
-    wanted = task.direction == "bwd_d"
+def _backward(layer: Layer) -> tuple[Callable[[], torch.Tensor], str]:
+    task, tensors, attributes = layer.task, layer.tensors, layer.attributes
+    transposed, wanted = task.problem.transposed, task.direction == "bwd_d"
     shape = task.problem.src_shape() if wanted else task.problem.weights_shape
     diff_dst = tensors["diff_dst"]
     if diff_dst.ndim > len(shape):
         shape = (*shape[:2], 1, *shape[2:])
     # the operand whose values do not matter: only its shape is read
     absent = torch.empty(shape, dtype=diff_dst.dtype)
+    if wanted and not transposed:
+        absent = layer.grown(absent)
     if task.layout == "NXC":
         absent = absent.contiguous(memory_format=_LAST[absent.ndim])
     src, weights = (absent, tensors["weights"]) if wanted else (tensors["src"], absent)
@@ -113,36 +154,27 @@ def _backward(
         attributes["stride"],
         attributes["padding"],
         attributes["dilation"],
-        True,
-        attributes["output_padding"],
+        transposed,
+        attributes.get("output_padding", [0] * (diff_dst.ndim - 2)),
         attributes["groups"],
         [wanted, not wanted, False],
     )
-    padding = _grow(task, diff_dst, attributes, crop)
+    index = 0 if wanted else 1
 
     def run() -> torch.Tensor:
-        grown = functional.pad(diff_dst, padding) if padding else diff_dst
-        result: torch.Tensor = torch.ops.aten.convolution_backward(grown, src, weights, *arguments)[0 if wanted else 1]
-        return result
+        given = (layer.grown(diff_dst), src) if transposed else (diff_dst, src if wanted else layer.grown(src))
+        result: torch.Tensor = torch.ops.aten.convolution_backward(*given, weights, *arguments)[index]
+        return layer.cut(result) if wanted and not transposed else result
 
     return run, "torch.ops.aten.convolution_backward"
 
 
-def _grow(task: Task, diff_dst: torch.Tensor, attributes: dict[str, Any], crop: Any) -> list[int]:
-    """What the gradient of a crop adds, in the order of torch.nn.functional.pad."""
-    if crop is None:
-        return []
-    spatial = [1] * (diff_dst.ndim - 2 - task.problem.rank) + list(task.problem.spatial)
-    extent = [1] * (len(spatial) - task.problem.rank) + list(task.problem.extent)
+def _around(problem: Problem, padding: tuple[int, ...], extra: tuple[int, ...], crop: tuple[slice, ...]) -> list[int]:
+    """What the gradient of a crop of dst adds, in the order of torch.nn.functional.pad."""
     grown: list[int] = []
-    for axis in reversed(range(len(spatial))):
-        length = (
-            attributes["stride"][axis] * (spatial[axis] - 1)
-            + extent[axis]
-            - 2 * attributes["padding"][axis]
-            + attributes["output_padding"][axis]
-        )
-        grown += [crop[axis].start, length - crop[axis].stop]
+    for axis, both, more, kept in reversed(list(zip(problem.axes, padding, extra, crop, strict=True))):
+        length = axis.stride * (axis.size - 1) + axis.extent - 2 * both + more
+        grown += [kept.start, length - kept.stop]
     return grown
 
 

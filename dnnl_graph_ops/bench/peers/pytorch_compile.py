@@ -15,8 +15,8 @@ def versions() -> dict[str, str]:
 def prepare(task: Task) -> Prepared:
     torch.set_num_threads(task.threads)
     torch._dynamo.reset()
-    tensors, attributes, crop = pytorch.operands(task)
-    layer = pytorch.forward(task, tensors, attributes, crop)
+    held = pytorch.layer_of(task)
+    layer, tensors = pytorch.forward(held), held.tensors
     src = tensors["src"]
 
     class Layer(torch.nn.Module):

@@ -61,7 +61,7 @@ class Prepared:
 
     Attributes:
         run: one execution.
-        result: the last execution's result as float32 in NCX or IOX order.
+        result: the last execution's result as float32 in NCX order, or in that of the weights.
         detail: what runs, in a few words.
         poison: overwrites the result, so that an execution that writes nothing shows.
         native: seconds of each of n executions without any Python in between, where the competitor has that.
@@ -89,7 +89,8 @@ def keeping(compute: Callable[[], Any], read: Callable[[Any], np.ndarray], detai
 def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...], tuple[slice, ...] | None]:
     """The padding in the terms of a framework that has one value per axis: padding, output padding, crop.
 
-    The published models that pad unevenly crop the framework's result; so does `crop` (None: nothing to cut).
+    Of a transposed convolution. The published models that pad unevenly crop the framework's result; so does `crop`
+    (None: nothing to cut).
     """
     padding, extra, crop = [], [], []
     for axis in problem.axes:
@@ -115,3 +116,18 @@ def symmetric_padding(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...
     ]
     whole = all(c.start == 0 and c.stop == n for c, n in zip(crop, lengths, strict=True))
     return tuple(padding), tuple(extra), None if whole else tuple(crop)
+
+
+def padding_before(problem: Problem) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...] | None]:
+    """The same of an ordinary convolution: padding, and what src is padded with before it (None: nothing).
+
+    The published models that pad unevenly pad their input so.
+    """
+    padding, before = [], []
+    for axis in problem.axes:
+        # what the last window does not reach may be padded or not
+        same = axis._replace(pad_end=axis.pad_begin).out == axis.out
+        both = axis.pad_begin if same else min(axis.pad_begin, axis.pad_end)
+        padding.append(both)
+        before.append((0, 0) if same else (axis.pad_begin - both, axis.pad_end - both))
+    return tuple(padding), tuple(before) if any(map(any, before)) else None

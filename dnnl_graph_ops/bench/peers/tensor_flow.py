@@ -1,4 +1,6 @@
-"""TensorFlow, channels-last: tf.nn.conv_transpose in a tf.function, and the ops of its gradients.
+"""TensorFlow, channels-last: tf.nn.conv_transpose or tf.nn.convolution in a tf.function; the ops of their gradients.
+
+Other padding than SAME or VALID is a tf.pad before a convolution of padding VALID, as its own models write it.
 
 Its thread count comes from TF_NUM_INTRAOP_THREADS, which every competitor's process is given.
 """
@@ -23,19 +25,21 @@ def versions() -> dict[str, str]:
 
 
 def prepare(task: Task) -> Prepared:
-    padding = _padding(task)
+    problem = task.problem
+    padding = _padding(task) if problem.transposed else _padding_of_ordinary(task)
     operands = {
         name: tf.constant(_kernel(array) if name == "weights" else _last(array))
         for name, array in task.operands().items()
     }
-    function, arguments = _RULES[task.direction](task, operands, padding)
+    function, arguments = _RULES[problem.op, task.direction](task, operands, padding)
     compiled = tf.function(function, autograph=False)
 
     def read(out: Any) -> np.ndarray:
         array = out.numpy()
         return np.moveaxis(array, (-1, -2), (0, 1)) if task.direction == "bwd_w" else data.from_layout(array, "NXC")
 
-    prepared = keeping(lambda: compiled(*arguments), read, f"tf.nn.conv_transpose, padding {padding}")
+    name = "conv_transpose" if problem.transposed else "convolution"
+    prepared = keeping(lambda: compiled(*arguments), read, f"tf.nn.{name}, padding {padding}")
     prepared.run()
     return prepared
 
@@ -53,12 +57,25 @@ def _padding(task: Task) -> str:
     raise UnsupportedError("its padding is neither SAME nor VALID")
 
 
+def _padding_of_ordinary(task: Task) -> str:
+    """SAME, VALID, or EXPLICIT: padded before."""
+    problem = task.problem
+    strided, dilated = ({*values} != {1} for values in (problem.strides, problem.dilations))
+    if problem.groups > 1 or (strided and dilated):
+        raise UnsupportedError("no grouped convolution on CPU, and none both strided and dilated")
+    overhang = [max((a.out - 1) * a.stride + a.extent - a.size, 0) for a in problem.axes]
+    sizes = [(-(-a.size // a.stride), a.pad_begin) for a in problem.axes]
+    if sizes == [(a.out, over // 2) for a, over in zip(problem.axes, overhang, strict=True)]:
+        return "SAME"
+    return "EXPLICIT" if any(problem.pads_begin) or any(problem.pads_end) else "VALID"
+
+
 def _last(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if array.ndim > 1 else array
 
 
 def _kernel(weights: np.ndarray) -> np.ndarray:
-    """IOX -> (k..., OC, IC)."""
+    """IOX -> (k..., OC, IC), OIX -> (k..., IC, OC)."""
     return np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
 
 
@@ -68,16 +85,20 @@ def _forward(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callab
     held = operands["weights"]
 
     def layer(src: Any, weights: Any) -> Any:
-        result = tf.nn.conv_transpose(src, weights, shape, strides, padding)
-        if "bias" in operands:
-            result = tf.nn.bias_add(result, operands["bias"])
-        for name in task.post_ops:
-            result = _POST[name](result)
-        return result
+        return _followed(task, operands, tf.nn.conv_transpose(src, weights, shape, strides, padding))
 
     if task.weights == "constant":
         return lambda src: layer(src, held), (operands["src"],)
     return layer, (operands["src"], held)
+
+
+def _followed(task: Task, operands: dict[str, Any], result: Any) -> Any:
+    """With the bias and the ops after it."""
+    if "bias" in operands:
+        result = tf.nn.bias_add(result, operands["bias"])
+    for name in task.post_ops:
+        result = _POST[name](result)
+    return result
 
 
 def _backward_data(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -102,4 +123,55 @@ def _backward_weights(task: Task, operands: dict[str, Any], padding: str) -> tup
     )
 
 
-_RULES = {"fwd": _forward, "bwd_d": _backward_data, "bwd_w": _backward_weights}
+def _ordinary(task: Task, operands: dict[str, Any], padding: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    problem = task.problem
+    pads = [[0, 0], *map(list, zip(problem.pads_begin, problem.pads_end, strict=True)), [0, 0]]
+    mode = "VALID" if padding == "EXPLICIT" else padding
+    held = operands["weights"]
+
+    def layer(src: Any, weights: Any) -> Any:
+        src = tf.pad(src, pads) if padding == "EXPLICIT" else src
+        result = tf.nn.convolution(src, weights, list(problem.strides), mode, dilations=list(problem.dilations))
+        return _followed(task, operands, result)
+
+    if task.weights == "constant":
+        return lambda src: layer(src, held), (operands["src"],)
+    return layer, (operands["src"], held)
+
+
+def _ordinary_backward(
+    task: Task, operands: dict[str, Any], padding: str
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    problem = task.problem
+    if problem.rank != 2 or {*problem.dilations} != {1}:
+        raise UnsupportedError("gradients as raw ops: 2D without dilation only")
+    before = [(a.pad_begin, a.pad_end) if padding == "EXPLICIT" else (0, 0) for a in problem.axes]
+    height, width = (begin + size + end for (begin, end), size in zip(before, problem.spatial, strict=True))
+    common = {"strides": [1, *problem.strides, 1], "padding": "VALID" if padding == "EXPLICIT" else padding}
+    if task.direction == "bwd_d":
+        sizes = [problem.batch, height, width, problem.in_channels]
+        (top, _), (left, _) = before
+        rows, columns = (slice(begin, begin + size) for begin, size in zip((top, left), problem.spatial, strict=True))
+
+        def data_gradient(diff: Any, weights: Any) -> Any:
+            whole = tf.raw_ops.Conv2DBackpropInput(input_sizes=sizes, filter=weights, out_backprop=diff, **common)
+            return whole[:, rows, columns] if padding == "EXPLICIT" else whole
+
+        return data_gradient, (operands["diff_dst"], operands["weights"])
+    shape = [*problem.kernel, problem.in_channels, problem.out_channels]
+
+    def weights_gradient(diff: Any, src: Any) -> Any:
+        src = tf.pad(src, [[0, 0], *map(list, before), [0, 0]]) if padding == "EXPLICIT" else src
+        return tf.raw_ops.Conv2DBackpropFilter(input=src, filter_sizes=shape, out_backprop=diff, **common)
+
+    return weights_gradient, (operands["diff_dst"], operands["src"])
+
+
+_RULES = {
+    ("conv_transpose", "fwd"): _forward,
+    ("conv_transpose", "bwd_d"): _backward_data,
+    ("conv_transpose", "bwd_w"): _backward_weights,
+    ("conv", "fwd"): _ordinary,
+    ("conv", "bwd_d"): _ordinary_backward,
+    ("conv", "bwd_w"): _ordinary_backward,
+}
