@@ -23,6 +23,16 @@ QUICK: Final = (
     "ERFNet/up2",
     "nnUNet_3d/up0",
     "CenterNet_DLA34/ida_up_f4_g64",
+    "HRNetW32/branch1",
+    "ECAPA_TDNN/res2_d3",
+    "ENet/dilated16",
+    "SlowFast/fast_res2",
+    "ShuffleNetV2/pw_116_116",
+    "DenseNet121/denseblock4.layer16.conv1",
+    "MobileNetV1/dw512",
+    "ShuffleNetV1_g3/stage3.gconv1",
+    "DQN/conv1",
+    "VoxNet/conv1",
 )
 
 
