@@ -80,7 +80,13 @@ class _Axis:
 
 def looks_like_descriptor(text: str) -> bool:
     """True if `text` reads as a descriptor rather than as the name of a suite or of a file."""
-    return bool(_LOOKS_LIKE.match(_DRIVER.sub("", text).strip()))
+    return bool(_LOOKS_LIKE.match(split_driver(text)[1].strip()))
+
+
+def split_driver(text: str) -> tuple[str, str]:
+    """The driver of a descriptor (`--deconv` where none is named), and the rest."""
+    found = _DRIVER.match(text)
+    return (found.group(1), text[found.end() :]) if found else (next(iter(DRIVERS)), text)
 
 
 def parse(
@@ -99,9 +105,10 @@ def parse(
     Raises:
         InvalidArgumentError: the descriptor is malformed; the message names the entry.
     """
-    driver = _DRIVER.match(text)
-    op = DRIVERS[driver.group(1)] if driver else op
-    sizes, own_name = _scan(text[driver.end() :] if driver else text)
+    if _DRIVER.match(text):
+        driver, text = split_driver(text)
+        op = DRIVERS[driver]
+    sizes, own_name = _scan(text)
     for key in ("ic", "oc"):
         if sizes.get(key, 0) < 1:
             raise _malformed(text, f"{key} is missing or 0")

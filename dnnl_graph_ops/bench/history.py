@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InvalidArgumentError
 from .document import Document, check_writable
 from .machine import describe
+from .problem import OPS, way
 from .report import summary
 
 
@@ -22,7 +23,7 @@ def append(document: Document, path: str | Path) -> None:
         "machine": describe(document.machines[0]) if document.machines else "",
         "versions": document.versions,
         "means": [
-            {"direction": m.direction, "dtype": m.dtype, "peer": m.peer, "mean": m.mean, "rows": m.count}
+            {"op": m.op, "direction": m.direction, "dtype": m.dtype, "peer": m.peer, "mean": m.mean, "rows": m.count}
             for m in summary.lines(document)
             if m.what == "best layouts"
         ],
@@ -49,7 +50,10 @@ def text(records: list[dict[str, Any]]) -> str:
     lines = []
     for record in records:
         own = record["versions"].get("dgo", {}).get("dnnl_graph_ops", "?")
-        means = "  ".join(f"{m['direction']} {m['dtype']} {m['peer']} {m['mean']:.2f}" for m in record["means"])
+        means = "  ".join(
+            f"{way(m.get('op', OPS[0]), m['direction'])} {m['dtype']} {m['peer']} {m['mean']:.2f}"
+            for m in record["means"]
+        )
         lines.append(f"{record['created']}  {own}  {means or 'no peers'}  ({len(record['times'])} rows)")
     return "\n".join(lines) + "\n" if lines else "no runs yet\n"
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .peers.registry import OWN
+from .problem import OPS, Problem, way
 
 
 @dataclass
@@ -82,6 +83,20 @@ class Row:
     round_s: float | None = None
     machine: int = 0
     when: str = ""
+
+    @property
+    def op(self) -> str:
+        """That of the problem; results from before there were two name none."""
+        return str(self.problem.get("op", OPS[0]))
+
+    @property
+    def way(self) -> str:
+        """The direction, with the op where that is not a transposed convolution."""
+        return way(self.op, self.direction)
+
+    @property
+    def layer_class(self) -> str:
+        return Problem.from_dict(self.problem).layer_class
 
     def best(self, peer: str) -> Entry | None:
         """The fastest entry of a competitor that gave right numbers."""

@@ -25,6 +25,8 @@ class Peer:
         install: what to say when they are not.
         directions, dtypes, layouts: what it can be asked for; layouts are its own activations' order.
         environment: set in its process.
+        tolerance: the error that its default algorithm may have where that is above the data type's: minimal
+            filtering with large tiles. A result between the two is raced, and marked.
         default: part of `--peers all`.
     """
 
@@ -36,6 +38,7 @@ class Peer:
     dtypes: tuple[str, ...] = ("f32",)
     layouts: tuple[str, ...] = ("NCX",)
     environment: dict[str, str] = field(default_factory=dict, hash=False)
+    tolerance: float = 0.0
     default: bool = True
 
     def missing(self) -> str | None:
@@ -87,6 +90,8 @@ _BUILT_IN: Final = (
     ),
     Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
     Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
+    Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), tolerance=1e-4),
+    Peer("mnn", f"{_HERE}.alibaba_mnn", ("MNN", "onnx"), "MNN onnx", tolerance=5e-3),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 

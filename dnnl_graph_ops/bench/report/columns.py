@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 
+from ..descriptor import split_driver
 from ..document import Document
 from ..peers.registry import OWN
 
 _FIELDS = (
-    "key", "name", "family", "direction", "dtype", "weights", "descriptor", "gmacs", "gbytes",
+    "key", "name", "family", "op", "layer_class", "direction", "dtype", "weights", "descriptor", "gmacs", "gbytes",
     "peer", "label", "layout", "status", "reason", "median_s", "minimum_s", "spread", "native_s", "rounds",
     "compile_s", "first_s", "error", "gflops", "peak_share", "bandwidth_share",
     "ratio", "ratio_low", "ratio_high", "flags", "detail", "cpu", "isa", "threads", "when",
@@ -25,7 +26,8 @@ def as_csv(document: Document) -> str:
     writer.writeheader()
     for row in document:
         machine = document.machines[row.machine] if document.machines else {}
-        common = {**machine, **vars(row), "flags": ", ".join(row.flags)}
+        derived = {"op": row.op, "layer_class": row.layer_class, "flags": ", ".join(row.flags)}
+        common = {**machine, **vars(row), **derived}
         if not row.entries:
             writer.writerow(common)
         for entry in row.entries:
@@ -61,7 +63,9 @@ def as_benchdnn(document: Document) -> str:
             if kind == "FWD_D" and row.problem.get("bias"):
                 kind = "FWD_B"
             tag = _TAGS[entry.layout]
-            problem = f"--mode=P --deconv --dir={kind} --dt={row.dtype} --stag={tag} --dtag={tag} {row.descriptor}"
+            # the driver's name comes first there
+            driver, descriptor = split_driver(row.descriptor)
+            problem = f"--mode=P {driver} --dir={kind} --dt={row.dtype} --stag={tag} --dtag={tag} {descriptor}"
             detail = (entry.detail or "graph").replace(",", ";")
             numbers = (
                 gops,

@@ -38,7 +38,7 @@ const o=typeof x==='number'?(isNaN(x)?1:isNaN(y)?-1:x-y):x.localeCompare(y);retu
 def page(document: Document) -> str:
     """The report. Without matplotlib it has no picture and says so."""
     head = summary.header(document)
-    title = "Transposed convolutions: dnnl_graph_ops against its peers"
+    title = f"{summary.subject(document).capitalize()}: dnnl_graph_ops against its peers"
     try:
         encoded = base64.b64encode(plot.render(document, "svg")).decode()
         picture = (
@@ -54,6 +54,7 @@ def page(document: Document) -> str:
         f"<h1>{escape(title)}</h1><small>{escape(document.created)}</small>",
         f"<h2>Geometric means</h2><p class=note>Ratios are {escape(summary.RATIO_MEANING)}.</p>",
         _means(document),
+        *_classes(document),
         f"<h2>Pictures</h2>{picture}",
         "<h2>Every row</h2><p class=note>A click on a column's head sorts. In brackets: 95 % intervals.</p>",
         _table(document),
@@ -67,6 +68,14 @@ def page(document: Document) -> str:
 
 def _means(document: Document) -> str:
     return _whole(summary.MEANS, ["".join(map(_cell, cells)) for cells in summary.means(document)])
+
+
+def _classes(document: Document) -> list[str]:
+    body = ["".join(map(_cell, cells)) for cells in summary.class_means(document)]
+    if not body:
+        return []
+    note = f"<h2>By class of layer</h2><p class=note>Ratios are {escape(summary.CLASS_MEANING)}.</p>"
+    return [note, _whole(summary.class_columns(document.peers()), body)]
 
 
 def _table(document: Document) -> str:

@@ -56,7 +56,10 @@ def render(document: Document, kind: str = "svg") -> bytes:
         raise RuntimeUnavailableError(f"plot: {error}; pip install matplotlib") from None
     rows = [row for row in document if row.own is not None]
     peers = document.peers()
-    style = dict(zip(peers, zip(_COLOURS[1:], _MARKERS[1:], strict=True), strict=False))
+    looks = list(zip(_COLOURS[1:], _MARKERS[1:], strict=True))
+    # beyond so many peers the colours come again, with other marks
+    shift = len(looks)
+    style = {peer: (looks[i % shift][0], looks[(i + i // shift) % shift][1]) for i, peer in enumerate(peers)}
     bars = [row for row in rows if row.ratios][:_MOST_BARS]
     count = sum(len(row.ratios) for row in bars) + len(bars)
     bar = min(_BAR_INCHES[1], max(_BAR_INCHES[0], _TALLEST / max(1, count)))
@@ -73,7 +76,9 @@ def render(document: Document, kind: str = "svg") -> bytes:
         _latency(right.add_subplot(grid[1]), rows, peers, style)
         machine = describe(document.machines[0]) if document.machines else ""
         versions = ", ".join(f"{k} {v}" for each in document.versions.values() for k, v in each.items())
-        figure.suptitle(_wrapped(f"Transposed convolutions on {machine}") + "\n" + _wrapped(versions), fontsize=10)
+        figure.suptitle(
+            _wrapped(f"{summary.subject(document).capitalize()} on {machine}") + "\n" + _wrapped(versions), fontsize=10
+        )
         out = io.BytesIO()
         figure.savefig(out, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return out.getvalue()
@@ -86,7 +91,7 @@ def _wrapped(text: str, width: int = 150) -> str:
 
 
 def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], all_rows: int) -> None:
-    several = len({(r.direction, r.dtype) for r in rows}) > 1
+    several = len({(r.way, r.dtype) for r in rows}) > 1
     position, ticks, names = 0.0, [], []
     drawn: set[str] = set()
     values = [r.median for row in rows for r in row.ratios]
@@ -108,7 +113,7 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
             )
             position += 1
         ticks.append((first + position - 1) / 2)
-        names.append(f"{row.name}  {row.direction} {row.dtype}" if several else row.name)
+        names.append(f"{row.name}  {row.way} {row.dtype}" if several else row.name)
         position += 1
     axes.set_xscale("log")
     axes.set_xlim(min(0.7, low / 1.2), max(1.5, high * 1.3))
@@ -141,9 +146,9 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
     bandwidth = peaks.get("gbytes")
     drawn: set[str] = set()
     points = [(2 * r.gmacs / r.gbytes, r.own.gflops or 0.0, r) for r in rows if r.own is not None and r.gbytes]
-    kinds = list(dict.fromkeys((r.direction, r.dtype) for r in rows))
+    kinds = list(dict.fromkeys((r.way, r.dtype) for r in rows))
     for intensity, rate, row in points:
-        index = kinds.index((row.direction, row.dtype))
+        index = kinds.index((row.way, row.dtype))
         axes.plot(
             intensity,
             rate,
@@ -151,7 +156,7 @@ def _roofline(axes: Any, rows: list[Row], document: Document) -> None:
             color=_COLOURS[index % len(_COLOURS)],
             markersize=4.5,
             alpha=0.8,
-            label=_once(f"{summary.DIRECTION_NAMES[row.direction]} {row.dtype}", drawn),
+            label=_once(f"{summary.direction_name(row.op, row.direction)} {row.dtype}", drawn),
         )
     if bandwidth and rates and points:
         least, most = min(p[0] for p in points) / 2, max(p[0] for p in points) * 2

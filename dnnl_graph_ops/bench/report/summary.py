@@ -12,14 +12,20 @@ import numpy as np
 from ..document import Document
 from ..machine import describe
 from ..peers.registry import OWN
-from ..rows import Entry, Row
+from ..problem import CLASSES, OPS, way
+from ..rows import Entry, Ratio, Row
 from ..statistics import geometric_mean
 
 DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
 RATIO_MEANING = "peer's time / ours: above 1 this package is faster"
 MEANS = ("direction", "dtype", "against", "compared", "mean", "lowest", "highest", "faster in")
+CLASS_MEANING = f"{RATIO_MEANING}; best peer: in every row the fastest of those measured"
+EVERY_CLASS = "all"
 # columns of words
-WORDS = frozenset({"layer", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", ""})
+WORDS = frozenset(
+    {"layer", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", "class", "lowest row", ""}
+)
+_SUBJECTS = {"conv_transpose": "transposed convolutions", "conv": "convolutions"}
 
 
 class Cell(NamedTuple):
@@ -34,8 +40,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """All rows of one direction and type against one peer."""
+    """All rows of one op, direction and type against one peer."""
 
+    op: str
     direction: str
     dtype: str
     peer: str
@@ -47,18 +54,34 @@ class Line:
     count: int
 
 
+def subject(document: Document) -> str:
+    """What was measured: the ops of the rows."""
+    ops = dict.fromkeys([row.op for row in document] or _SUBJECTS)
+    return " and ".join(_SUBJECTS[op] for op in ops)
+
+
+def direction_name(op: str, direction: str) -> str:
+    return way(op, DIRECTION_NAMES[direction])
+
+
+def _groups(document: Document) -> dict[tuple[str, str, str], list[Row]]:
+    """Rows by op, direction and type."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in document:
+        found.setdefault((row.op, row.direction, row.dtype), []).append(row)
+    return found
+
+
 def lines(document: Document) -> list[Line]:
     """Geometric means: best layout against best layout, and like against like where both sides have it."""
     found = []
-    groups = dict.fromkeys((r.direction, r.dtype) for r in document.rows)
-    for direction, dtype in groups:
-        rows = [r for r in document.rows if (r.direction, r.dtype) == (direction, dtype)]
+    for key, rows in _groups(document).items():
         for peer in document.peers():
-            found += _line(direction, dtype, peer, "best layouts", [_best(row, peer) for row in rows])
+            found += _line(key, peer, "best layouts", [_best(row, peer) for row in rows])
             for layout in ("NCX", "NXC"):
                 pairs = [like_for_like(row, peer, layout) for row in rows]
                 if _several_layouts(rows, peer):
-                    found += _line(direction, dtype, peer, f"both {layout}", pairs)
+                    found += _line(key, peer, f"both {layout}", pairs)
     return found
 
 
@@ -84,19 +107,65 @@ def _several_layouts(rows: list[Row], peer: str) -> bool:
     return any(len({e.layout for e in r.entries if e.peer == name}) > 1 for r in rows for name in (peer, OWN))
 
 
-def _line(direction: str, dtype: str, peer: str, what: str, values: list[float | None]) -> list[Line]:
+def _line(key: tuple[str, str, str], peer: str, what: str, values: list[float | None]) -> list[Line]:
     known = [v for v in values if v is not None]
     if not known:
         return []
     wins = sum(v >= 1 for v in known)
-    return [Line(direction, dtype, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))]
+    return [Line(*key, peer, what, geometric_mean(known), min(known), max(known), wins, len(known))]
+
+
+def class_columns(peers: Sequence[str]) -> list[str]:
+    """Those of `class_means`."""
+    return ["direction", "dtype", "class", "rows", "best peer", *peers, "lowest", "lowest row"]
+
+
+def class_means(document: Document) -> list[list[Cell]]:
+    """Geometric means of ordinary convolutions by class of layer, and the row where the fastest peer is ahead most."""
+    found = []
+    for (op, direction, dtype), rows in _groups(document).items():
+        compared = [row for row in rows if row.ratios]
+        if op == OPS[0] or not compared:
+            continue
+        classes = {name: [row for row in compared if row.layer_class == name] for name in CLASSES}
+        for name, members in {**classes, EVERY_CLASS: compared}.items():
+            if members:
+                head = map(Cell, (direction_name(op, direction), dtype, name))
+                found.append([*head, Cell(str(len(members)), len(members)), *_class_cells(members, document.peers())])
+    return found
+
+
+def _class_cells(rows: list[Row], peers: Sequence[str]) -> list[Cell]:
+    best = [min(row.ratios, key=lambda ratio: ratio.median) for row in rows]
+    lowest, where = min(zip(best, rows, strict=True), key=lambda pair: pair[0].median)
+    means = [_mean_cell([ratio.median for ratio in best], _place(lowest, where))]
+    for peer in peers:
+        known = [(ratio, row) for row in rows if (ratio := row.ratio(peer))]
+        least = min(known, key=lambda pair: pair[0].median, default=None)
+        means.append(_mean_cell([ratio.median for ratio, _ in known], _place(*least) if least else ""))
+    return [*means, _ratio_cell(lowest), Cell(f"{where.name} ({lowest.peer})")]
+
+
+def _mean_cell(values: list[float], title: str) -> Cell:
+    if not values:
+        return Cell("-")
+    mean = geometric_mean(values)
+    return Cell(f"{mean:.2f}", mean, True, title=title)
+
+
+def _place(ratio: Ratio, row: Row) -> str:
+    return f"lowest {ratio.median:.2f} [{ratio.low:.2f} {ratio.high:.2f}]: {row.name} ({ratio.peer})"
+
+
+def _ratio_cell(ratio: Ratio) -> Cell:
+    return Cell(f"{ratio.median:.2f}", ratio.median, True, f"[{ratio.low:.2f} {ratio.high:.2f}]")
 
 
 def means(document: Document) -> list[list[Cell]]:
     """The lines as cells of the columns MEANS."""
     return [
         [
-            *map(Cell, (DIRECTION_NAMES[line.direction], line.dtype, line.peer, line.what)),
+            *map(Cell, (direction_name(line.op, line.direction), line.dtype, line.peer, line.what)),
             *(Cell(f"{value:.2f}", value, True) for value in (line.mean, line.lowest, line.highest)),
             Cell(f"{line.wins} of {line.count}", line.wins / line.count),
         ]
@@ -113,7 +182,7 @@ def columns(peers: Sequence[str]) -> list[str]:
 def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
     """A row with its best entry and the ratios to these peers."""
     source = f"{row.descriptor}; {row.problem.get('source', '')}"
-    head = [Cell(row.name, title=source), Cell(row.direction), Cell(row.dtype), Cell(f"{row.gmacs:.3f}", row.gmacs)]
+    head = [Cell(row.name, title=source), Cell(row.way), Cell(row.dtype), Cell(f"{row.gmacs:.3f}", row.gmacs)]
     own = row.own
     if own is None:
         return [*head, Cell(row.status), *[Cell("")] * (len(columns(peers)) - 5)]
@@ -126,7 +195,7 @@ def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
         Cell(rate_text(own.gflops), own.gflops),
         Cell(percent_text(own.peak_share), own.peak_share),
         Cell(percent_text(own.spread), own.spread),
-        *(Cell(f"{r.median:.2f}", r.median, True, f"[{r.low:.2f} {r.high:.2f}]") if r else Cell("-") for r in ratios),
+        *(_ratio_cell(ratio) if ratio else Cell("-") for ratio in ratios),
         Cell(str(len(own.rounds)), len(own.rounds)),
     ]
 

@@ -13,13 +13,16 @@ def text(document: Document) -> str:
     parts = [*summary.header(document), ""]
     columns, body = _rows(document)
     parts += _aligned(columns, body)
-    notes = [f"  {row.name} {row.direction} {row.dtype}: {said}" for row in document if (said := summary.remarks(row))]
+    notes = [f"  {row.name} {row.way} {row.dtype}: {said}" for row in document if (said := summary.remarks(row))]
     if notes:
         parts += ["", "remarks", *notes]
     parts += [f"note: {note}" for note in document.notes]
     columns, body = _means(document)
     if body:
         parts += ["", f"geometric means of the ratio ({summary.RATIO_MEANING})", *_aligned(columns, body)]
+    columns, body = _classes(document)
+    if body:
+        parts += ["", f"geometric means by class ({summary.CLASS_MEANING})", *_aligned(columns, body)]
     return "\n".join(parts) + "\n"
 
 
@@ -29,6 +32,9 @@ def markdown(document: Document) -> str:
     columns, body = _means(document)
     if body:
         parts += [f"Geometric means ({summary.RATIO_MEANING}):", "", *_piped(columns, body), ""]
+    columns, body = _classes(document)
+    if body:
+        parts += [f"Geometric means by class ({summary.CLASS_MEANING}):", "", *_piped(columns, body), ""]
     columns, body = _rows(document)
     parts += [*_piped(columns, body), ""]
     parts += [f"- {line.strip()}" for line in summary.header(document)]
@@ -48,6 +54,11 @@ def _rows(document: Document) -> tuple[list[str], list[list[str]]]:
 
 def _means(document: Document) -> tuple[list[str], list[list[str]]]:
     return list(summary.MEANS), [_shown(cells) for cells in summary.means(document)]
+
+
+def _classes(document: Document) -> tuple[list[str], list[list[str]]]:
+    body = [_shown(cells) for cells in summary.class_means(document)]
+    return summary.class_columns(document.peers()), body
 
 
 def _shown(cells: Sequence[summary.Cell]) -> list[str]:

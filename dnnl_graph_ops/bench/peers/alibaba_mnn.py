@@ -1,0 +1,83 @@
+"""MNN, CPU backend, precision high: an ONNX model of one layer, converted, loaded as a Module and run by forward.
+
+Weights are packed when the module is loaded. A 1D layer is a 2D one of height 1. In 1D and 2D src is given, and dst
+left, in the layout that MNN calls NC4HW4; forward copies src into the backend's own packs, which cannot be avoided
+from Python, and no other conversion is timed. A 3D layer, which MNN computes as several 2D ones, takes and gives NCX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import MNN.expr as expr  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import MNN.nn as nn  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import numpy as np
+import onnx
+
+from ...errors import Error, UnsupportedError
+from ..problem import Problem
+from .onnx_model import NODES, model
+from .task import Prepared, Task, keeping
+
+
+def versions() -> dict[str, str]:
+    return {"MNN": importlib.metadata.version("MNN")}
+
+
+def prepare(task: Task) -> Prepared:
+    if task.weights != "constant":
+        raise UnsupportedError("its weights are packed when a model is loaded: constant ones only")
+    flat = replace(task, problem=_raised(task.problem))
+    packed = flat.problem.rank == 2
+    with tempfile.TemporaryDirectory() as folder:
+        module = _load(flat, Path(folder), packed)
+    array = flat.operands()["src"]
+    src = expr.const(array, list(array.shape), expr.NCHW)
+    if packed:
+        src = expr.convert(src, expr.NC4HW4)
+        src.fix_as_const()
+
+    def read(out: Any) -> np.ndarray:
+        plain = expr.convert(out, expr.NCHW) if out.data_format == expr.NC4HW4 else out
+        return np.array(plain.read(), dtype=np.float32).reshape(task.problem.dst_shape())
+
+    prepared = keeping(lambda: module.forward(src), read, f"{NODES[task.problem.op]}, {'NC4HW4' if packed else 'NCX'}")
+    prepared.run()
+    return prepared
+
+
+def _raised(problem: Problem) -> Problem:
+    """The same layer with two axes where it has one."""
+    if problem.rank > 1:
+        return problem
+    return replace(
+        problem,
+        spatial=(1, *problem.spatial),
+        kernel=(1, *problem.kernel),
+        strides=(1, *problem.strides),
+        pads_begin=(0, *problem.pads_begin),
+        pads_end=(0, *problem.pads_end),
+        output_padding=(0, *problem.output_padding),
+        dilations=(1, *problem.dilations),
+    )
+
+
+def _load(task: Task, folder: Path, packed: bool) -> Any:
+    source, target = folder / "layer.onnx", folder / "layer.mnn"
+    onnx.save(model(task), str(source))
+    # the converter itself: its command, mnnconvert, installs packages that report its use before it starts
+    words = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "bench"]
+    importlib.import_module("_tools").mnnconvert([*words, f"--keepInputFormat={int(not packed)}"])
+    if not target.is_file():
+        raise UnsupportedError("its converter does not take the layer")
+    settings = {"backend": "CPU", "numThread": task.threads, "precision": "high"}
+    runtime = nn.create_runtime_manager((settings,))
+    module = nn.load_module_from_file(str(target), ["src"], ["dst"], runtime_manager=runtime, shape_mutable=False)
+    if module is None:
+        raise Error("MNN did not load the model")
+    return module
