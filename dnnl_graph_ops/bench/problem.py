@@ -15,12 +15,12 @@ LAYOUTS: Final = ("NXC", "NCX")
 _PER_AXIS: Final = ("kernel", "strides", "pads_begin", "pads_end", "output_padding", "dilations")
 _TRANSPOSED, _ORDINARY = OPS
 # classes of layers that a report gives means of: each is bound by something else
-GROUPED, FIRST, POINTWISE, THREE, OTHER = CLASSES = (
-    "depthwise and small groups",
-    "first layers",
-    "1x1",
+THREE, OTHER, POINTWISE, GROUPED, FIRST = CLASSES = (
     "3x3 stride 1",
     "other",
+    "1x1",
+    "depthwise and small groups",
+    "first layers",
 )
 _FIRST_CHANNELS: Final = 4
 _THREE_CHANNELS: Final = 32
@@ -207,7 +207,7 @@ class Problem:
 
     @property
     def layer_class(self) -> str:
-        """One of `CLASSES`; the first that holds."""
+        """One of `CLASSES`: what bounds it. Three taps may be of one, two or three axes, and dilated."""
         if self.groups > 1:
             return GROUPED
         if self.in_channels <= _FIRST_CHANNELS:

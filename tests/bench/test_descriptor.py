@@ -13,6 +13,8 @@ from dnnl_graph_ops.bench.descriptor import format_descriptor, looks_like_descri
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.errors import InvalidArgumentError
 
+from .test_problems import random_problem
+
 
 def test_output_and_padding_are_derived_from_each_other():
     # the output gives the padding
@@ -83,6 +85,34 @@ def test_malformed_ones_say_what_is_wrong(text, said):
         parse(text)
 
 
+def test_ordinary_convolutions_have_the_same_grammar_and_their_own_sizes():
+    # the output gives the padding, the padding gives the output, neither: none
+    assert parse("--conv mb1ic64ih64oc64oh32kh4sh2").pads_begin == (1, 1)
+    assert parse("mb1ic64ih64oc64kh4sh2ph1", op="conv").out_spatial == (32, 32)
+    assert parse("--conv ic8iw5oc8kw3").out_spatial == (3,)
+    # at the end there is as much padding as the output needs
+    problem = parse('--conv mb256ic3ih227oc96oh55kh11sh4ph0n"alexnet:conv1"')
+    assert (problem.name, problem.pads_end, problem.op) == ("alexnet:conv1", (0, 0), "conv")
+    resnet = parse("--conv ic3ih224oc64oh112kh7sh2ph3")
+    assert (resnet.pads_begin, resnet.pads_end, resnet.out_spatial) == ((3, 3), (2, 2), (112, 112))
+    # what a stride leaves of src is not padding
+    assert parse("--conv ic8iw10oc8ow5kw1sw2pw0").pads_end == (0,)
+    assert parse("--deconv ic8iw5oc8kw3", op="conv").out_spatial == (7,)
+    assert looks_like_descriptor("--conv mb1ic64ih32oc64kh3ph1")
+    with pytest.raises(InvalidArgumentError, match="leaves more than a stride of iw unread"):
+        parse("--conv ic8iw10oc8ow2kw1pw0")
+
+
+def test_written_and_read_again_ordinary_ones_compute_the_same(seed):
+    rng = random.Random(seed)
+    for _ in range(200):
+        problem = random_problem(rng, "conv")
+        again = parse(format_descriptor(problem), keep_unit_axes=True)
+        # padding that no window reaches is not written
+        assert replace(again, name="x", pads_end=problem.pads_end) == problem
+        assert (again.out_spatial, again.macs) == (problem.out_spatial, problem.macs)
+
+
 def test_written_and_read_again_random_problems_are_the_same(seed):
     rng = random.Random(seed)
     kept = 0
@@ -142,6 +172,15 @@ def test_batch_file(tmp_path):
     assert (first.directions, first.dtypes, first.layouts) == (("fwd", "bwd_d"), ("bf16", "f32"), ("NXC",))
     assert first.problem.bias
     assert (last.directions, last.dtypes, last.problem.bias) == ((), (), False)
+
+
+def test_a_batch_file_may_name_its_driver(tmp_path):
+    (tmp_path / "shapes").write_text(
+        "ic8iw5oc8kw3\n--conv --mb=4\nic8iw5oc8kw3\n--reset\nic8iw5oc8kw3\n--deconv\nic8iw5oc8kw3\n"
+    )
+    ops = [e.problem.op for e in batchfile.read(tmp_path / "shapes")]
+    assert ops == ["conv_transpose", "conv", "conv", "conv_transpose"]
+    assert batchfile.read(tmp_path / "shapes", "conv")[0].problem.out_spatial == (3,)
 
 
 def test_batch_file_errors_name_file_and_line(tmp_path):

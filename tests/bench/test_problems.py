@@ -14,11 +14,17 @@ from dnnl_graph_ops.bench import data, reference, sources, suite
 from dnnl_graph_ops.bench.cases import Wanted, entrants, expand
 from dnnl_graph_ops.bench.options import Options
 from dnnl_graph_ops.bench.peers import registry
-from dnnl_graph_ops.bench.peers.task import symmetric_padding
-from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.bench.peers.task import padding_before, symmetric_padding
+from dnnl_graph_ops.bench.problem import CLASSES, OPS, Problem
 from dnnl_graph_ops.errors import InvalidArgumentError, ShapeError, UnsupportedError
 
 from . import synthetic
+
+
+def meeting(problem: Problem, at: list[int], tap: list[int]) -> tuple[int, ...]:
+    """The index on the larger side (dst of a transposed convolution, src of an ordinary one) that a tap meets."""
+    each = zip(at, problem.strides, tap, problem.dilations, problem.pads_begin, strict=True)
+    return tuple(a * s + t * d - p for a, s, t, d, p in each)
 
 
 def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
@@ -28,17 +34,20 @@ def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray
     count = 0
     ic, oc = problem.in_channels // problem.groups, problem.out_channels // problem.groups
     loops = [range(problem.batch), range(problem.groups), range(ic), range(oc)]
-    loops += [range(v) for v in (*problem.spatial, *problem.kernel)]
+    small, large = problem.spatial, problem.out_spatial
+    if problem.op == "conv":
+        small, large = large, small
+    loops += [range(v) for v in (*small, *problem.kernel)]
     for n, g, i, o, *rest in itertools.product(*loops):
         at, tap = rest[: problem.rank], rest[problem.rank :]
-        out = tuple(
-            a * s + t * d - p
-            for a, s, t, d, p in zip(at, problem.strides, tap, problem.dilations, problem.pads_begin, strict=True)
-        )
-        if any(not 0 <= v < size for v, size in zip(out, problem.out_spatial, strict=True)):
+        met = meeting(problem, at, tap)
+        if any(not 0 <= v < size for v, size in zip(met, large, strict=True)):
             continue
         count += 1
-        src, dst, weights = (n, g * ic + i, *at), (n, g * oc + o, *out), (g * ic + i, o, *tap)
+        if problem.op == "conv":
+            src, dst, weights = (n, g * ic + i, *met), (n, g * oc + o, *at), (g * oc + o, i, *tap)
+        else:
+            src, dst, weights = (n, g * ic + i, *at), (n, g * oc + o, *met), (g * ic + i, o, *tap)
         if direction == "fwd":
             result[dst] += operands["src"][src] * operands["weights"][weights]
         elif direction == "bwd_d":
@@ -48,7 +57,7 @@ def brute_force(problem: Problem, direction: str, operands: dict[str, np.ndarray
     return result, count
 
 
-def random_problem(rng: random.Random) -> Problem:
+def random_problem(rng: random.Random, op: str = OPS[0]) -> Problem:
     while True:
         rank, groups = rng.randint(1, 3), rng.choice((1, 1, 2, 3))
 
@@ -58,25 +67,28 @@ def random_problem(rng: random.Random) -> Problem:
         try:
             return Problem(
                 "x", rng.randint(1, 2), groups * rng.randint(1, 2), groups * rng.randint(1, 2),
-                draw(1, 4), draw(1, 3), draw(1, 3), draw(0, 2), draw(0, 2), draw(0, 2), draw(1, 2), groups,
+                draw(1, 4), draw(1, 3), draw(1, 3), draw(0, 2), draw(0, 2), draw(0, 2) if op == OPS[0] else (),
+                draw(1, 2), groups, op=op,
             )  # fmt: skip
         except InvalidArgumentError:
             continue
 
 
+@pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("direction", ["fwd", "bwd_d", "bwd_w"])
-def test_reference_and_cost_are_the_definition_s(direction, seed):
+def test_reference_and_cost_are_the_definition_s(direction, op, seed):
     rng = random.Random(seed)
     for _ in range(12):
-        problem = random_problem(rng)
+        problem = random_problem(rng, op)
         operands = data.operands(problem, direction)
         expected, count = brute_force(problem, direction, operands)
         np.testing.assert_array_equal(reference.compute(problem, direction, operands), expected, str(problem))
         assert problem.macs == count, problem
 
 
-def test_bias_is_added_per_channel():
-    problem = Problem("b", 2, 3, 4, (3,), (2,), bias=True)
+@pytest.mark.parametrize("op", OPS)
+def test_bias_is_added_per_channel(op):
+    problem = Problem("b", 2, 3, 4, (3,), (2,), bias=True, op=op)
     operands = data.operands(problem, "fwd")
     without = reference.compute(problem, "fwd", {k: v for k, v in operands.items() if k != "bias"})
     with_bias = reference.compute(problem, "fwd", operands)
@@ -114,6 +126,9 @@ def test_relative_error_finds_nan_and_shapes():
         ({"groups": 3}, "not a multiple of groups 3"),
         ({"batch": 0}, "batch must be"),
         ({"pads_begin": (9,), "pads_end": (9,)}, "lower the padding"),
+        ({"op": "deconv"}, "op 'deconv'; known: conv_transpose, conv"),
+        ({"op": "conv", "kernel": (4,)}, "smaller kernel or more padding"),
+        ({"op": "conv", "output_padding": (1,)}, "is of transposed convolutions"),
     ],
 )
 def test_bad_sizes_are_named(changes, said):
@@ -148,6 +163,69 @@ def test_symmetric_padding_describes_the_same_layer(seed):
             assert cut.stop <= length
 
 
+def test_uneven_padding_before_describes_the_same_layer(seed):
+    rng = random.Random(seed)
+    uneven = 0
+    for _ in range(300):
+        problem = random_problem(rng, "conv")
+        padding, before = padding_before(problem)
+        uneven += before is not None
+        for axis, both, (begin, end) in zip(problem.axes, padding, before or ((0, 0),) * problem.rank, strict=True):
+            assert both + begin == axis.pad_begin
+            padded = axis._replace(size=axis.size + begin + end, pad_begin=both, pad_end=both)
+            assert padded.out == axis.out
+    assert uneven > 20
+
+
+def test_the_adjoint_has_the_same_weights_and_exchanges_src_and_dst(seed):
+    rng = random.Random(seed)
+    for _ in range(100):
+        problem = random_problem(rng, "conv")
+        adjoint = problem.adjoint
+        assert adjoint.adjoint is adjoint
+        assert adjoint.weights_shape == problem.weights_shape
+        assert (adjoint.src_shape(), adjoint.dst_shape()) == (problem.dst_shape(), problem.src_shape())
+        assert adjoint.bytes_moved(4) == problem.bytes_moved(4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "3x3 stride 1"),
+        ({"dilations": (2, 2)}, "3x3 stride 1"),
+        ({"spatial": (8,), "kernel": (3,)}, "3x3 stride 1"),
+        ({"strides": (2, 2)}, "other"),
+        ({"kernel": (3, 1)}, "other"),
+        ({"out_channels": 16}, "other"),
+        ({"kernel": (1, 1)}, "1x1"),
+        ({"kernel": (1, 1), "strides": (2, 2)}, "1x1"),
+        ({"groups": 32}, "depthwise and small groups"),
+        ({"in_channels": 4, "groups": 4, "out_channels": 8}, "depthwise and small groups"),
+        ({"in_channels": 3}, "first layers"),
+        ({"in_channels": 4, "kernel": (1, 1)}, "first layers"),
+    ],
+)
+def test_classes_of_layers(changes, name):
+    values = {"name": "p", "batch": 1, "in_channels": 32, "out_channels": 64, "spatial": (8, 8), "kernel": (3, 3)}
+    assert Problem(**{**values, **changes}, op="conv").layer_class == name
+
+
+def test_the_suite_of_ordinary_convolutions_has_many_of_every_class():
+    layers = suite.real_layers("conv")
+    assert len(layers) >= 80
+    assert all(p.source and p.family and "/" in p.name and p.op == "conv" for p in layers)
+    assert len({p.name.partition("/")[0] for p in layers}) >= 50
+    counts = {name: sum(p.layer_class == name for p in layers) for name in CLASSES}
+    assert min(counts.values()) >= 20, counts
+    assert {p.rank for p in layers} == {1, 2, 3}
+    assert any(max(p.dilations) > 1 for p in layers)
+    assert {31, 29, 27} <= {p.kernel[0] for p in layers if p.depthwise}
+    assert any(p.kernel == p.strides and p.kernel[0] > 2 for p in layers)
+    assert {p.layer_class for p in suite.quick_layers("conv")} == set(CLASSES)
+    # a name means one layer, whatever the op
+    assert len(suite.by_name()) == len(layers) + len(suite.real_layers())
+
+
 def test_suite_is_large_real_and_has_its_sources():
     layers = suite.real_layers()
     assert len(layers) >= 60
@@ -165,7 +243,7 @@ def test_suite_is_large_real_and_has_its_sources():
         "depthwise",
     } <= families
     assert {p.rank for p in layers} == {1, 2, 3}
-    assert {p.name for p in suite.quick_layers()} == set(suite.QUICK)
+    assert {p.name for op in OPS for p in suite.quick_layers(op)} == set(suite.QUICK)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +260,27 @@ def test_suite_is_large_real_and_has_its_sources():
         ("bmshj2018_hyper/g_s3", (512, 768)),
         ("nnUNet_3d/up4", (128, 128, 128)),
         ("GGCNN/convt3", (301, 301)),
+        ("AlexNet/conv1", (55, 55)),
+        ("InceptionV3/Conv2d_1a", (149, 149)),
+        ("EfficientNetB7_tf/dw5_288_s2", (75, 75)),
+        ("ConvMixer1536/patch7", (32, 32)),
+        ("VideoSwinT/patch2x4x4", (16, 56, 56)),
+        ("SSD300/conv9_2", (5, 5)),
+        ("PatchGAN/c512_s1", (31, 31)),
+        ("VQGAN_f16/down3", (16, 16)),
+        ("HiFiGAN/mpd2_512", (152, 2)),
+        ("EnCodec_24k/down_r8", (150,)),
+        ("wav2vec2/conv1", (1599,)),
+        ("QuartzNet/c2_dw87_d2", (800,)),
+        ("DeepSpeech2/conv1", (81, 250)),
+        ("CRNN/conv6", (1, 25)),
+        ("EEGNet/temporal", (64, 128)),
+        ("Mamba130M/conv4_causal", (1024,)),
+        ("VoxNet/conv1", (14, 14, 14)),
     ],
 )
 def test_suite_outputs(name, out):
-    assert next(p for p in suite.real_layers() if p.name == name).out_spatial == out
+    assert suite.by_name()[name].out_spatial == out
 
 
 def test_sources_and_filters(tmp_path):
@@ -203,6 +298,28 @@ def test_sources_and_filters(tmp_path):
     assert all(w.problem.depthwise and w.problem.batch == 3 for w in kept)
     cheap = sources.Filters(below_gmacs=0.01).apply(every)
     assert all(w.problem.macs <= 1e7 for w in cheap)
+
+
+def test_the_op_chooses_the_suite_and_what_descriptors_and_records_mean(tmp_path):
+    both = sources.find("real_layers", ops=OPS)
+    assert [w.problem for w in both] == [*suite.real_layers(), *suite.real_layers("conv")]
+    assert sources.find("DQN/conv1")[0].problem.op == "conv"
+    record = {"batch": 1, "in_channels": 4, "out_channels": 4, "spatial": [8], "kernel": [3]}
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([record, {**record, "op": "conv"}, "ic4iw8oc4kw3", {"desc": "--conv ic4iw8oc4kw3"}]))
+    for what, ops, found in (
+        ("ic4iw8oc4kw3", ["conv"], ["conv"]),
+        ("ic4iw8oc4kw3", OPS, list(OPS)),
+        ("--conv ic4iw8oc4kw3", OPS, ["conv"]),
+        ("--deconv ic4iw8oc4kw3", ["conv"], ["conv_transpose"]),
+        (record, ["conv"], ["conv"]),
+        ({**record, "op": "conv"}, OPS[:1], ["conv"]),
+        (path, OPS[:1], ["conv_transpose", "conv", "conv_transpose", "conv"]),
+        (path, OPS, ["conv_transpose", "conv", "conv", "conv_transpose", "conv", "conv"]),
+    ):
+        assert [w.problem.op for w in sources.find(what, ops=ops)] == found, (what, ops)
+    with pytest.raises(InvalidArgumentError, match=r"op: unknown \['matmul'\]; known: conv_transpose, conv"):
+        sources.find("real_layers", ops=["matmul"])
 
 
 @pytest.mark.parametrize(
@@ -259,6 +376,17 @@ def test_cases_and_who_runs_them():
     assert len(over) == 1
 
 
+def test_the_ops_have_keys_of_their_own_and_those_before_stay():
+    problems = sources.find("mb1ic4iw8oc4kw3nx", ops=OPS)
+    (old, new), _ = expand(problems, Options())
+    assert old.key == "x|fwd|f32|mb1|constant"
+    assert new.key == "x|conv|fwd|f32|mb1|constant"
+    assert (old.label, new.label) == ("x fwd f32", "x conv fwd f32")
+    assert "op" in old.problem.as_dict()
+    record = {k: v for k, v in old.problem.as_dict().items() if k != "op"}
+    assert Problem.from_dict(record) == old.problem
+
+
 def test_peers_are_listed_without_importing_them():
     chosen, notes = registry.select(["none"])
     assert (chosen, notes) == ([], [])
@@ -269,14 +397,17 @@ def test_peers_are_listed_without_importing_them():
 
 
 def test_graph_files_become_problems(corpora):
-    found = 0
-    for path in sorted(corpora.glob("graph_json/convtranspose/*.json")):
+    found = dict.fromkeys(OPS, 0)
+    for path in sorted(
+        [*corpora.glob("graph_json/convtranspose/*.json"), *corpora.glob("graph_json/op/f32/conv*.json")]
+    ):
         (wanted,) = sources.find(str(path))
         if not wanted.graph:
-            found += 1
+            found[wanted.problem.op] += 1
             op = json.loads(path.read_text())["graph"][0]
             shapes = {tuple(t["shape"]) for t in (*op["inputs"], *op["outputs"])}
             layout = op["attrs"].get("data_format", {"value": "NXC"})["value"]
             assert wanted.problem.dst_shape(layout) in shapes
             assert wanted.problem.src_shape(layout) in shapes
-    assert found > 5
+    assert found["conv_transpose"] > 5
+    assert found["conv"] > 3

@@ -23,7 +23,8 @@ class Peer:
         module: import path of the module with `versions()` and `prepare(task)`.
         requires: import names that must be there.
         install: what to say when they are not.
-        directions, dtypes, layouts: what it can be asked for; layouts are its own activations' order.
+        directions, dtypes, layouts: what it can be asked for; layouts are its own activations' order, "packed" for
+            one that blocks channels and keeps them so between layers.
         environment: set in its process.
         tolerance: the error that its default algorithm may have where that is above the data type's: minimal
             filtering with large tiles. A result between the two is raced, and marked.
@@ -90,8 +91,8 @@ _BUILT_IN: Final = (
     ),
     Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
     Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
-    Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), tolerance=1e-4),
-    Peer("mnn", f"{_HERE}.alibaba_mnn", ("MNN", "onnx"), "MNN onnx", tolerance=5e-3),
+    Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
+    Peer("mnn", f"{_HERE}.alibaba_mnn", ("MNN", "onnx"), "MNN onnx", layouts=("packed",), tolerance=5e-3),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 
