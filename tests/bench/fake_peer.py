@@ -30,6 +30,8 @@ def prepare(task: Task) -> Prepared:
     result = reference.compute(task.problem, task.direction, task.operands())
     if "wrong" in name:
         result = result + 1
+    if "rough" in name and task.layout == "NCX" and not task.options:
+        result = result * np.float32(1.01)
     held: dict[str, np.ndarray] = {}
 
     # our side has two layouts and is quick; the other may be told to be slow

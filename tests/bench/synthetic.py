@@ -32,7 +32,12 @@ PEER_OF = {"dgo NXC": "dgo", "dgo NCX": "dgo", "torch NCX": "torch", "torch NXC"
 SECONDS = {"dgo NXC": 1.0e-3, "dgo NCX": 1.3e-3, "torch NCX": 2.1e-3, "torch NXC": 1.8e-3}
 
 
-def problem(index: int = 0) -> Problem:
+def problem(index: int = 0, op: str = "conv_transpose") -> Problem:
+    if op == "conv":
+        # every class in turn
+        channels, kernel, groups = ((32, 3, 1), (32, 5, 1), (32, 1, 1), (32, 3, 32), (3, 3, 1))[index % 5]
+        sizes = (1, channels, 32, (9 + index, 9), (kernel, kernel))
+        return Problem(f"Net/conv{index}", *sizes, groups=groups, source="a paper", op=op)
     return Problem(f"Net/layer{index}", 1, 8, 4, (5 + index, 6), (4, 4), (2, 2), (1, 1), source="a paper")
 
 
@@ -57,9 +62,9 @@ def race(
     return result
 
 
-def row(index: int = 0, made: rounds.Race | None = None, direction: str = "fwd") -> Row:
+def row(index: int = 0, made: rounds.Race | None = None, direction: str = "fwd", op: str = "conv_transpose") -> Row:
     made = made or race(seed=index)
-    result = measure.blank_row(Case(problem(index), direction, "f32", "constant"))
+    result = measure.blank_row(Case(problem(index, op), direction, "f32", "constant"))
     result.entries = [
         Entry(
             label,
@@ -78,14 +83,20 @@ def row(index: int = 0, made: rounds.Race | None = None, direction: str = "fwd")
 
 
 def document(
-    count: int = 12, *, slower: float = 1.0, seed: int = 0, only: int | None = None, speed: float = 1.0
+    count: int = 12,
+    *,
+    slower: float = 1.0,
+    seed: int = 0,
+    only: int | None = None,
+    speed: float = 1.0,
+    op: str = "conv_transpose",
 ) -> Document:
     """Rows of a run; `slower` multiplies our times (of row `only`, or of all), `speed` everybody's."""
     rows = []
     for index in range(count):
         factor = slower if only in (None, index) else 1.0
         seconds = {k: speed * v * (factor if PEER_OF[k] == "dgo" else 1.0) for k, v in SECONDS.items()}
-        rows.append(row(index, race(seconds, seed=seed + 1000 * index)))
+        rows.append(row(index, race(seconds, seed=seed + 1000 * index), op=op))
     return Document(
         rows=rows,
         options=Options().as_dict(),

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from dnnl_graph_ops.bench import history
 from dnnl_graph_ops.bench.document import Document, check_writable, merge
 from dnnl_graph_ops.bench.journal import Journal
 from dnnl_graph_ops.bench.report import columns, html, progress, summary, table
+from dnnl_graph_ops.bench.rows import Ratio
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 from . import synthetic
@@ -186,6 +188,77 @@ def test_means_compare_best_layouts_and_like_with_like():
     assert found["both NXC"] == pytest.approx(1.8, rel=0.02)
 
 
+def both_ops(count: int = 10) -> Document:
+    document = synthetic.document(3)
+    document.rows += synthetic.document(count, slower=1.5, only=3, op="conv").rows
+    return document
+
+
+def test_rows_of_both_ops_are_told_apart_everywhere():
+    document = both_ops()
+    assert len({row.key for row in document}) == 13
+    assert [row.way for row in document[2:4]] == ["fwd", "conv fwd"]
+    means = {(line.op, line.what): line.count for line in summary.lines(document)}
+    assert means["conv_transpose", "best layouts"] == 3
+    assert means["conv", "best layouts"] == 10
+    records = list(csv.DictReader(io.StringIO(columns.as_csv(document))))
+    assert [(r["op"], r["layer_class"]) for r in records[8:16:4]] == [
+        ("conv_transpose", "other"),
+        ("conv", "3x3 stride 1"),
+    ]
+    written = columns.as_benchdnn(document)
+    assert "--mode=P --conv --dir=FWD_D --dt=f32 --stag=axb --dtag=axb mb1_ic32" in written
+    assert written.count("--deconv") == 2 * 3
+    assert "Transposed convolutions and convolutions: dnnl_graph_ops" in html.page(document)
+    assert "conv fwd" in table.text(document)
+    assert history.text([{"means": [{"direction": "fwd", "dtype": "f32", "peer": "torch", "mean": 1.0}],
+                          "versions": {}, "created": "", "times": {}}])  # fmt: skip
+
+
+def test_results_from_before_there_were_two_ops_are_readable(tmp_path):
+    document = synthetic.document(2)
+    record = document.as_dict()
+    for row in record["rows"]:
+        del row["problem"]["op"]
+    (tmp_path / "old.json").write_text(json.dumps(record))
+    old = Document.load(tmp_path / "old.json")
+    assert {row.op for row in old} == {"conv_transpose"}
+    assert [row.key for row in old] == [row.key for row in document]
+    assert columns.as_csv(old) == columns.as_csv(document)
+
+
+def test_means_by_class_are_of_ordinary_convolutions_and_name_the_lowest_row():
+    document = both_ops()
+    names = summary.class_columns(document.peers())
+    rows = [dict(zip(names, cells, strict=True)) for cells in summary.class_means(document)]
+    assert [(r["class"].text, r["rows"].value) for r in rows] == [
+        ("3x3 stride 1", 2), ("other", 2), ("1x1", 2), ("depthwise and small groups", 2), ("first layers", 2),
+        ("all", 10),
+    ]  # fmt: skip
+    assert {r["direction"].text for r in rows} == {"conv forward"}
+    assert rows[0]["torch"].value == pytest.approx(1.8, rel=0.02)
+    # one of the two is slower by half
+    assert rows[3]["best peer"].value == pytest.approx(1.8 / 1.5**0.5, rel=0.02)
+    assert rows[-1]["lowest"].value == pytest.approx(1.2, rel=0.02)
+    assert re.fullmatch(r"\[1\.\d+ 1\.\d+\]", rows[-1]["lowest"].note)
+    assert rows[-1]["lowest row"].text == "Net/conv3 (torch)"
+    assert "Net/conv3" in rows[-1]["torch"].title
+    for text in (table.text(document), table.markdown(document), html.page(document)):
+        assert "depthwise and small groups" in text
+    assert summary.class_means(synthetic.document(2)) == []
+
+
+def test_the_best_peer_is_each_row_s_own():
+    document = synthetic.document(2, op="conv")
+    for row, (torch, other) in zip(document, ((2.0, 0.5), (0.8, 3.0)), strict=True):
+        row.ratios = [Ratio("torch", "t", "o", torch, torch, torch), Ratio("other", "x", "o", other, other, other)]
+    names = summary.class_columns(document.peers())
+    whole = dict(zip(names, summary.class_means(document)[-1], strict=True))
+    assert whole["best peer"].value == pytest.approx((0.5 * 0.8) ** 0.5)
+    assert whole["torch"].value == pytest.approx((2.0 * 0.8) ** 0.5)
+    assert whole["lowest row"].text == "Net/conv0 (other)"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
@@ -199,6 +272,19 @@ def test_means_compare_best_layouts_and_like_with_like():
 )
 def test_seconds_text(seconds, text):
     assert summary.seconds_text(seconds) == text
+
+
+def test_pictures_have_room_for_every_peer_and_both_ops():
+    pytest.importorskip("matplotlib")
+    from dnnl_graph_ops.bench.report import plot
+
+    document = both_ops(2)
+    for row in document:
+        row.ratios = [replace(row.ratios[0], peer=f"peer{i}") for i in range(9)]
+    drawn = plot.render(document, "svg").decode()
+    assert "peer8" in drawn
+    assert "Net/conv1  conv fwd f32" in drawn
+    assert "conv forward f32" in drawn
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from dnnl_graph_ops.bench.cases import Wanted
 from dnnl_graph_ops.bench.document import Document, merge
 from dnnl_graph_ops.bench.peers import registry
 from dnnl_graph_ops.bench.peers.task import Task
+from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
@@ -116,6 +118,18 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert "exit code 7" in document[2].reason
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
+
+
+def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatch):
+    lenient = replace(FAKE, tolerance=0.5)
+    monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": lenient})
+    rows = runner.run_wanted(wanted("rough", "wrong"), FAST)
+    assert [row.status for row in rows] == ["ok", "failed"]
+    (entry,) = [e for e in rows[0].entries if e.peer == "fake"]
+    assert entry.status == "ok"
+    assert 1e-5 < entry.error < 0.5
+    assert re.fullmatch("off by .* of the largest expected value, more than 1e-05", entry.flags[0])
+    assert rows[0].ratio("fake").rounds
 
 
 def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, monkeypatch):
@@ -227,6 +241,25 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
     assert (tmp_path / "m.csv").read_text() == outputs["csv"].read_text()
 
 
+def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx", "--suite", "--conv mb1ic8ih6oc8kh3ny"]
+    few = ["--min-rounds", "2", "--max-rounds", "2", "--burst", "0.002", "--threads", "1"]
+    assert cli.main([*words, *few, "--peers", "fake", "--direction", "fwd,bwd_d,bwd_w", "--json", str(path)]) == 0
+    document = Document.load(path)
+    assert [(row.name, row.op, row.direction, row.status) for row in document] == [
+        (name, op, direction, "ok")
+        for name, op in (("x", "conv_transpose"), ("x", "conv"), ("y", "conv"))
+        for direction in ("fwd", "bwd_d", "bwd_w")
+    ]
+    assert all(entry.error == 0 for row in document for entry in row.entries)
+    assert document[3].descriptor == "--conv mb1_ic4iw8_oc4ow6_kw3pw0"
+    said = capsys.readouterr()
+    assert "geometric means by class" in said.out
+    assert "x conv bwd_w f32" in said.err
+    assert cli.main(["compare", str(path), str(path)]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -236,6 +269,8 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
         (["--dtype", "f64"], "f64"),
         (["--direction", "sideways"], "sideways"),
         (["--json", "/nonexistent/x.json"], "no directory"),
+        (["--op", "matmul"], "op: unknown ['matmul']; known: conv_transpose, conv"),
+        (["--op", ""], "known: conv_transpose, conv"),
         (["--resume"], "--journal or --json"),
         (["--rank", "4"], "--rank 4"),
         (["--min-rounds", "9", "--max-rounds", "3"], "max_rounds 3 is below min_rounds 9: give both --min-rounds"),
@@ -256,6 +291,8 @@ def test_bad_input_is_one_clear_line(words, said, capsys):
 
 
 def test_listing_measures_nothing(capsys):
+    assert cli.main(["list", "--op", "conv", "--match", "DQN/conv3"]) == 0
+    assert "--conv mb32_ic64ih9iw9_oc64oh7ow7_kh3kw3ph0pw0" in capsys.readouterr().out
     assert cli.main(["list", "--match", "LapSRN"]) == 0
     out = capsys.readouterr().out
     assert "LapSRN/embedding" in out
@@ -274,11 +311,13 @@ def test_importing_the_package_imports_none_of_this():
     assert done.returncode == 0, done.stderr
 
 
-def test_one_real_layer_from_end_to_end():
+@pytest.mark.parametrize("op", OPS)
+def test_one_real_layer_from_end_to_end(op):
     from dnnl_graph_ops import bench
 
     document = bench.run(
         ["mb1ic4iw8oc4kw4sw2pw1nreal"],
+        op=op,
         directions=("fwd", "bwd_d", "bwd_w"),
         peers=("none",),
         min_rounds=2,
@@ -289,6 +328,7 @@ def test_one_real_layer_from_end_to_end():
     assert [(row.direction, row.status, row.reason) for row in document] == [
         ("fwd", "ok", ""), ("bwd_d", "ok", ""), ("bwd_w", "ok", ""),
     ]  # fmt: skip
+    assert {row.op for row in document} == {op}
     assert all(entry.error == 0 for row in document for entry in row.entries)
     assert all(entry.native and entry.compile_s for row in document for entry in row.entries)
     assert document.peaks[0]["gbytes"] > 0

@@ -1,0 +1,76 @@
+"""The competitors that are installed compute what the reference does, each in a process as in a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops.bench import data, measure, pool, reference
+from dnnl_graph_ops.bench.peers import registry
+from dnnl_graph_ops.bench.peers.task import Task
+from dnnl_graph_ops.bench.problem import OPS, Problem
+from dnnl_graph_ops.errors import UnsupportedError
+
+TRANSPOSED, ORDINARY = OPS
+PEERS = [peer for peer in registry._BUILT_IN if peer.default or peer.name == registry.OWN]
+PROBLEMS = (
+    Problem("t1", 2, 6, 4, (9,), (4,), (2,), (1,), (2,), (1,), bias=True),
+    Problem("t2", 1, 16, 32, (5, 6), (3, 3), (2, 1), (1, 0), (1, 1), (1, 0)),
+    Problem("t2 grouped", 2, 8, 8, (6, 5), (3, 2), (2, 2), (1, 0), dilations=(1, 2), groups=4),
+    Problem("t3", 1, 4, 6, (3, 4, 3), (2, 3, 2), (2, 1, 2)),
+    Problem("c1", 2, 6, 4, (12,), (5,), (2,), (1,), (3,), op=ORDINARY),
+    Problem("c1 dilated", 1, 32, 32, (20,), (3,), pads_begin=(2,), dilations=(2,), bias=True, op=ORDINARY),
+    Problem("c2 3x3", 2, 32, 32, (12, 13), (3, 3), pads_begin=(1, 1), bias=True, op=ORDINARY),
+    Problem("c2 uneven", 1, 16, 8, (8, 9), (3, 4), (2, 2), (0, 2), (1, 0), op=ORDINARY),
+    Problem("c2 1x1", 2, 16, 24, (7, 8), (1, 1), (2, 2), op=ORDINARY),
+    Problem("c2 depthwise", 1, 16, 16, (9, 9), (5, 5), (1, 2), (2, 2), groups=16, bias=True, op=ORDINARY),
+    Problem("c2 grouped", 1, 12, 24, (6, 7), (3, 3), (2, 1), (1, 1), groups=3, op=ORDINARY),
+    Problem("c2 first", 1, 3, 16, (16, 16), (4, 4), (4, 4), op=ORDINARY),
+    Problem("c3", 1, 4, 8, (5, 4, 6), (3, 2, 3), (2, 1, 1), (1, 0, 1), bias=True, op=ORDINARY),
+)
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=[peer.name for peer in PEERS])
+def test_a_peer_computes_what_the_reference_does(peer, tmp_path):
+    reason = peer.missing()
+    if reason:
+        pytest.skip(reason)
+    done = dict.fromkeys(OPS, 0)
+    with pool.WorkerProcess(peer, 1, pool.cpu_list(1)) as worker:
+        assert worker.ask("hello", timeout=180.0)["versions"]
+        for problem in PROBLEMS:
+            for direction in peer.directions:
+                path = str(tmp_path / "expected.npy")
+                np.save(path, reference.compute(problem, direction, data.operands(problem, direction)))
+                for layout in peer.layouts:
+                    weights = "constant" if direction == "fwd" else "variable"
+                    task = Task(problem, direction, "f32", layout, weights, 1)
+                    try:
+                        worker.ask("prepare", timeout=60.0, task=task.as_dict())
+                    except UnsupportedError:
+                        continue
+                    error = worker.ask("check", timeout=60.0, expected=path)["error"]
+                    assert error <= max(data.TOLERANCE["f32"], peer.tolerance), (problem.name, direction, layout)
+                    done[problem.op] += 1
+    assert min(done.values()) > 0
+
+
+@pytest.mark.parametrize("name", ["ncnn", "mnn"])
+def test_runtimes_for_inference_take_constant_weights_and_forward_only(name, tmp_path):
+    peer = registry.peers()[name]
+    assert (peer.directions, peer.dtypes, peer.layouts) == (("fwd",), ("f32",), ("packed",))
+    reason = peer.missing()
+    if reason:
+        pytest.skip(reason)
+    with pool.WorkerProcess(peer, 1, pool.cpu_list(1)) as worker:
+        worker.ask("hello", timeout=180.0)
+        with pytest.raises(UnsupportedError, match="constant ones only"):
+            worker.ask("prepare", task=Task(PROBLEMS[0], "fwd", "f32", "packed", "variable", 1).as_dict())
+        for post in ("relu", "sigmoid", "tanh"):
+            # one that nobody computes by minimal filtering: a sigmoid near 0 would show its error
+            task = Task(PROBLEMS[8], "fwd", "f32", "packed", "constant", 1, (post,))
+            worker.ask("prepare", timeout=60.0, task=task.as_dict())
+            plain = reference.compute(task.problem, "fwd", task.operands())
+            with np.errstate(over="ignore"):
+                np.save(tmp_path / "expected.npy", measure._POST[post](plain).astype(np.float32))
+            assert worker.ask("check", expected=str(tmp_path / "expected.npy"))["error"] <= peer.tolerance, post
