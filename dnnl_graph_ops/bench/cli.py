@@ -13,7 +13,7 @@ from . import history
 from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, Options
 from .peers.task import POST_OPS
-from .problem import DIRECTIONS, LAYOUTS, OPS
+from .problem import CLASSES, DIRECTIONS, LAYOUTS, OPS
 from .sources import Filters
 
 _COMMANDS = ("run", "compare", "merge", "report", "history", "list")
@@ -106,6 +106,7 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
+    group.add_argument("--class", dest="classes", type=_commas, default=(), help=f"only these, of {', '.join(CLASSES)}")
     group.add_argument("--rank", type=_commas, default=(), help="only 1, 2 or 3 spatial axes")
     group.add_argument("--groups", default="any", choices=("any", "one", "grouped", "depthwise"))
     group.add_argument("--min-gmacs", type=float, default=0.0, help="only layers of at least so many 1e9 multiply-adds")
@@ -200,7 +201,14 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
     if len(ranks) != len(parsed.rank):
         raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")
     filters = Filters(
-        parsed.match, parsed.family, parsed.min_gmacs, parsed.below_gmacs, ranks, parsed.groups, parsed.mb
+        parsed.match,
+        parsed.family,
+        parsed.min_gmacs,
+        parsed.below_gmacs,
+        ranks,
+        parsed.groups,
+        parsed.mb,
+        parsed.classes,
     )
     return filters.apply(sources.find(parsed.suite or ["real_layers"], quick=parsed.quick, ops=parsed.ops))
 

@@ -15,7 +15,7 @@ from . import batchfile, graphfile, suite
 from .cases import Wanted
 from .descriptor import looks_like_descriptor, parse
 from .document import read_json
-from .problem import DIRECTIONS, OPS, Problem
+from .problem import CLASSES, DIRECTIONS, OPS, Problem
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Filters:
     ranks: tuple[int, ...] = ()
     groups: str = "any"
     batch: int = 0
+    classes: tuple[str, ...] = ()
 
     def apply(self, wanted: Iterable[Wanted]) -> list[Wanted]:
         """Raises InvalidArgumentError for a bad expression, or if nothing is left."""
@@ -36,6 +37,9 @@ class Filters:
             pattern = re.compile(self.match)
         except re.error as error:
             raise InvalidArgumentError(f"match {self.match!r}: not a regular expression ({error})") from None
+        unknown = [name for name in self.classes if name not in CLASSES]
+        if unknown:
+            raise InvalidArgumentError(f"class: unknown {unknown}; known: {', '.join(CLASSES)}")
         every = list(wanted)
         kept = []
         for item in every:
@@ -45,7 +49,7 @@ class Filters:
         if not kept:
             raise InvalidArgumentError(
                 f"no problem is left of {len(every)}: match {self.match!r}, families {list(self.families)}, "
-                f"ranks {list(self.ranks)}, groups {self.groups}{self._nearest(every)}"
+                f"classes {list(self.classes)}, ranks {list(self.ranks)}, groups {self.groups}{self._nearest(every)}"
             )
         return kept
 
@@ -53,6 +57,7 @@ class Filters:
         cost = problem.macs / 1e9
         return (
             (not self.families or problem.family in self.families)
+            and (not self.classes or problem.layer_class in self.classes)
             and (not self.ranks or problem.rank in self.ranks)
             and cost >= self.min_gmacs
             and (self.below_gmacs is None or cost <= self.below_gmacs)

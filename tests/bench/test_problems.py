@@ -296,6 +296,8 @@ def test_sources_and_filters(tmp_path):
     kept = sources.Filters(families=("depthwise",), groups="depthwise", ranks=(2,), batch=3).apply(every)
     assert kept
     assert all(w.problem.depthwise and w.problem.batch == 3 for w in kept)
+    first = sources.Filters(classes=("first layers", "1x1")).apply(sources.find("real_layers", ops=["conv"]))
+    assert {w.problem.layer_class for w in first} == {"first layers", "1x1"}
     cheap = sources.Filters(below_gmacs=0.01).apply(every)
     assert all(w.problem.macs <= 1e7 for w in cheap)
 

@@ -270,6 +270,7 @@ def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
         (["--direction", "sideways"], "sideways"),
         (["--json", "/nonexistent/x.json"], "no directory"),
         (["--op", "matmul"], "op: unknown ['matmul']; known: conv_transpose, conv"),
+        (["--class", "5x5"], "class: unknown ['5x5']; known: 3x3 stride 1, other"),
         (["--op", ""], "known: conv_transpose, conv"),
         (["--resume"], "--journal or --json"),
         (["--rank", "4"], "--rank 4"),
