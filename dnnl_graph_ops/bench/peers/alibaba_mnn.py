@@ -20,9 +20,8 @@ import numpy as np
 import onnx
 
 from ...errors import Error, UnsupportedError
-from ..problem import Problem
 from .onnx_model import NODES, model
-from .task import Prepared, Task, keeping
+from .task import Prepared, Task, keeping, raised
 
 
 def versions() -> dict[str, str]:
@@ -32,7 +31,7 @@ def versions() -> dict[str, str]:
 def prepare(task: Task) -> Prepared:
     if task.weights != "constant":
         raise UnsupportedError("its weights are packed when a model is loaded: constant ones only")
-    flat = replace(task, problem=_raised(task.problem))
+    flat = replace(task, problem=raised(task.problem))
     packed = flat.problem.rank == 2
     with tempfile.TemporaryDirectory() as folder:
         module = _load(flat, Path(folder), packed)
@@ -49,22 +48,6 @@ def prepare(task: Task) -> Prepared:
     prepared = keeping(lambda: module.forward(src), read, f"{NODES[task.problem.op]}, {'NC4HW4' if packed else 'NCX'}")
     prepared.run()
     return prepared
-
-
-def _raised(problem: Problem) -> Problem:
-    """The same layer with two axes where it has one."""
-    if problem.rank > 1:
-        return problem
-    return replace(
-        problem,
-        spatial=(1, *problem.spatial),
-        kernel=(1, *problem.kernel),
-        strides=(1, *problem.strides),
-        pads_begin=(0, *problem.pads_begin),
-        pads_end=(0, *problem.pads_end),
-        output_padding=(0, *problem.output_padding),
-        dilations=(1, *problem.dilations),
-    )
 
 
 def _load(task: Task, folder: Path, packed: bool) -> Any:

@@ -93,6 +93,7 @@ _BUILT_IN: Final = (
     Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
     Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
     Peer("mnn", f"{_HERE}.alibaba_mnn", ("MNN", "onnx"), "MNN onnx", layouts=("packed",), tolerance=5e-3),
+    Peer("litert", f"{_HERE}.lite_rt", ("ai_edge_litert", "flatbuffers"), "ai-edge-litert", layouts=("NXC",)),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )
 

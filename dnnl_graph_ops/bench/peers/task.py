@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -131,3 +131,19 @@ def padding_before(problem: Problem) -> tuple[tuple[int, ...], tuple[tuple[int, 
         padding.append(both)
         before.append((0, 0) if same else (axis.pad_begin - both, axis.pad_end - both))
     return tuple(padding), tuple(before) if any(map(any, before)) else None
+
+
+def raised(problem: Problem) -> Problem:
+    """The same layer with two axes where it has one: of height 1. Its operands are the same numbers."""
+    if problem.rank > 1:
+        return problem
+    return replace(
+        problem,
+        spatial=(1, *problem.spatial),
+        kernel=(1, *problem.kernel),
+        strides=(1, *problem.strides),
+        pads_begin=(0, *problem.pads_begin),
+        pads_end=(0, *problem.pads_end),
+        output_padding=(0, *problem.output_padding),
+        dilations=(1, *problem.dilations),
+    )
