@@ -56,6 +56,18 @@ def test_a_peer_computes_what_the_reference_does(peer, tmp_path):
     assert min(done.values()) > 0
 
 
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_int8_layers_may_have_a_bias(dtype, tmp_path):
+    own = registry.peers()[registry.OWN]
+    with pool.WorkerProcess(own, 1, pool.cpu_list(1)) as worker:
+        worker.ask("hello", timeout=180.0)
+        for problem in (p for p in PROBLEMS if p.bias and p.rank < 3):
+            expected = reference.compute(problem, "fwd", data.operands(problem, "fwd", 0, dtype))
+            np.save(tmp_path / "expected.npy", expected)
+            worker.ask("prepare", timeout=60.0, task=Task(problem, "fwd", dtype, "NXC", "constant", 1).as_dict())
+            assert worker.ask("check", expected=str(tmp_path / "expected.npy"))["error"] == 0, problem.name
+
+
 @pytest.mark.parametrize(("name", "layout"), [("ncnn", "packed"), ("mnn", "packed"), ("litert", "NXC")])
 def test_runtimes_for_inference_take_constant_weights_and_forward_only(name, layout, tmp_path):
     peer = registry.peers()[name]

@@ -103,7 +103,10 @@ def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
 
     def give(name: str, constant: bool = False) -> Any:
         is_activation = name in ("src", "diff_dst")
-        kind = "s8" if task.dtype in _INT8 and not is_activation else task.dtype
+        kind = task.dtype
+        if task.dtype in _INT8 and not is_activation:
+            # what a bias is added to is dequantized
+            kind = "f32" if name == "bias" else "s8"
         array = data.to_layout(operands[name], task.layout if is_activation else "NCX", kind)
         if constant:
             return graph.constant(array, name=name)

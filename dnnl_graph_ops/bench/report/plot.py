@@ -21,6 +21,8 @@ _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _BAR_INCHES: Final = (0.055, 0.17)
 _TALLEST: Final = 32.0
 _MOST_BARS: Final = 160
+_BESIDE_TITLE: Final = 3
+_MOST_COLUMNS: Final = 5
 _FORMATS: Final = ("png", "svg", "pdf")
 
 
@@ -125,14 +127,15 @@ def _bars(axes: Any, rows: list[Row], peers: list[str], style: dict[str, Any], a
     axes.set_axisbelow(True)
     axes.set_xlabel("speed-up: peer's time / ours, best layouts (right of 1: we are faster; line: 95 % interval)")
     shown = "" if len(rows) == all_rows else f" ({len(rows)} of {all_rows} rows)"
-    axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold")
+    # beside the title, where no bar can be; above it where there is no room beside it
+    rows_above = 0 if len(drawn) <= _BESIDE_TITLE else -(-len(drawn) // _MOST_COLUMNS)
+    axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold", pad=6 + 15 * rows_above)
     if drawn:
-        # beside the title, where no bar can be
         axes.legend(
             loc="lower right",
             bbox_to_anchor=(1, 1),
             borderaxespad=0.2,
-            ncols=len(drawn),
+            ncols=min(len(drawn), _MOST_COLUMNS),
             fontsize=8,
             frameon=False,
         )
