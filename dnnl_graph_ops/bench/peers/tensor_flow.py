@@ -15,6 +15,7 @@ import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused
 
 from ...errors import UnsupportedError
 from .. import data
+from ..problem import Problem
 from .task import Prepared, Task, keeping
 
 _POST: dict[str, Callable[[Any], Any]] = {"relu": tf.nn.relu, "sigmoid": tf.nn.sigmoid, "tanh": tf.nn.tanh}
@@ -61,13 +62,20 @@ def _padding_of_ordinary(task: Task) -> str:
     """SAME, VALID, or EXPLICIT: padded before."""
     problem = task.problem
     strided, dilated = ({*values} != {1} for values in (problem.strides, problem.dilations))
-    if problem.groups > 1 or (strided and dilated):
-        raise UnsupportedError("no grouped convolution on CPU, and none both strided and dilated")
+    if strided and dilated:
+        raise UnsupportedError("no convolution both strided and dilated")
+    if problem.groups > 1 and problem.rank == 3:
+        raise UnsupportedError("no grouped 3D convolution on CPU")
     overhang = [max((a.out - 1) * a.stride + a.extent - a.size, 0) for a in problem.axes]
     sizes = [(-(-a.size // a.stride), a.pad_begin) for a in problem.axes]
     if sizes == [(a.out, over // 2) for a, over in zip(problem.axes, overhang, strict=True)]:
         return "SAME"
     return "EXPLICIT" if any(problem.pads_begin) or any(problem.pads_end) else "VALID"
+
+
+def _depthwise(problem: Problem) -> bool:
+    """What its own op for such layers takes."""
+    return problem.groups == problem.in_channels > 1 and problem.rank == 2 and len({*problem.strides}) == 1
 
 
 def _last(array: np.ndarray) -> np.ndarray:
@@ -127,11 +135,16 @@ def _ordinary(task: Task, operands: dict[str, Any], padding: str) -> tuple[Calla
     problem = task.problem
     pads = [[0, 0], *map(list, zip(problem.pads_begin, problem.pads_end, strict=True)), [0, 0]]
     mode = "VALID" if padding == "EXPLICIT" else padding
-    held = operands["weights"]
+    strides, dilations = list(problem.strides), list(problem.dilations)
+    shape = (*problem.kernel, problem.in_channels, problem.out_channels // problem.groups)
+    held = tf.reshape(operands["weights"], shape) if _depthwise(problem) else operands["weights"]
 
     def layer(src: Any, weights: Any) -> Any:
         src = tf.pad(src, pads) if padding == "EXPLICIT" else src
-        result = tf.nn.convolution(src, weights, list(problem.strides), mode, dilations=list(problem.dilations))
+        if _depthwise(problem):
+            result = tf.nn.depthwise_conv2d(src, weights, [1, *strides, 1], mode, dilations=dilations)
+        else:
+            result = tf.nn.convolution(src, weights, strides, mode, dilations=dilations)
         return _followed(task, operands, result)
 
     if task.weights == "constant":
@@ -147,6 +160,14 @@ def _ordinary_backward(
         raise UnsupportedError("gradients as raw ops: 2D without dilation only")
     before = [(a.pad_begin, a.pad_end) if padding == "EXPLICIT" else (0, 0) for a in problem.axes]
     height, width = (begin + size + end for (begin, end), size in zip(before, problem.spatial, strict=True))
+    raw = tf.raw_ops
+    input_gradient, filter_gradient = raw.Conv2DBackpropInput, raw.Conv2DBackpropFilter
+    shape = [*problem.kernel, problem.in_channels // problem.groups, problem.out_channels]
+    whole_shape = list(shape)
+    if _depthwise(problem):
+        input_gradient = raw.DepthwiseConv2dNativeBackpropInput
+        filter_gradient = raw.DepthwiseConv2dNativeBackpropFilter
+        shape = [*problem.kernel, problem.in_channels, problem.out_channels // problem.groups]
     common = {"strides": [1, *problem.strides, 1], "padding": "VALID" if padding == "EXPLICIT" else padding}
     if task.direction == "bwd_d":
         sizes = [problem.batch, height, width, problem.in_channels]
@@ -154,15 +175,15 @@ def _ordinary_backward(
         rows, columns = (slice(begin, begin + size) for begin, size in zip((top, left), problem.spatial, strict=True))
 
         def data_gradient(diff: Any, weights: Any) -> Any:
-            whole = tf.raw_ops.Conv2DBackpropInput(input_sizes=sizes, filter=weights, out_backprop=diff, **common)
+            whole = input_gradient(input_sizes=sizes, filter=weights, out_backprop=diff, **common)
             return whole[:, rows, columns] if padding == "EXPLICIT" else whole
 
-        return data_gradient, (operands["diff_dst"], operands["weights"])
-    shape = [*problem.kernel, problem.in_channels, problem.out_channels]
+        return data_gradient, (operands["diff_dst"], tf.reshape(operands["weights"], shape))
 
     def weights_gradient(diff: Any, src: Any) -> Any:
         src = tf.pad(src, [[0, 0], *map(list, before), [0, 0]]) if padding == "EXPLICIT" else src
-        return tf.raw_ops.Conv2DBackpropFilter(input=src, filter_sizes=shape, out_backprop=diff, **common)
+        gradient = filter_gradient(input=src, filter_sizes=shape, out_backprop=diff, **common)
+        return tf.reshape(gradient, whole_shape)
 
     return weights_gradient, (operands["diff_dst"], operands["src"])
 
