@@ -124,8 +124,8 @@ void bind_filter_kernels(py::module_& m) {
     py::class_<FilterProblem>(
         m, "FilterProblem",
         "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the "
-        "direct form of that axis, for any kernel; minimal filtering has 2 and 3 for two taps per "
-        "phase and 2 for three, without dilation.")
+        "direct form of that axis, for any kernel; minimal filtering has 2, 3 and 4 for two taps per "
+        "phase, 2 and 4 for three, without dilation; 4 on the last two axes, alike.")
         .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
              "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1)
         .def(

@@ -11,7 +11,7 @@ from ..errors import InvalidArgumentError
 from ..runtime import cpu
 from ..runtime.engines import Engine
 
-ALGORITHMS = ("auto", "direct")
+ALGORITHMS = ("auto", "direct", "fast")
 ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 
 

@@ -40,6 +40,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (FORWARD, "own direct"): _SRC | _WEIGHTS,
     (FORWARD, "minimal filtering 2"): _SRC | _WEIGHTS,
     (FORWARD, "minimal filtering 3"): _SRC | _WEIGHTS,
+    (FORWARD, "minimal filtering 4"): _SRC | _WEIGHTS,
     (BACKWARD_DATA, cost.DECONVOLUTION): _WEIGHTS,
     (BACKWARD_DATA, cost.CONVOLUTION): _WEIGHTS,
     (BACKWARD_DATA, "convolution, channels last"): _WEIGHTS,
@@ -50,6 +51,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_DATA, "own direct"): _WEIGHTS,
     (BACKWARD_DATA, "minimal filtering 2"): _DST | _WEIGHTS,
     (BACKWARD_DATA, "minimal filtering 3"): _DST | _WEIGHTS,
+    (BACKWARD_DATA, "minimal filtering 4"): _DST | _WEIGHTS,
     (BACKWARD_WEIGHTS, cost.DECONVOLUTION): _SRC,
     (BACKWARD_WEIGHTS, cost.CONVOLUTION): _SRC,
     (BACKWARD_WEIGHTS, "convolution, channels last"): _SRC,
@@ -62,6 +64,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_WEIGHTS, "own direct"): _SRC,
     (BACKWARD_WEIGHTS, "minimal filtering 2"): _SRC | _DST,
     (BACKWARD_WEIGHTS, "minimal filtering 3"): _SRC | _DST,
+    (BACKWARD_WEIGHTS, "minimal filtering 4"): _SRC | _DST,
     **{(direction, form.name): _NOTHING for direction, form in TERM_BY_TERM.items()},
 }
 

@@ -105,28 +105,31 @@ def _undilated(problem: Problem, env: Env) -> bool:
     return all(d == 1 for d in problem.geometry.dilations)
 
 
-def _filters(preference: int) -> Callable[[Problem, Env], bool]:
-    """Whether minimal filtering with this tile is allowed and differs from the one preferred before it."""
+def _filters(results: int) -> Callable[[Problem, Env], bool]:
+    """Whether minimal filtering with these tiles is allowed and differs from that with smaller ones."""
 
     def applies(problem: Problem, env: Env) -> bool:
-        if env.algorithm == "direct":
+        if env.algorithm == "direct" or (results >= filtering.FAST and env.algorithm != "fast"):
             return False
-        tile = filtering.filtering_tile(problem, preference)
-        before = filtering.filtering_tile(problem, preference - 1) if preference else filtering.direct_tile(problem)
-        return tile != before and filtering.taken(problem, tile)
+        tile = filtering.filtering_tile(problem, results)
+        smaller = (filtering.filtering_tile(problem, n) for n in filtering.TILES if n < results)
+        known = (filtering.direct_tile(problem), *smaller)
+        return tile not in known and filtering.taken(problem, tile)
 
     return applies
 
 
-def _own(name: str, direction: str, preference: int | None) -> Formulation:
+def _own(direction: str, results: int | None = None) -> Formulation:
+    """Own products in the direct form, or by minimal filtering with tiles of so many results."""
+
     def tile(problem: Problem) -> tuple[int, ...]:
-        return filtering.direct_tile(problem) if preference is None else filtering.filtering_tile(problem, preference)
+        return filtering.direct_tile(problem) if results is None else filtering.filtering_tile(problem, results)
 
     return Formulation(
-        name,
+        "own direct" if results is None else f"minimal filtering {results}",
         direction,
-        cost.OWN if preference is None else cost.FILTERING,
-        (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if preference is None else _filters(preference),
+        cost.OWN if results is None else cost.FILTERING,
+        (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if results is None else _filters(results),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
         converts=lambda p: True,
@@ -295,9 +298,9 @@ FORMULATIONS: tuple[Formulation, ...] = (
     ),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
-        _own(name, direction, preference)
+        _own(direction, results)
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
-        for name, preference in (("own direct", None), ("minimal filtering 2", 0), ("minimal filtering 3", 1))
+        for results in (None, *filtering.TILES)
     ),
 )
 

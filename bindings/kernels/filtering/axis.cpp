@@ -10,6 +10,7 @@ namespace dgo {
 namespace {
 
 constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
+constexpr int64_t kLargeTile = 3;        // results; beyond it fewer combinations of axes are compiled
 
 std::string axis_refusal(const FilterProblem& p, int a) {
     const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
@@ -28,11 +29,27 @@ std::string axis_refusal(const FilterProblem& p, int a) {
     }
     if (tile == 1) return "";
     const int64_t taps = ceil_div(kernel, stride);
-    const bool known = (taps == 2 && (tile == 2 || tile == 3)) || (taps == 3 && tile == 2);
+    const bool known = (taps == 2 && tile >= 2 && tile <= 4) || (taps == 3 && (tile == 2 || tile == 4));
     if (dilation == 1 && kernel >= stride && known) return "";
     return "no tile of " + std::to_string(tile) + " results for kernel " + std::to_string(kernel) + ", stride " +
            std::to_string(stride) + ", dilation " + std::to_string(dilation) +
-           "; there are 2 and 3 for two taps per phase and 2 for three, without dilation; 1 is the direct form";
+           "; there are 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 1 is the direct form";
+}
+
+// The transforms are compiled for these combinations only.
+std::string tiles_refusal(const FilterProblem& p) {
+    const auto tiled = [&](int a) { return p.tile[a] > 1; };
+    const auto unlike = [&](int a, int b) {
+        const bool same = p.tile[a] == p.tile[b] && ceil_div(p.kernel[a], p.stride[a]) == ceil_div(p.kernel[b], p.stride[b]);
+        return tiled(a) && tiled(b) && !same;
+    };
+    const bool large = std::max({p.tile[0], p.tile[1], p.tile[2]}) > kLargeTile;
+    if (large && tiled(0)) return "tiles of more than 3 results are for the last two of three axes, the first one direct";
+    if (unlike(0, 1) || unlike(0, 2) || (large && unlike(1, 2))) {
+        return "where the first of three axes is tiled or a tile has more than 3 results, all tiled axes must be "
+               "alike; choose one tile for them";
+    }
+    return "";
 }
 
 // Phases of dst that have elements, in order.
@@ -111,8 +128,9 @@ FilterAxis backward_axis(const FilterProblem& p, int a) {
 }
 
 ShapeIndex shape_index(int64_t points, int64_t length) {
-    if (points == 1) return 0;
-    return points == 3 ? 1 : length == 2 ? 2 : 3;
+    ShapeIndex index = 0;
+    while (points > 1 && (kShapeSizes[index].points != points || kShapeSizes[index].length != length)) ++index;
+    return index;
 }
 
 template <class Visit>
@@ -148,12 +166,6 @@ void combine(FilterLayout& layout) {
         layout.planes *= x[a].points;
         layout.segments *= x[a].segments();
         layout.targets *= x[a].targets();
-    }
-    const ShapeIndex* shape = layout.filter_shape;
-    if (shape[0] != 0 && ((shape[1] != 0 && shape[1] != shape[0]) || (shape[2] != 0 && shape[2] != shape[0]))) {
-        fail(ErrorKind::invalid_argument,
-             "filter product: where the first of three axes is tiled, all tiled axes must "
-             "be alike; choose one tile for them");
     }
     for_each(x[0].segments(), x[1].segments(), x[2].segments(), [&](int64_t i, int64_t j, int64_t k) {
         layout.src_first.push_back(Axes{{x[0].src_first[i], x[1].src_first[j], x[2].src_first[k]}});
@@ -238,6 +250,8 @@ std::string axes_refusal(const FilterProblem& problem) {
         const int64_t segments = p.tile[a] > 1 ? 1 : std::min(p.kernel[a], reach / stride + 1);
         pairs *= static_cast<double>(segments) * static_cast<double>(std::min(stride, p.out[a]));
     }
+    std::string why = tiles_refusal(p);
+    if (!why.empty()) return why;
     const auto channels = static_cast<double>(p.groups) * static_cast<double>(p.batch);
     src *= channels * static_cast<double>(p.in_channels);
     dst *= channels * static_cast<double>(p.out_channels);

@@ -15,7 +15,8 @@
 namespace dgo {
 
 constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
-constexpr int kFilterPlanes = 64;  // at most four points per axis
+constexpr int kFilterPlanes = 64;  // four points on three axes; more only on two
+constexpr int kFilterPoints = 6;   // of an axis
 
 // A plain array with value semantics; never a standard template, see isa/lanes.hpp.
 struct Axes {
@@ -30,7 +31,7 @@ struct FilterProblem {
     int64_t batch = 0, groups = 1;
     int64_t in_channels = 0, out_channels = 0;  // of one group
     Axes in{{1, 1, 1}}, out{{1, 1, 1}}, kernel{{1, 1, 1}}, stride{{1, 1, 1}}, pad{{0, 0, 0}}, dilation{{1, 1, 1}};
-    Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 or 3 for two taps per phase, 2 for three
+    Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 to 4 for two taps per phase, 2 or 4 for three
 };
 
 struct FilterTensor {

@@ -8,9 +8,13 @@
 
 namespace dgo {
 
-// Index of (point count, filter length or output count) of one axis: direct, (3, 2), (4, 2), (4, 3).
+// Of one axis: points of a window, and taps of a filter or results of a tile. The first is the direct form.
+struct TileShape {
+    int points, length;
+};
+constexpr int kShapes = 8;
+constexpr TileShape kShapeSizes[kShapes] = {{1, 1}, {3, 2}, {4, 2}, {4, 3}, {5, 2}, {5, 4}, {6, 3}, {6, 4}};
 using ShapeIndex = int;
-constexpr int kShapes = 4;
 
 // One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
 // Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).

@@ -16,8 +16,9 @@ from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
 from .views import channels_last, result_view
 
-# results per tile for so many taps per phase, in order of preference
-TILES = {2: (2, 3), 3: (2,)}
+# by the results that name a form: those of its tiles for so many taps per phase
+TILES = {2: {2: 2, 3: 2}, 3: {2: 3, 3: 2}, 4: {2: 4, 3: 4}}
+FAST = 4  # from so many results on not all coefficients are dyadic fractions
 
 
 def taps(problem: Problem) -> tuple[int, ...]:
@@ -30,13 +31,16 @@ def direct_tile(problem: Problem) -> tuple[int, ...]:
     return (1,) * problem.geometry.rank
 
 
-def filtering_tile(problem: Problem, preference: int = 0) -> tuple[int, ...]:
-    """Results per tile and axis; 1 where minimal filtering does not apply."""
+def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
+    """Results per tile and axis of the form of so many; 1 where minimal filtering does not apply."""
     g, counts = problem.geometry, taps(problem)
-    found = []
-    for count, d, size in zip(counts, g.dilations, g.src, strict=True):
-        choices = TILES.get(count, ()) if d == 1 and size > 1 else ()
-        found.append(choices[min(preference, len(choices) - 1)] if choices else 1)
+    found = [
+        TILES[results].get(count, 1) if d == 1 and size > 1 else 1
+        for count, d, size in zip(counts, g.dilations, g.src, strict=True)
+    ]
+    if len(found) == 3 and results >= FAST:
+        # more points on three axes are more planes than the kernel has
+        found[0] = 1
     if len(found) == 3 and found[0] > 1:
         # the kernel's transform of a first axis serves alike ones only
         found = [m if (m, t) == (found[0], counts[0]) else 1 for m, t in zip(found, counts, strict=True)]

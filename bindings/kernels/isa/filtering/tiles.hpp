@@ -104,7 +104,7 @@ DGO_INLINE LineRun line_run(const FilterImage& image, const TilePlace& p, int64_
 // index k of the last axis only elements [low[k], high[k]) exist.
 struct RunOffsets {
     int64_t at[kFilterPlanes];
-    int64_t low[4], high[4];
+    int64_t low[kFilterPoints], high[kFilterPoints];
     bool inside;  // all of them are whole
 
     // Whether elements [begin, end) of run i exist; the division is for borders only.
@@ -148,7 +148,7 @@ DGO_INLINE void find_runs(const FilterImage& image, const TilePlace& p, int64_t 
     constexpr int last = kFilterAxes - 1;
     out.inside = find_inner_runs(image, p, run, counts, out);
     if (out.inside) return;
-    int64_t at[kFilterAxes][4];
+    int64_t at[kFilterAxes][kFilterPoints];
     const Axes& first = image.first[run * image.fold];
     for (int a = 0; a < kFilterAxes; ++a) {
         for (int64_t i = 0; i < counts[a]; ++i) {

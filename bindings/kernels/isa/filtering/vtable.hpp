@@ -8,7 +8,7 @@ namespace dgo::DGO_ISA {
 
 constexpr int64_t kFilterChunk = 64;  // columns multiplied and transformed back together
 
-constexpr int kMaxLength = 27;  // taps of a filter, outputs of a tile: three per axis
+constexpr int kMaxLength = 27;  // taps of a filter, outputs of a tile: three per axis, or four on two
 
 // Element offsets of the taps of one filter, -1 for an absent one.
 inline void tap_offsets(const TapTable& taps, const Axes& strides, int64_t segment, int64_t target, int64_t* offset) {
