@@ -26,14 +26,13 @@ DGO_INLINE void multiply_add(Lanes& sum, Lanes left, Lanes right) {
 }
 
 // One step of the inner dimension of a register tile.
-template <int kVectors>
-DGO_INLINE void tile_step(const float* const* left, int64_t k, const float* weights,
-                          Lanes (&sum)[kTileRows][kVectors]) {
+template <int kVectors, int kRows>
+DGO_INLINE void tile_step(const float* const* left, int64_t k, const float* weights, Lanes (&sum)[kRows][kVectors]) {
     Lanes right[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
         const float value = left[i][k];
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
@@ -116,17 +115,17 @@ struct Strip {
     int64_t count, row_step, to_step;
 };
 
-// The same for strip.count rows of whole tiles and one run: row i is at rows + i * row_step, its result at
+// The same for strip.count rows of whole tiles of kRows and one run: row i is at rows + i * row_step, its result at
 // to + i * to_step. Plain sums begin with zero and have one span: short ones have no time for more.
-template <int kVectors = kTileVectors, bool kPlain = false>
+template <int kVectors = kTileVectors, bool kPlain = false, int kRows = kTileRows>
 __attribute__((noinline)) void strip_product(const float* rows, Strip strip, const Span* spans, int64_t span_count,
                                              const float* panel, const float* bias, float* to, Ahead ahead) {
     const int64_t to_step = strip.to_step, row_step = strip.row_step;
-    Lanes sum[kTileRows][kVectors];
+    Lanes sum[kRows][kVectors];
     const auto add = [&](int64_t k, int64_t end) __attribute__((always_inline)) {
-        const float* a[kTileRows];
+        const float* a[kRows];
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) a[i] = rows + i * row_step;
+        for (int i = 0; i < kRows; ++i) a[i] = rows + i * row_step;
         const float* b = panel + k * kPanel;
         for (; k + kSteps <= end; k += kSteps, b += kSteps * kPanel) {
             ahead.fetch(kSteps);
@@ -136,9 +135,9 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
         for (; k < end; ++k, b += kPanel) tile_step(a, k, b, sum);
     };
     const int64_t depth = spans->end;
-    for (int64_t t = 0; t < strip.count; t += kTileRows, rows += kTileRows * row_step, to += kTileRows * to_step) {
+    for (int64_t t = 0; t < strip.count; t += kRows, rows += kRows * row_step, to += kRows * to_step) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) {
+        for (int i = 0; i < kRows; ++i) {
             const float* start = bias != nullptr ? bias : to + i * to_step;
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) {
@@ -148,7 +147,7 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
         if (kPlain) add(0, depth);
         for (const Span* span = spans; !kPlain && span != spans + span_count; ++span) add(span->begin, span->end);
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) {
+        for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to + i * to_step + j * kLanes) = sum[i][j];
         }

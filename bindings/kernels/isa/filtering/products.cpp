@@ -59,6 +59,49 @@ void find_block(const ProductParams& params, const TargetGroup& group, int64_t f
     for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
 }
 
+constexpr int kFewRows = kTileRows / 3;
+
+// `count` rows as register tiles of 3, 2 and 1 times kFewRows, so that few rows are computed in vain.
+struct RowTiles {
+    int64_t whole, two_thirds, third;
+
+    explicit RowTiles(int64_t count) {
+        const int64_t units = ceil_div(count, kFewRows);
+        // two of two thirds rather than a whole one and a third
+        const bool even = units % 3 == 1 && units > 1;
+        whole = units / 3 - (even ? 1 : 0);
+        two_thirds = even ? 2 : units % 3 == 2 ? 1 : 0;
+        third = even ? 0 : units % 3 == 1 ? 1 : 0;
+    }
+};
+
+// A panel of one plane times some rows of the left factor.
+struct PanelProduct {
+    const float *left, *panel, *start;
+    const Span* spans;
+    int64_t span_count;
+    float* result;
+    Strip strip;
+    Ahead ahead;
+    int64_t ahead_size;  // bytes a register tile
+
+    template <int kVectors, int kRows>
+    DGO_INLINE void some(int64_t tiles) {
+        if (tiles == 0) return;
+        strip.count = tiles * kRows;
+        strip_product<kVectors, false, kRows>(left, strip, spans, span_count, panel, start, result, ahead);
+        left += strip.count * strip.row_step;
+        result += strip.count * strip.to_step;
+        ahead.at += tiles * ahead_size;
+    }
+    template <int kVectors>
+    void run(const RowTiles& rows) {
+        some<kVectors, 3 * kFewRows>(rows.whole);
+        some<kVectors, 2 * kFewRows>(rows.two_thirds);
+        some<kVectors, kFewRows>(rows.third);
+    }
+};
+
 // Columns [column, column + columns) of every plane to scratch.result.
 void multiply(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns, int64_t count,
               const float* packed, const ProductScratch& scratch) {
@@ -68,7 +111,8 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
     const auto weights = [&](int p, int64_t part, int64_t n) {
         return panel_at(params, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
-    const Strip strip{round_up(count, kTileRows), left_stride(params), kFilterChunk};
+    const Strip strip{0, left_stride(params), kFilterChunk};
+    const RowTiles row_tiles(count);
     for (int p = 0; p < params.planes; ++p) {
         const float* left = scratch.left + p * left_plane(params);
         for (int64_t part = 0; part < depth.parts; ++part) {
@@ -83,8 +127,12 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                 const float *panel = weights(p, 0, n), *start = part == 0 ? scratch.zeros : nullptr;
                 float* result = scratch.result + p * result_stride(params) + n;
                 if (!in_place(params)) {
-                    const auto product = columns - n > kLanes ? &strip_product<kTileVectors> : &strip_product<1>;
-                    product(left, strip, scratch.spans, span_count, panel, start, result, split.of(next, 0));
+                    PanelProduct product{left,       panel,  start, scratch.spans,     span_count,
+                                         result, strip, split.of(next, 0), split.size};
+                    if (columns - n > kLanes)
+                        product.run<kTileVectors>(row_tiles);
+                    else
+                        product.run<1>(row_tiles);
                     continue;
                 }
                 for (int64_t t = 0; t < count; t += kTileRows) {
