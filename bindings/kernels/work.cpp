@@ -15,6 +15,8 @@ constexpr double kTilePrice = 8;
 constexpr double kThroughScratch = 2.5;
 // Absent taps of minimal filtering break the long sums of backward data into short ones.
 constexpr double kBrokenSums = 1.1;
+// Transforms of tiles of more than 3 results take more additions for a value.
+constexpr double kLargeTransform = 2.0;
 // Lines multiplied where they lie, against packed ones.
 constexpr double kInLines = 1.1;
 
@@ -66,7 +68,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     constexpr int last = kFilterAxes - 1;
     const AxisWork axes[] = {{p, 0}, {p, 1}, {p, 2}};
     double tiles = number(p.batch * p.groups), phases = 1, points = 1, fetched = 1, written = 1;
-    bool uneven = false, tiled = false;
+    bool uneven = false, tiled = false, large = false;
     for (int a = 0; a < kFilterAxes; ++a) {
         tiles *= axes[a].tiles;
         phases *= axes[a].phases;
@@ -75,6 +77,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
         written *= axes[a].written;
         uneven = uneven || axes[a].uneven;
         tiled = tiled || p.tile[a] > 1;
+        large = large || p.tile[a] > kLargeTile;
     }
     const double in = number(p.in_channels), out = number(p.out_channels);
     Work work;
@@ -105,7 +108,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     const bool broken = uneven && direction == WorkOf::backward_data;
     const bool whole = tiled || padded(width, of.filter.panel) == width;
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
-    work.values = tiles * points * (in / phases + out);
+    work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
     work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);
     return work;
 }

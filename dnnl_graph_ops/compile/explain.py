@@ -15,6 +15,7 @@ from .._core import Executor, kernels
 from ..errors import Error
 from ..lowering.groups import Group
 from ..lowering.program import HostStep, KernelStep, Place, View
+from ..lowering.registry import REMARKS
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -28,7 +29,7 @@ _REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
 
 
 # properties of a PartitionReport that its record has too
-_DERIVED = ("implementation", "layouts", "reference", "scratch_bytes")
+_DERIVED = ("implementation", "layouts", "reference", "scratch_bytes", "remark")
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class PartitionReport:
         return any(step.reference for step in self.steps)
 
     @property
+    def remark(self) -> str:
+        """What the formulation gives up for its speed; mostly nothing."""
+        return REMARKS.get(self.formulation, "")
+
+    @property
     def scratch_bytes(self) -> int:
         """Over all steps; steps of other partitions may use the same memory."""
         return sum(step.scratch_bytes for step in self.steps)
@@ -125,9 +131,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         data = asdict(self)
         for part, record in zip(self.partitions, data["partitions"], strict=True):
-            record |= {
-                name: getattr(part, name) for name in ("implementation", "layouts", "reference", "scratch_bytes")
-            }
+            record |= {name: getattr(part, name) for name in _DERIVED}
         return data
 
     def __str__(self) -> str:
@@ -144,7 +148,7 @@ class Explanation:
             rows.append(
                 (
                     " + ".join(part.kinds),
-                    part.formulation,
+                    f"{part.formulation} ({part.remark})" if part.remark else part.formulation,
                     part.compute_dtype,
                     f"{part.scratch_bytes:,}",
                     f"{how}: {others}" if others else "",

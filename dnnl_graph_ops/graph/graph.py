@@ -268,7 +268,8 @@ class Graph:
             policy: "fusion" lets ops run as one partition; "debug" keeps one op a partition.
             tune: "heuristic" chooses equal, faster formulations by rule, "measure" by timing them, "off" runs the
                 literal ops where they are correct.
-            algorithm: "direct" takes no form with fewer multiplications than the definition; "auto" may.
+            algorithm: "direct" takes no form with fewer multiplications than the definition; "auto" may take those that
+                are exact on small integers, "fast" any of them, with an error up to 8 times that of direct sums.
                 With "direct" an Inf or NaN reaches only the results of ConvTranspose and its gradients that it is a
                 term of; with "auto" it may spread to others near them.
 

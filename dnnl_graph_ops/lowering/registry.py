@@ -66,6 +66,8 @@ class Formulation:
     def key(self) -> tuple[str, str]:
         """Its constants and its op of the library: by family and direction."""
         return self.family, BACKWARD_DATA if self.mirrors else self.direction
+    # what explain() adds to the name
+    remark: str = ""
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
@@ -134,6 +136,7 @@ def _own(direction: str, results: int | None = None) -> Formulation:
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
         converts=lambda p: True,
         fuses=_no_post_ops,
+        remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "",
     )
 
 
@@ -304,6 +307,8 @@ FORMULATIONS: tuple[Formulation, ...] = (
     ),
 )
 
+
+REMARKS = {form.name: form.remark for form in FORMULATIONS if form.remark}
 
 # the definition, where every form that applies would spread what is not finite; never chosen for finite values
 TERM_BY_TERM = {

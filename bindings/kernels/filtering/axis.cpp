@@ -10,7 +10,6 @@ namespace dgo {
 namespace {
 
 constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
-constexpr int64_t kLargeTile = 3;        // results; beyond it fewer combinations of axes are compiled
 
 std::string axis_refusal(const FilterProblem& p, int a) {
     const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
@@ -40,11 +39,13 @@ std::string axis_refusal(const FilterProblem& p, int a) {
 std::string tiles_refusal(const FilterProblem& p) {
     const auto tiled = [&](int a) { return p.tile[a] > 1; };
     const auto unlike = [&](int a, int b) {
-        const bool same = p.tile[a] == p.tile[b] && ceil_div(p.kernel[a], p.stride[a]) == ceil_div(p.kernel[b], p.stride[b]);
+        const bool same =
+            p.tile[a] == p.tile[b] && ceil_div(p.kernel[a], p.stride[a]) == ceil_div(p.kernel[b], p.stride[b]);
         return tiled(a) && tiled(b) && !same;
     };
     const bool large = std::max({p.tile[0], p.tile[1], p.tile[2]}) > kLargeTile;
-    if (large && tiled(0)) return "tiles of more than 3 results are for the last two of three axes, the first one direct";
+    if (large && tiled(0))
+        return "tiles of more than 3 results are for the last two of three axes, the first one direct";
     if (unlike(0, 1) || unlike(0, 2) || (large && unlike(1, 2))) {
         return "where the first of three axes is tiled or a tile has more than 3 results, all tiled axes must be "
                "alike; choose one tile for them";

@@ -15,6 +15,7 @@ struct TileShape {
 constexpr int kShapes = 8;
 constexpr TileShape kShapeSizes[kShapes] = {{1, 1}, {3, 2}, {4, 2}, {4, 3}, {5, 2}, {5, 4}, {6, 3}, {6, 4}};
 using ShapeIndex = int;
+constexpr int64_t kLargeTile = 3;  // results; larger tiles have coefficients that round, and go with their like only
 
 // One side of a product: `segments` images interleaved in memory by stride, each of `channels` contiguous ones.
 // Position i of segment g on axis a is element step[a] * i + first[g][a], absent outside [0, size[a]).

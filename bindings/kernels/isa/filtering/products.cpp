@@ -127,8 +127,8 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                 const float *panel = weights(p, 0, n), *start = part == 0 ? scratch.zeros : nullptr;
                 float* result = scratch.result + p * result_stride(params) + n;
                 if (!in_place(params)) {
-                    PanelProduct product{left,       panel,  start, scratch.spans,     span_count,
-                                         result, strip, split.of(next, 0), split.size};
+                    PanelProduct product{
+                        left, panel, start, scratch.spans, span_count, result, strip, split.of(next, 0), split.size};
                     if (columns - n > kLanes)
                         product.run<kTileVectors>(row_tiles);
                     else

@@ -9,7 +9,10 @@ enum class Transform { window, filter, output };
 // The finite points of so many; the last one is infinity. Up to three of them differ by powers of two, so that every
 // coefficient is a dyadic fraction; of four and five those that round least, with few bits (docs/errors.md).
 constexpr double kPoints[][5] = {
-    {0, 1}, {0, 1, -1}, {0, 0.75, -0.75, 1.75}, {0, 0.625, -0.625, 1.5, -1.5},
+    {0, 1},
+    {0, 1, -1},
+    {0, 0.75, -0.75, 1.75},
+    {0, 0.625, -0.625, 1.5, -1.5},
 };
 
 constexpr double point(int points, int i) { return kPoints[points - 3][i]; }
@@ -186,9 +189,8 @@ void spread_tile(const float* const* from, int64_t channels, float* to, const Sp
     for (int64_t begin = 0; begin < channels; begin += spread.width, to += spread.strip) {
         const int64_t width = smaller(spread.width, channels - begin);
         const auto store = [&](int64_t c) {
-            return [&spread, at = to + c](int p, Lanes value) __attribute__((always_inline)) {
-                *reinterpret_cast<LanesAt*>(at + p * spread.plane) = value;
-            };
+            return [&spread, at = to + c](int p, Lanes value)
+                       __attribute__((always_inline)) { *reinterpret_cast<LanesAt*>(at + p * spread.plane) = value; };
         };
         int64_t c = 0;
         for (; c + kLanes <= width; c += kLanes) {
@@ -204,9 +206,8 @@ void spread_tile(const float* const* from, int64_t channels, float* to, const Sp
 template <class T>
 void gather_tile(const float* from, int64_t plane, int64_t channels, const float* bias, float* const* to) {
     const auto load = [&](int64_t c) {
-        return [plane, at = from + c](int p) __attribute__((always_inline)) {
-            return *reinterpret_cast<const LanesAt*>(at + p * plane);
-        };
+        return [plane, at = from + c](int p)
+                   __attribute__((always_inline)) { return *reinterpret_cast<const LanesAt*>(at + p * plane); };
     };
     int64_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
@@ -215,9 +216,8 @@ void gather_tile(const float* from, int64_t plane, int64_t channels, const float
     }
     if (c == channels) return;
     const Lanes b = load_part(bias + c, channels - c);
-    T::run(load(c), [&](int i, Lanes value) __attribute__((always_inline)) {
-        store_part(to[i] + c, value + b, channels - c);
-    });
+    T::run(load(c),
+           [&](int i, Lanes value) __attribute__((always_inline)) { store_part(to[i] + c, value + b, channels - c); });
 }
 
 template <Transform kKind, ShapeIndex kCode>
