@@ -61,13 +61,13 @@ class Formulation:
     adds_bias: bool = True
     fuses: Callable[[Tail], bool] = _anything
     mirrors: bool = False
+    # what explain() adds to the name
+    remark: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
         """Its constants and its op of the library: by family and direction."""
         return self.family, BACKWARD_DATA if self.mirrors else self.direction
-    # what explain() adds to the name
-    remark: str = ""
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
@@ -111,7 +111,9 @@ def _filters(results: int) -> Callable[[Problem, Env], bool]:
     """Whether minimal filtering with these tiles is allowed and differs from that with smaller ones."""
 
     def applies(problem: Problem, env: Env) -> bool:
-        if env.algorithm == "direct" or (results >= filtering.FAST and env.algorithm != "fast"):
+        if env.algorithm == "direct":
+            return False
+        if results >= filtering.FAST and not (env.algorithm == "fast" and filtering.rounds_little(problem)):
             return False
         tile = filtering.filtering_tile(problem, results)
         smaller = (filtering.filtering_tile(problem, n) for n in filtering.TILES if n < results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
@@ -22,10 +23,10 @@ def tile_of(rng: np.random.Generator, kernel: int, stride: int, dilation: int, w
     taps = -(-kernel // stride)
     if dilation != 1 or kernel < stride or rng.random() < 0.2:
         return 1
-    return {2: wide, 3: 2}.get(taps, 1)
+    return {2: wide, 3: 4 if wide == 4 else 2}.get(taps, 1)
 
 
-def random_case(rng: np.random.Generator) -> Case:
+def random_case(rng: np.random.Generator, wide: int | None = None) -> Case:
     rank = int(rng.choice([1, 2, 2, 3]))
     groups = int(rng.choice([1, 1, 1, 2, 3]))
     channels = (int(rng.choice([1, 3, 16, 17, 33, 64])), int(rng.choice([1, 3, 5, 16, 24, 70, 128])))
@@ -33,10 +34,12 @@ def random_case(rng: np.random.Generator) -> Case:
     strides = tuple(int(n) for n in rng.choice([1, 2, 2, 3], rank))
     kernel = tuple(int(rng.integers(1, 3 * s + 2 if rank < 3 else 2 * s + 1)) for s in strides)
     dilations = tuple(int(n) for n in rng.choice([1, 1, 1, 1, 2, 3], rank))
-    wide = int(rng.choice([2, 3]))
+    wide = wide or int(rng.choice([2, 3]))
     tile = tuple(tile_of(rng, *axis, wide) for axis in zip(kernel, strides, dilations, strict=True))
-    if rank == 3 and tile[0] > 1 and len({t for t in tile if t > 1}) > 1:
+    if rank == 3 and tile[0] > 1 and (wide == 4 or len({t for t in tile if t > 1}) > 1):
         tile = (1, *tile[1:])
+    if wide == 4 and rank > 1 and -(-kernel[-1] // strides[-1]) != -(-kernel[-2] // strides[-2]):
+        tile = (*tile[:-2], 1, tile[-1])
     full = [(i - 1) * s + d * (k - 1) + 1 for i, s, d, k in zip(source, strides, dilations, kernel, strict=True)]
     pads = tuple(int(rng.integers(-2, k)) for k in kernel)
     output = tuple(max(1, f - p - int(rng.integers(-2, k))) for f, p, k in zip(full, pads, kernel, strict=True))
@@ -112,6 +115,51 @@ def test_exact_on_small_integers(seed, block):
         operands = random_operands(rng, case, integers)
         for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+def assert_whole(got: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Results of small integers by tiles that round: a wrong term would be off by one at least."""
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_larger_tiles_of_small_integers(seed, block):
+    for number in range(20):
+        rng = np.random.default_rng([seed, block, number])
+        case = random_case(rng, 4)
+        print(f"--seed={seed} block {block} number {number}: {case}")
+        operands = random_operands(rng, case, integers)
+        assert_whole(run_all_directions(case, *operands), truth(case, *operands))
+
+
+# Few rows of a product, lines of narrow results, borders of runs, groups, absent taps, more tiles than a block.
+LARGER = [
+    Case(1, (48, 96), (4, 4), (4, 4), (3, 3), (1, 1), (1, 1), (4, 4), (1, 1), 1, "IOX"),
+    Case(1, (20, 200), (13, 9), (13, 9), (3, 3), (1, 1), (1, 1), (4, 4), (1, 1), 1, "XOI"),
+    Case(2, (64, 3), (20, 20), (40, 40), (4, 4), (2, 2), (1, 1), (4, 4), (1, 1), 1, "IOX"),
+    Case(2, (48, 1), (20, 20), (58, 58), (9, 9), (3, 3), (4, 4), (4, 4), (1, 1), 1, "XOI"),
+    Case(3, (16, 12), (5, 37), (10, 74), (3, 3), (2, 2), (1, 1), (4, 4), (1, 1), 1, "IOX"),
+    Case(2, (28, 20), (3, 21), (5, 40), (4, 4), (2, 2), (2, 3), (4, 4), (1, 1), 2, "XOI"),
+    Case(2, (130, 33), (37,), (119,), (12,), (4,), (20,), (4,), (1,), 1, "IOX"),
+    Case(1, (16, 40), (3, 11, 9), (3, 11, 9), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 4, 4), (1, 1, 1), 1, "IOX"),
+]
+
+
+@pytest.mark.parametrize("case", LARGER, ids=range(len(LARGER)))
+def test_special_paths_of_larger_tiles(seed, case):
+    operands = random_operands(np.random.default_rng(seed), case, integers)
+    assert_whole(run_all_directions(case, *operands), truth(case, *operands))
+
+
+@pytest.mark.parametrize("count", [*range(1, 26), 61])
+def test_any_number_of_rows(seed, count):
+    """Register tiles of whole, two thirds and a third of the rows; what fills up is not written."""
+    rng = np.random.default_rng([seed, count])
+    case = Case(1, (24, 40), (2 * count,), (2 * count,), (3,), (1,), (1,), (2,), (1,), 1, "IOX")
+    operands = random_operands(rng, case, integers)
+    for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
 # Paths of their own: one position, few positions and many channels, runs of few channels, many taps, panels that
@@ -226,6 +274,21 @@ def test_narrow_types_are_computed_in_f32(seed, dtype, tile):
         np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_larger_tiles_of_narrow_types_round_once(seed, dtype):
+    rng = np.random.default_rng(seed)
+    case = Case(2, (40, 33), (5, 6), (10, 12), (4, 4), (2, 2), (1, 1), (4, 4), (1, 1), 1, "XOI")
+    operands = random_operands(rng, case, lambda r, shape: integers(r, shape, dtype))
+    src, weights, bias, diff_dst = operands
+    dst, diff_src = unwritten(diff_dst.shape, dtype), unwritten(src.shape, dtype)
+    run_product(case, "forward", src, weights, dst, bias)
+    run_product(case, "backward_data", diff_dst, weights, diff_src, None)
+    for got, exact in zip((dst, diff_src), truth(case, *(a.astype(np.float64) for a in operands)), strict=False):
+        # half a step of the type, and what f32 rounds
+        step = np.abs(exact) * float(ml_dtypes.finfo(got.dtype).eps) / 2
+        assert (np.abs(got.astype(np.float64) - exact) <= step + 0.01).all()
+
+
 def test_views_leave_the_rest_alone(seed):
     rng = np.random.default_rng(seed)
     case = Case(2, (16, 20), (5, 4), (10, 8), (4, 4), (2, 2), (1, 1), (3, 2), (1, 1), 1, "IOX")
@@ -251,6 +314,7 @@ def test_fewer_products_than_the_direct_form():
     assert products(1) >= direct
     assert products(2) < direct / 1.6
     assert products(3) < direct / 2
+    assert products(4) < direct / 2.5
 
 
 @pytest.mark.parametrize(
@@ -258,14 +322,21 @@ def test_fewer_products_than_the_direct_form():
     [
         ((4,), (2,), (2,), (2,), "dilation 2"),
         ((4,), (1,), (1,), (2,), "kernel 4, stride 1"),
-        ((4,), (2,), (1,), (4,), "no tile of 4"),
+        ((4,), (2,), (1,), (5,), "no tile of 5"),
+        ((3,), (1,), (1,), (3,), "no tile of 3"),
+        ((4, 3), (2, 1), (1, 1), (4, 4), "must be alike"),
+        ((4, 4), (2, 2), (1, 1), (4, 2), "must be alike"),
+        ((3, 3, 3), (1, 1, 1), (1, 1, 1), (4, 4, 4), "last two of three axes"),
+        ((4, 4, 3), (2, 2, 1), (1, 1, 1), (2, 2, 2), "must be alike"),
         ((0,), (1,), (1,), (1,), "must be positive"),
     ],
 )
 def test_refusals_name_the_cause(kernel, strides, dilations, tile, message):
-    case = Case(1, (16, 16), (4,), (8,), kernel, strides, (0,), tile, dilations, 1, "IOX")
+    rank = len(kernel)
+    case = Case(1, (16, 16), (4,) * rank, (8,) * rank, kernel, strides, (0,) * rank, tile, dilations, 1, "IOX")
+    assert message in case.problem().refusal()
     with pytest.raises(errors.InvalidArgumentError, match=message):
-        kernels.filter_pack(case.problem(), "forward", code("f32"), [1, 1, 1])
+        kernels.filter_pack(case.problem(), "forward", code("f32"), [1, 1, *(1,) * rank])
 
 
 def test_wrong_ranks_are_refused():

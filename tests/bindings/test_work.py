@@ -22,7 +22,7 @@ def dense(size, channels):
 
 
 @pytest.mark.parametrize("channels", [(64, 64), (17, 48), (96, 3), (3, 130)])
-@pytest.mark.parametrize("tile", [1, 2, 3])
+@pytest.mark.parametrize("tile", [1, 2, 3, 4])
 def test_products_are_about_the_kernels_own(channels, tile):
     """The kernel counts whole panels, work() vectors and what beginning a sum takes; on a big layer they are close."""
     case = problem(channels=channels, tile=tile)

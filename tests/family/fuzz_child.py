@@ -153,7 +153,7 @@ def objects(rng: np.random.Generator, data: Data) -> list[Call]:
         "outputs": rng.choice(["value", "nothing", ""]),
         "policy": rng.choice(["fusion", "debug", "best", ""]),
         "tune": rng.choice(["off", "heuristic", "always"]),
-        "algorithm": rng.choice(["auto", "direct", "fast"]),
+        "algorithm": rng.choice(["auto", "direct", "fast", "exact"]),
     }
     fed = [
         {"src": data.src},

@@ -16,6 +16,7 @@ from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
 from dnnl_graph_ops.lowering.program import Buffer, Place, Program, View
+from dnnl_graph_ops.lowering.registry import Formulation
 from dnnl_graph_ops.lowering.tail import TailOp
 from dnnl_graph_ops.strides import dense_strides
 
@@ -67,6 +68,11 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
     return {"attrs": attrs, "x": x, "w": w, "y": y, "size": size, "kernel": kernel}
 
 
+def assert_equal(form: Formulation, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> None:
+    """Small integers: exact, or so near where a form says that it rounds that no term is wrong."""
+    np.testing.assert_allclose(got, want, rtol=0, atol=0.1 if form.remark else 0, err_msg=form.name)
+
+
 def external(place: Place, array: np.ndarray[Any, Any], index: int) -> View:
     buffer = Buffer(place, dtypes.canonical(array.dtype), array.size, index=index)
     return View(buffer, array.shape, dense_strides(array.shape))
@@ -116,7 +122,7 @@ def adorned(
 def test_every_form_is_exact(kind: str, seed: int, run_all: bool) -> None:
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     engine = dgo.engine("cpu")
-    env = Env(engine, dgo.get_num_threads())
+    env = Env(engine, dgo.get_num_threads(), algorithm="fast")
     every = {form.name for form in registry.FORMULATIONS if form.direction == MEMBERS[kind].direction}
     ran: set[str] = set()
     for case in range(CASES):
@@ -146,7 +152,7 @@ def test_every_form_is_exact(kind: str, seed: int, run_all: bool) -> None:
             program = Program()
             lower.build(program, described, form, env)
             assemble(program, views, [output], engine).executor.run(operands, [result])
-            np.testing.assert_array_equal(result, want, err_msg=form.name)
+            assert_equal(form, result, want)
             ran.add(form.name)
     assert ran == every
 
@@ -159,7 +165,7 @@ def forward_forms_give(
     order: tuple[int, ...] | None = None,
 ) -> set[str]:
     """Every forward form that applies gives `want`, its axes in memory as `order` says; the names of those."""
-    env = Env(dgo.engine("cpu"), dgo.get_num_threads())
+    env = Env(dgo.engine("cpu"), dgo.get_num_threads(), algorithm="fast")
     axes = order or tuple(range(want.ndim))
     ran = set()
     for form in registry.FORMULATIONS:
@@ -172,7 +178,7 @@ def forward_forms_give(
             continue
         lower.build(program, described, form, env)
         assemble(program, views, [output], env.engine).executor.run(arrays, [result.transpose(np.argsort(axes))])
-        np.testing.assert_array_equal(result.transpose(np.argsort(axes)), want, err_msg=form.name)
+        assert_equal(form, result.transpose(np.argsort(axes)), want)
         ran.add(form.name)
     return ran
 
@@ -238,4 +244,4 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             program = Program()
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])
-            np.testing.assert_array_equal(result, want, err_msg=form.name)
+            assert_equal(form, result, want)

@@ -142,7 +142,7 @@ def test_every_form_is_in_the_table() -> None:
 def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, run_all: bool) -> None:
     """One Inf or NaN reaches all that it touches, in every form, and nothing else where the table says so."""
     rng = np.random.default_rng([seed, 22])
-    env = cpu_env()
+    env = cpu_env("fast")
     seen = set()
     for _, _, case in cases(rng, 400 if run_all else 50):
         for which, operand in enumerate(OPERANDS[case.direction]):
@@ -160,7 +160,8 @@ def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, run_all: b
                     continue
                 plan.executor.run(arrays, [result])
                 assert not np.isfinite(result[touched]).any(), f"{form.name} lost what is not finite in {operand}"
-                if (result != plain)[~touched].any():
+                # forms with a remark round small integers
+                if not (np.abs(result - plain)[~touched] <= (0.1 if form.remark else 0)).all():
                     seen.add((form.direction, form.name, operand))
     listed = {(*key, operand) for key, operands in nonfinite.SPREADS.items() for operand in operands}
     assert seen <= listed
@@ -340,17 +341,18 @@ def test_measured_choices_keep_to_the_terms(tmp_path: Path, monkeypatch: pytest.
         np.testing.assert_array_equal(net(dy) if baked else net(dy, w), exact(dy, w))
 
 
-def test_automatic_choices_stay_finite_below_the_bound(seed: int, run_all: bool) -> None:
-    """Terms times the largest values of both operands below 1e37: no form overflows on the way, whatever the signs."""
+@pytest.mark.parametrize("algorithm, bound", [("auto", 1e37), ("fast", 5e36)])
+def test_automatic_choices_stay_finite_below_the_bound(seed: int, run_all: bool, algorithm: str, bound: float) -> None:
+    """Terms times the largest values of both operands below it: no form overflows on the way, whatever the signs."""
     rng = np.random.default_rng([seed, 25])
-    env = cpu_env()
+    env = cpu_env(algorithm)
     for _, problem, case in cases(rng, 80 if run_all else 25):
         ones = [np.ones(shape) for shape in case.shapes]
         terms = max(case.of(*ones).max(), np.prod(problem["kernel"]) * max(problem["x"][-1], problem["x"][1]))
         large = 10.0 ** rng.uniform(0, 36.5)
-        for first in (large, 9e36 / terms / large):
-            second = 9e36 / terms / first
-            if max(first, second) > 1e37:
+        for first in (large, 0.9 * bound / terms / large):
+            second = 0.9 * bound / terms / first
+            if max(first, second) > bound:
                 continue
             arrays = [
                 (value * rng.choice([-1, 1], shape)).astype(np.float32)

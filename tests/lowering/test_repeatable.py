@@ -29,10 +29,11 @@ from .test_forms import KINDS, external
 
 Array = np.ndarray[Any, Any]
 
+FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"}
 # README names them: forms whose bits are the same for any number of threads, and for any batch
 STEADY = {
-    FORWARD: {"own direct", "minimal filtering 2", "minimal filtering 3", "own overlap-add", "own depthwise"},
-    BACKWARD_DATA: {"own direct", "minimal filtering 2", "minimal filtering 3", "own depthwise"},
+    FORWARD: {"own direct", *FILTERING, "own overlap-add", "own depthwise"},
+    BACKWARD_DATA: {"own direct", *FILTERING, "own depthwise"},
     BACKWARD_WEIGHTS: {"own depthwise"},
 }
 # and own code that splits its sums by threads, or by how many rows there are
@@ -117,7 +118,7 @@ def questions() -> Iterator[tuple[str, Question]]:
 
 def results(asked: Question, threads: int, runs: int = 1) -> dict[str, list[Array]]:
     """Those of every form that applies, by its name, and of the one that is chosen."""
-    env = Env(dgo.engine("cpu"), threads)
+    env = Env(dgo.engine("cpu"), threads, algorithm="fast")
     found = {}
     for form in (*registry.FORMULATIONS, None):
         if form is not None and form.direction != MEMBERS[asked.kind].direction:

@@ -18,8 +18,9 @@ from .views import channels_last, result_view
 
 # by the results that name a form: those of its tiles for so many taps per phase
 TILES = {2: {2: 2, 3: 2}, 3: {2: 3, 3: 2}, 4: {2: 4, 3: 4}}
-# from so many results on not all coefficients are dyadic fractions; error: rms, against that of direct sums, at most
-FAST, ERROR = 4, 8
+# from so many results on not all coefficients are dyadic fractions: the error (rms) against that of direct sums is at
+# most so many times as large, where so many channels are summed
+FAST, ERROR, FEWEST = 4, 8, 3
 
 
 def taps(problem: Problem) -> tuple[int, ...]:
@@ -46,6 +47,13 @@ def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
         # the kernel's transform of a first axis serves alike ones only
         found = [m if (m, t) == (found[0], counts[0]) else 1 for m, t in zip(found, counts, strict=True)]
     return tuple(found)
+
+
+def rounds_little(problem: Problem) -> bool:
+    """Whether tiles of FAST results keep to ERROR: sums of one or two channels round too little themselves."""
+    g = problem.geometry
+    summed = {FORWARD: g.in_channels, BACKWARD_DATA: g.out_channels}.get(problem.direction)
+    return summed is None or summed // g.groups >= FEWEST
 
 
 def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
