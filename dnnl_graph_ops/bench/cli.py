@@ -132,7 +132,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}")
     group.add_argument("--peers", type=_commas, default=default.peers, help="all (installed ones), none, or names")
     group.add_argument("--tune", type=_commas, default=default.tune, help="of off,heuristic,measure: our variants")
-    group.add_argument("--algorithm", type=_commas, default=default.algorithm, help="of auto,direct: our variants")
+    group.add_argument("--algorithm", type=_commas, default=default.algorithm, help="of auto,direct,fast: our variants")
     group.add_argument(
         "--runtime", dest="runtimes", type=_commas, default=(), help="names of dgo.runtimes(): our variants"
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from ..errors import InvalidArgumentError
+from ..lowering.env import ALGORITHMS
 from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
 
@@ -111,7 +112,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "weights": ("constant", "variable"),
     "post_ops": POST_OPS,
     "tune": ("off", "heuristic", "measure"),
-    "algorithm": ("auto", "direct"),
+    "algorithm": ALGORITHMS,
     "wait": ("library", "passive"),
 }
 # six rounds are the fewest whose median has a 95 % interval
