@@ -38,7 +38,7 @@ from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
 from ..strides import dense_strides
-from .problem import Problem
+from .problem import OPS, Problem
 from .suite import real_layers
 
 SECONDS = 0.25
@@ -48,7 +48,12 @@ PULL, PULL_OF_ANOTHER = 2.0, 0.1
 SCALES = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
 ROUNDS = 4
 FOLDS = 2
-ASKED = ((FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False))
+# op: directions, and whether weights are constant; ordinary layers count as the transposed ones that they are
+_TRANSPOSED, _ORDINARY = OPS
+ASKED = {
+    _TRANSPOSED: ((FORWARD, True), (FORWARD, False), (BACKWARD_DATA, False), (BACKWARD_WEIGHTS, False)),
+    _ORDINARY: ((BACKWARD_DATA, True), (BACKWARD_DATA, False), (FORWARD, False), (BACKWARD_WEIGHTS, False)),
+}
 
 Row = dict[str, Any]
 
@@ -184,21 +189,32 @@ def here(dtype: str, gmacs: float) -> tuple[Env, dict[str, Any]]:
     return env, head
 
 
-def questions(part: str, layouts: str) -> Iterator[dict[str, Any]]:
+def questions(part: str, layouts: str, ops: str = _TRANSPOSED) -> Iterator[dict[str, Any]]:
     """Layers, layouts and directions to measure."""
     first, step = map(int, part.split("/"))
-    for layer in real_layers()[first::step]:
-        for layout in layouts.split(","):
-            for direction, constant in ASKED:
-                yield {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
+    for op in ops.split(","):
+        for layer in real_layers(op)[first::step]:
+            for layout in layouts.split(","):
+                for direction, constant in ASKED[op]:
+                    one = {"layer": layer.name, "direction": direction, "layout": layout, "constant": constant}
+                    yield one if op == _TRANSPOSED else {"op": op, **one}
+
+
+def _layers() -> dict[tuple[str, str], Problem]:
+    """The layers of all lists by op and name, as transposed ones."""
+    return {(op, layer.name): layer.adjoint for op in OPS for layer in real_layers(op)}
+
+
+def _layer_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row.get("op", _TRANSPOSED), row["layer"]
 
 
 def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: Path | None) -> None:
     """Measure what `recorded` lacks; rows whose forms are not today's are measured anew. Saved after each."""
-    layers = {layer.name: layer for layer in real_layers()}
+    layers = _layers()
     known = {_question(row): row for row in recorded.rows}
     for one in asked:
-        layer = smaller(layers[one["layer"]], recorded.head["max_gmacs"])
+        layer = smaller(layers[_layer_of(one)], recorded.head["max_gmacs"])
         if layer is None:
             continue
         problem = described(layer, one["direction"], one["layout"], one["constant"], recorded.head["dtype"])
@@ -214,7 +230,7 @@ def record(recorded: Recorded, asked: Sequence[dict[str, Any]], env: Env, save: 
 
 
 def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("layer", "direction", "layout", "constant"))
+    return (*_layer_of(row), *(row[name] for name in ("direction", "layout", "constant")))
 
 
 def resumed(path: Path, head: dict[str, Any]) -> Recorded:
@@ -257,10 +273,10 @@ def text(content: Mapping[str, Any], depth: int = 3) -> str:
 def samples(recorded: Recorded) -> list[Sample]:
     """The rows with the counts of today's forms; forms that are no more, or none for the problem, are left out."""
     env = Elsewhere(engine("cpu"), recorded.head["threads"], name=recorded.head["isa"])
-    layers = {layer.name: layer for layer in real_layers()}
+    layers = _layers()
     found = []
     for row in recorded.rows:
-        layer = smaller(layers[row["layer"]], recorded.head["max_gmacs"])
+        layer = smaller(layers[_layer_of(row)], recorded.head["max_gmacs"])
         if layer is None:
             continue
         direction = row["direction"]
@@ -468,6 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", default="0/1", help="i/n: every n-th layer from i on")
     parser.add_argument("--layouts", default="NXC", help="NXC, NCX or NXC,NCX")
     parser.add_argument("--dtype", choices=("f32", "bf16", "f16"), default="f32")
+    parser.add_argument("--op", default=_TRANSPOSED, help="conv_transpose, conv or conv_transpose,conv")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="measure what FILE lacks, and save it there")
     parser.add_argument("--load", type=Path, nargs="+", metavar="FILE", help="fit to measurements saved before")
@@ -483,7 +500,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         resume = options.resume is not None and options.resume.exists()
         one = resumed(options.resume, head) if resume else Recorded(head, [])
         try:
-            record(one, list(questions(options.part, options.layouts)), env, save)
+            record(one, list(questions(options.part, options.layouts, options.op)), env, save)
         except KeyboardInterrupt:
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")

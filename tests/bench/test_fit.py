@@ -16,11 +16,14 @@ LAYERS = [
     for name, channels in (("first", 8), ("second", 16), ("third", 3))
 ]
 
+ORDINARY = [Problem("first", 1, 8, 16, (7, 6), (3, 3), (2, 2), (1, 1), op="conv")]
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     """Three small layers, timed for a moment, and an empty cache directory."""
-    monkeypatch.setattr(fit, "real_layers", lambda: LAYERS)
+    layers = {"conv_transpose": LAYERS, "conv": ORDINARY}
+    monkeypatch.setattr(fit, "real_layers", lambda op="conv_transpose": layers[op])
     monkeypatch.setattr(fit, "SECONDS", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     fits.find.cache_clear()
@@ -38,13 +41,25 @@ def test_rows_are_saved_and_loaded(tmp_path, capsys, dtype):
     fit.main(["--save", str(times), "--dtype", dtype])
     recorded = fit.read(times)
     assert recorded.head["dtype"] == dtype
-    assert len(recorded.rows) == len(LAYERS) * len(fit.ASKED)
+    assert len(recorded.rows) == len(LAYERS) * len(fit.ASKED["conv_transpose"])
     assert {s.problem.dtype for s in fit.samples(recorded)} == {dtype}
     printed = capsys.readouterr().out
     assert "these constants" in printed and "those of the other half" in printed
     before = times.read_bytes()
     fit.main(["--load", str(times)])
     assert times.read_bytes() == before
+
+
+def test_ordinary_layers_are_measured_as_the_transposed_ones_that_they_are(tmp_path):
+    times = tmp_path / "times.json"
+    fit.main(["--save", str(times), "--op", "conv_transpose,conv"])
+    rows = rows_of(times)
+    asked = fit.ASKED
+    assert len(rows) == len(LAYERS) * len(asked["conv_transpose"]) + len(asked["conv"])
+    ordinary = [row for row in rows if row.get("op") == "conv"]
+    assert [(row["direction"], row["constant"]) for row in ordinary] == list(asked["conv"])
+    (first, *_) = [s for s in fit.samples(fit.read(times)) if s.problem.geometry.kernel == (3, 3)]
+    assert first.problem.geometry.dst == (7, 6) and first.problem.geometry.src == (4, 3)
 
 
 def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
@@ -154,12 +169,10 @@ def test_fitting_lowers_what_choosing_costs(tmp_path):
     env = fit.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
     rows = []
     for layer in LAYERS:
-        for direction, constant in fit.ASKED:
+        for direction, constant in fit.ASKED["conv_transpose"]:
             problem = fit.described(layer, direction, "NXC", constant)
             forms = [f for f in FORMULATIONS if f.direction == direction and f.applies(problem, env)]
-            timed = {
-                f.name: cost.estimate(f.counts(problem, env), truth[f.family, direction], env.threads) for f in forms
-            }
+            timed = {f.name: cost.estimate(f.counts(problem, env), truth[f.key], env.threads) for f in forms}
             rows.append(
                 {"layer": layer.name, "direction": direction, "layout": "NXC", "constant": constant, "seconds": timed}
             )
