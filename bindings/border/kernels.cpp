@@ -19,6 +19,7 @@ using namespace py::literals;
 namespace dgo {
 
 void bind_filter_kernels(py::module_& m);
+void bind_stem_kernels(py::module_& m);
 void bind_work(py::module_& m);
 
 namespace {
@@ -138,6 +139,7 @@ void bind_kernels(py::module_& parent) {
     bind_depthwise(m);
     bind_columns(m);
     bind_filter_kernels(m);
+    bind_stem_kernels(m);
     bind_work(m);
 }
 

@@ -60,6 +60,28 @@ std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& pro
 // src, diff_dst, diff_weights
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);
 
+// The first layer of a network, or any ordinary convolution of few channels: the backward data of a transposed one. dst is
+// its image of c channels, which are few, src its results, of `channels`. Strides: n, channel, spatial for src and dst.
+struct StemProblem : LayerSizes {
+    int64_t channels;
+    int dst_dtype;
+    Dims dst_strides;
+    int src_dtype;
+    Dims src_strides;
+};
+
+// Why stem_product does not compute a layer of c channels, or empty.
+std::string stem_refusal(const LayerSizes& layer);
+
+// Elements (f32) of the packed weights.
+int64_t stem_packed_size(const LayerSizes& layer, int64_t channels);
+
+// weights, packed. Strides: channel of src, channel of dst, kernel.
+std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides);
+
+// diff_dst, packed, [bias,] diff_src; the bias is that of an ordinary convolution
+std::shared_ptr<Kernel> make_stem_product(const StemProblem& problem, bool has_bias, int bias_dtype);
+
 // The columns of a transposed convolution: col[n, source position, kernel position, c], with strides in the
 // order n, source axes, kernel axes, c. Strides of dst: n, c, spatial.
 struct ColumnsProblem : LayerSizes {

@@ -8,6 +8,7 @@
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
+#include "kernels/stem/vtable.hpp"
 
 namespace dgo {
 
@@ -18,6 +19,7 @@ struct VectorCode {
     const FilterCode& filter;
     const OverlapCode& overlap;
     const RowCode& rows;
+    const StemCode& stem;
 };
 
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest

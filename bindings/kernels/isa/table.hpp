@@ -9,5 +9,6 @@ extern const DepthwiseCode kDepthwiseCode;
 extern const FilterCode kFilterCode;
 extern const OverlapCode kOverlapCode;
 extern const RowCode kRowCode;
+extern const StemCode kStemCode;
 
 }  // namespace dgo::DGO_ISA
