@@ -9,7 +9,7 @@
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
-#include "kernels/row_movers.hpp"
+#include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
 
 namespace dgo {
@@ -18,11 +18,12 @@ namespace {
 constexpr const char* kName = "stem_product";
 constexpr int64_t kMostChannels = 4;
 constexpr int64_t kMostTaps = 1 << 16;
-constexpr int64_t kRowFloats = 6 * 1024;        // of the copied rows of a section, beside weights in the first cache
-constexpr int64_t kResultFloats = 64 * 1024;    // of the results of a section that are moved to where they belong
-constexpr int64_t kFewestOutputs = 24;          // of a section: two register tiles
-constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copied rows
-constexpr double kProductsOfByte = 8;           // that take as long as moving one
+constexpr int64_t kRowFloats = 6 * 1024;          // of the copies that a row of results meets, beside weights nearby
+constexpr int64_t kBlockFloats = 32 * 1024;       // of the copies that a block of rows meets
+constexpr int64_t kResultFloats = 64 * 1024;      // of results that are moved to where they belong
+constexpr int64_t kFewestOutputs = 24;            // of a section: two register tiles
+constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copies
+constexpr double kProductsOfByte = 8;             // that take as long as moving one
 
 const StemCode& code() { return vector_code().stem; }
 
@@ -32,22 +33,47 @@ Dims dims_of(const LayerSizes& p, int64_t first, int64_t second) {
     return all;
 }
 
-// Sections of a row of results, and the copies of the rows that one needs.
-struct StemSections {
-    int64_t number, outputs;  // outputs: at most, of a section
-    int64_t row_floats;       // of a copied row
+// A spatial axis; those that are missing in front have one position.
+struct StemAxis {
+    int64_t outputs = 1, size = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
 
-    StemSections(const LayerSizes& p, const TapAxes& axes, int64_t result_floats) {
-        const int64_t width = p.src_spatial.back(), advance = p.strides.back() * p.c;
-        const int64_t rows = axes.outer[0].span() * axes.outer[1].span();
-        int64_t most = std::max(kRowFloats / std::min(rows * advance, kRowFloats), kFewestOutputs);
-        if (result_floats > 0) most = std::min(most, std::max(kResultFloats / result_floats, kFewestOutputs));
-        number = std::max<int64_t>(ceil_div(width, most), 1);
-        outputs = ceil_div(width, number);
-        const int64_t reach = p.dilations.back() * (p.kernel.back() - 1);
-        row_floats = (std::max<int64_t>(outputs - 1, 0) * p.strides.back() + reach + 1) * p.c;
+    StemAxis(const LayerSizes& p, int number) {
+        const int missing = 3 - static_cast<int>(p.kernel.size());
+        if (number < missing) return;
+        const auto axis = static_cast<size_t>(number - missing);
+        outputs = p.src_spatial[axis];
+        size = p.dst_spatial[axis];
+        kernel = p.kernel[axis];
+        stride = p.strides[axis];
+        pad = p.pads_begin[axis];
+        dilation = p.dilations[axis];
     }
-    int64_t begin(int64_t section, int64_t width) const { return width * section / number; }
+    int64_t reach() const { return dilation * (kernel - 1); }
+    // Positions that so many outputs may meet, from the first to the last one.
+    int64_t span(int64_t count) const { return std::max<int64_t>(count - 1, 0) * stride + reach() + 1; }
+};
+
+// How the work is cut: sections of rows, and blocks of sections under each other whose image is copied at once.
+struct StemLayout {
+    StemAxis planes, lines, inner;
+    int64_t sections, outputs;  // of a row, and at most of a section
+    int64_t block;              // sections of a block
+    int64_t row_floats, plane_floats;  // of a copied row, and of copied rows under each other
+
+    StemLayout(const LayerSizes& p, int64_t result_floats) : planes(p, 0), lines(p, 1), inner(p, 2) {
+        const int64_t step = std::min(planes.kernel * lines.kernel * inner.stride * p.c, kRowFloats);
+        int64_t most = std::max(kRowFloats / step, kFewestOutputs);
+        if (result_floats > 0) most = std::min(most, std::max(kResultFloats / result_floats, kFewestOutputs));
+        sections = std::max<int64_t>(ceil_div(inner.outputs, most), 1);
+        outputs = ceil_div(inner.outputs, sections);
+        row_floats = inner.span(outputs) * p.c;
+        const int64_t rows = kBlockFloats / std::min(row_floats * planes.kernel, kBlockFloats);
+        block = std::clamp<int64_t>((rows - lines.span(1)) / lines.stride + 1, 1, std::max<int64_t>(lines.outputs, 1));
+        // beyond any bound the layer is refused
+        plane_floats = std::min(lines.span(block), kMostFloats) * std::min(row_floats, kMostFloats);
+    }
+    int64_t begin(int64_t section) const { return inner.outputs * section / sections; }
+    bool too_long() const { return row_floats > kMostFloats || plane_floats > kMostFloats / planes.kernel; }
 };
 
 // Moves a row of the image into f32, its channels side by side.
@@ -80,44 +106,50 @@ struct ImageRow {
 
 struct StemKernel : Kernel {
     StemProblem p;
-    TapAxes axes;
     RowLayout from, to;
     bool has_bias, in_place;  // in_place: channels of the results lie side by side
-    StemSections sections;
+    StemLayout layout;
     ImageRow image;
     BlockFn store;
     StridedCopy bias_copy;
     int64_t item;  // bytes of a result
-    int64_t width, panels, segments, length;
+    int64_t panels;
+    std::vector<StemStep> steps;
     double work;  // as of threads_for
     // of a run: what all threads read, and what each of them works in
     ScratchLayout shared, each;
-    ScratchArray<float> bias_part, result_part;
-    ScratchArray<const float*> source_part;
-    ScratchArray<int64_t> first_part;
-    RowCache::Layout rows_layout;
+    ScratchArray<float> bias_part, copy_part, result_part;
 
     StemKernel(const StemProblem& problem, bool with_bias, int bias_dtype)
-        : p(problem), axes(p, false), from(p.dst_spatial, p.dst_strides), to(p.src_spatial, p.src_strides),
-          has_bias(with_bias), in_place(to.channel == 1 || p.channels == 1),
-          sections(p, axes, in_place ? 0 : p.channels), image(from, p.dst_dtype, p.c),
-          store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
-                           float_cell(p.src_dtype))),
-          bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)), width(to.width()),
+        : p(problem), from(p.dst_spatial, p.dst_strides), to(p.src_spatial, p.src_strides), has_bias(with_bias),
+          in_place(to.channel == 1 || p.channels == 1), layout(p, in_place ? 0 : p.channels),
+          image(from, p.dst_dtype, p.c), store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided,
+                                                          Cell::f32, float_cell(p.src_dtype))),
+          bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
           panels(ceil_div(p.channels, code().panel)) {
         name = kName;
         arity = has_bias ? 4 : 3;
-        // taps of a row are neighbours, or steps of their own
-        const bool together = p.dilations.back() == 1;
-        length = together ? p.kernel.back() * p.c : p.c;
-        segments = product(p.kernel) * p.c / length;
+        list_steps();
         const auto results = static_cast<double>(p.n * product(p.src_spatial)) * static_cast<double>(p.channels);
-        work = results * (static_cast<double>(item) + static_cast<double>(segments * length) / kProductsOfByte);
+        work = results * (static_cast<double>(item) + static_cast<double>(steps.size()) / kProductsOfByte);
         bias_part = shared.add<float>(panels * code().panel);
-        source_part = each.add<const float*>(segments);
-        first_part = each.add<int64_t>(segments);
-        result_part = each.add<float>(in_place ? 0 : checked_product(kName, {sections.outputs, p.channels}));
-        rows_layout = RowCache::Layout(each, axes, sections.row_floats);
+        copy_part = each.add<float>(checked_product(kName, {layout.planes.kernel, layout.plane_floats}));
+        result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, p.channels}));
+    }
+
+    void list_steps() {
+        int64_t weights = 0;
+        for (int64_t i = 0; i < layout.planes.kernel; ++i) {
+            for (int64_t j = 0; j < layout.lines.kernel; ++j) {
+                for (int64_t k = 0; k < layout.inner.kernel; ++k) {
+                    const int64_t source = i * layout.plane_floats + j * layout.lines.dilation * layout.row_floats +
+                                           k * layout.inner.dilation * p.c;
+                    for (int64_t c = 0; c < p.c; ++c, weights += code().panel) {
+                        steps.push_back({static_cast<int32_t>(source + c), static_cast<int32_t>(weights)});
+                    }
+                }
+            }
+        }
     }
 
     bool vast(const char* dst) const {
@@ -129,7 +161,8 @@ struct StemKernel : Kernel {
     }
 
     void run(char* const* operands) const override {
-        const int64_t tasks = p.channels == 0 || width == 0 ? 0 : p.n * sections.number * to.rows();
+        const bool nothing = p.channels == 0 || layout.inner.outputs == 0;
+        const int64_t tasks = nothing ? 0 : p.n * layout.sections * to.rows();
         const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
         float* bias = bias_part.in(scratch.shared());
@@ -138,10 +171,11 @@ struct StemKernel : Kernel {
         char* dst = operands[arity - 1];
         StemRow row{};
         row.channels = p.channels;
-        row.length = length;
-        row.step = p.strides.back() * p.c;
+        row.steps = steps.data();
+        row.steps_end = steps.data() + steps.size();
+        row.advance = layout.inner.stride * p.c;
         row.weights = reinterpret_cast<const float*>(operands[1]);
-        row.depth = segments * length;
+        row.panel = static_cast<int64_t>(steps.size()) * code().panel;
         row.bias = bias;
         row.cell = in_place ? float_cell(p.src_dtype) : Cell::f32;
         row.to_step = in_place ? to.inner : p.channels;
@@ -151,50 +185,46 @@ struct StemKernel : Kernel {
         });
     }
 
+    // Rows of results are numbered by image, section, plane and line.
     void run_part(const char* src, StemRow row, char* dst, int64_t begin, int64_t end, char* memory) const {
-        RowCache cache(rows_layout, memory);
-        const float** source = source_part.in(memory);
-        int64_t* first = first_part.in(memory);
-        row.source = source;
-        row.first = first;
-        std::vector<RowTap> row_list;
-        for (int64_t task = begin; task < end; ++task) {
-            const int64_t line = task % to.rows(), part = task / to.rows();
-            const int64_t section = part % sections.number, n = part / sections.number;
-            const int64_t output = sections.begin(section, width);
-            row.count = sections.begin(section + 1, width) - output;
-            row.segments = 0;
-            axes.taps_of_row(line, row_list);
-            const int64_t taps = p.kernel.back() * p.c, step = p.dilations.back() * p.c;
-            for (const RowTap& tap : row_list) {
-                const float* copy = copied(cache, src, part, n, tap, output, row.count);
-                // a segment of the whole row, or one for each tap
-                for (int64_t at = 0, k = 0; at < taps; at += length, ++k) {
-                    source[row.segments] = copy + k * step;
-                    first[row.segments++] = tap.tap * taps + at;
-                }
+        float* const copy = copy_part.in(memory);
+        float* const result = result_part.in(memory);
+        for (int64_t task = begin; task < end;) {
+            const int64_t line = task % layout.lines.outputs, plane = task / layout.lines.outputs;
+            const int64_t depth = plane % layout.planes.outputs, part = plane / layout.planes.outputs;
+            const int64_t section = part % layout.sections, n = part / layout.sections;
+            const int64_t rows = std::min({layout.block, layout.lines.outputs - line, end - task});
+            const int64_t first = layout.begin(section);
+            row.count = layout.begin(section + 1) - first;
+            copy_image(src, n, depth, line, rows, first, row.count, copy);
+            for (int64_t i = 0; i < rows; ++i) {
+                char* target = dst + (to.offset(n, 0, depth, line + i) + first * to.inner) * item;
+                row.source = copy + i * layout.lines.stride * layout.row_floats;
+                row.to = in_place ? target : reinterpret_cast<char*>(result);
+                code().run(row);
+                if (!in_place) store(row.to, target, {p.channels, row.count, 1, p.channels, to.channel, to.inner});
             }
-            char* target = dst + (to.offset_of_row(n, 0, line) + output * to.inner) * item;
-            float* result = result_part.in(memory);
-            row.to = in_place ? target : reinterpret_cast<char*>(result);
-            code().run(row);
-            if (in_place) continue;
-            store(row.to, target, {p.channels, row.count, 1, p.channels, to.channel, to.inner});
+            task += rows;
         }
         if (row.vast) _mm_sfence();
     }
 
-    // The copy of a row of the image, of what `count` outputs from `output` on meet.
-    const float* copied(RowCache& cache, const char* src, int64_t part, int64_t n, const RowTap& tap, int64_t output,
-                        int64_t count) const {
-        bool fresh;
-        float* copy = cache.find(part, tap.source[0], tap.source[1], fresh);
-        if (!fresh) return copy;
-        const int64_t stride = p.strides.back(), begin = output * stride - p.pads_begin.back();
-        const int64_t reach = p.dilations.back() * (p.kernel.back() - 1);
-        image.run(src + from.offset(n, 0, tap.source[0], tap.source[1]) * image.item, from.width(), begin,
-                  begin + (count - 1) * stride + reach + 1, copy);
-        return copy;
+    // What `rows` rows of `count` results meet, zeros where there is nothing.
+    void copy_image(const char* src, int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t output,
+                    int64_t count, float* to_plane) const {
+        const int64_t begin = output * layout.inner.stride - layout.inner.pad, end = begin + layout.inner.span(count);
+        for (int64_t i = 0; i < layout.planes.kernel; ++i, to_plane += layout.plane_floats) {
+            const int64_t at = plane * layout.planes.stride - layout.planes.pad + i * layout.planes.dilation;
+            float* to_row = to_plane;
+            for (int64_t j = 0; j < layout.lines.span(rows); ++j, to_row += layout.row_floats) {
+                const int64_t row = line * layout.lines.stride - layout.lines.pad + j;
+                if (at >= 0 && at < layout.planes.size && row >= 0 && row < layout.lines.size) {
+                    image.run(src + from.offset(n, 0, at, row) * image.item, layout.inner.size, begin, end, to_row);
+                } else {
+                    std::fill_n(to_row, layout.row_floats, 0.0f);
+                }
+            }
+        }
     }
 };
 
@@ -209,9 +239,7 @@ std::string stem_refusal(const LayerSizes& layer) {
     if (product(layer.kernel) > kMostTaps) {
         return "the kernel has more than " + std::to_string(kMostTaps) + " taps";
     }
-    const TapAxes axes(layer, false);
-    const int64_t rows = axes.outer[0].span() * axes.outer[1].span();
-    if (rows > kMostFloats || StemSections(layer, axes, 1).row_floats > kMostFloats / rows) {
+    if (StemLayout(layer, 1).too_long()) {
         return "the rows of the image that meet in one of the results are too long to be copied";
     }
     return "";

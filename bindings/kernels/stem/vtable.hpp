@@ -7,16 +7,20 @@
 
 namespace dgo {
 
-// Neighbouring results of a row: of position q and channel m, bias[m] + the sum over segments s and steps k < length of
-// source[s][q * step + k] * weights[m / panel][first[s] + k][m % panel].
+// A value of the image times a panel's weights: from where position 0 has its first value, and the panel its weights.
+struct StemStep {
+    int32_t source, weights;
+};
+
+// Neighbouring results of a row: of position q and channel m, bias[m] + the sum over the steps of
+// source[step.source + q * advance] * panel[step.weights + m % panel's channels].
 struct StemRow {
     int64_t count, channels;
-    int64_t segments, length;
-    const float* const* source;
-    const int64_t* first;
-    int64_t step;
+    const StemStep *steps, *steps_end;
+    const float* source;
+    int64_t advance;
     const float* weights;
-    int64_t depth;      // steps of the whole kernel
+    int64_t panel;      // floats from one packed panel to the next
     const float* bias;  // of whole panels
     Cell cell;          // of the results
     char* to;

@@ -44,23 +44,24 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
     }
-    const float* const panel = row.weights + place.channel * row.depth;
-    const int64_t offset = place.position * row.step, length = row.length;
-    for (int64_t s = 0; s < row.segments; ++s) {
-        const float* b = panel + row.first[s] * kPanel;
-        const float* a[kRows];
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) a[i] = row.source[s] + offset + i * row.step;
-        for (int64_t k = 0; k < length; ++k, b += kPanel) {
-            Lanes right[kVectors];
+    const float* const panel = row.weights + place.channel / kPanel * row.panel;
+    const float* const source = row.source + place.position * row.advance;
+    const int64_t advance = row.advance;
+    for (const StemStep *step = row.steps, *end = row.steps_end; step != end; ++step) {
+        const float* const weights = panel + step->weights;
+        const float* at = source + step->source;
+        Lanes right[kVectors];
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
+        for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
 #pragma GCC unroll 16
-            for (int i = 0; i < kRows; ++i) {
-                const float value = a[i][k];
+        for (int i = 0; i < kRows; ++i) {
+            const float value = at[i % 4 * advance];
 #pragma GCC unroll 2
-                for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
-            }
+            for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
+            if (i % 4 != 3) continue;
+            at += 4 * advance;
+            // else it keeps a register for every position, and has not as many
+            asm("" : "+r"(at));
         }
     }
     const int64_t first = place.position * row.to_step + place.channel;
@@ -100,14 +101,16 @@ DGO_INLINE void run_rows(const StemRow& row, int64_t rows, const Tile& place) {
 void run(const StemRow& row) {
     // tiles of nearly the same size: a last one of a few positions would wait for its own sums
     const int64_t tiles = ceil_div(row.count, kTileRows);
-    const bool near = row.channels * row.depth * static_cast<int64_t>(sizeof(float)) <= kFirstLevelBytes;
-    const int64_t together = near ? 1 : tiles;
+    const bool near = ceil_div(row.channels, kPanel) * row.panel * static_cast<int64_t>(sizeof(float)) <= kFirstLevelBytes;
+    const int64_t together = near ? 1 : tiles, least = row.count / larger(tiles, 1), larger_ones = row.count - least * tiles;
     for (int64_t begin = 0; begin < tiles; begin += together) {
         for (int64_t c = 0; c < row.channels; c += kPanel) {
+            const int64_t channels = smaller(row.channels - c, kPanel);
+            int64_t first = begin * least + smaller(begin, larger_ones);
             for (int64_t t = begin; t < begin + together; ++t) {
-                const int64_t first = row.count * t / tiles;
-                run_rows<kTileRows>(row, row.count * (t + 1) / tiles - first,
-                                    {first, c, smaller(row.channels - c, kPanel)});
+                const int64_t rows = least + (t < larger_ones ? 1 : 0);
+                run_rows<kTileRows>(row, rows, {first, c, channels});
+                first += rows;
             }
         }
     }
