@@ -797,6 +797,24 @@ class kernels:
     ) -> Kernel:
         """run(a, b, c): c[i, j] is row i of a times row j of b, summed over the images, f32."""
     @staticmethod
+    def stem_refusal(layer: LayerSizes) -> str: ...
+    @staticmethod
+    def stem_packed_size(layer: LayerSizes, channels: int) -> int: ...
+    @staticmethod
+    def stem_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: _Dims) -> Kernel:
+        """run(weights, packed); weights_strides: channel of src, channel of dst, taps."""
+    @staticmethod
+    def stem_product(
+        layer: LayerSizes,
+        channels: int,
+        diff_dst_dtype: int,
+        diff_dst_strides: _Dims,
+        diff_src_dtype: int,
+        diff_src_strides: _Dims,
+        bias_dtype: int = 0,
+    ) -> Kernel:
+        """run(diff_dst, packed, [bias,] diff_src); strides: n, channel, spatial."""
+    @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...

@@ -29,9 +29,9 @@ MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 SCATTERED = 2.0  # for columns of images that are gathered
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
-OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE = (
+OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
-    "depthwise",
+    "depthwise", "stem",
 )  # fmt: skip
 
 
@@ -147,6 +147,21 @@ def depthwise(problem: Problem, env: Env) -> Counts:
     """One multiplication per tap and element, at the rate of loads rather than of products."""
     values = problem.src.size + problem.dst.size
     return Counts(problem.macs, values, 0, 0, 0, _post_ops(problem))
+
+
+def stem(problem: Problem, env: Env) -> Counts:
+    """Sums over taps and few channels, with results side by side in vectors."""
+    g = problem.geometry
+    places = g.batch * prod(g.src)
+    depth = prod(g.kernel) * g.out_channels
+    results = places * padded(g.in_channels, env.lanes)
+    return Counts(
+        products=results * depth,
+        values=results + problem.dst.size,
+        runs=places * g.in_channels if problem.src.strides[1] != 1 else 0,
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+    )
 
 
 def literal(problem: Problem, env: Env) -> Counts:

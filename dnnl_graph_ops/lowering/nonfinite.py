@@ -47,6 +47,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_DATA, cost.COLUMNS): _WEIGHTS,
     (BACKWARD_DATA, cost.ROWS): _WEIGHTS,
     (BACKWARD_DATA, "columns of images"): _WEIGHTS,
+    (BACKWARD_DATA, "own stem"): _WEIGHTS,
     (BACKWARD_DATA, "own depthwise"): _NOTHING,
     (BACKWARD_DATA, "own direct"): _WEIGHTS,
     (BACKWARD_DATA, "minimal filtering 2"): _DST | _WEIGHTS,

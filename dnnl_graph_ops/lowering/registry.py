@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 
 from . import cost
 from .env import Env
-from .forms import convolution, deconvolution, depthwise, filtering, mirrored, overlap, phases, products, term_by_term
+from .forms import (
+    convolution,
+    deconvolution,
+    depthwise,
+    filtering,
+    mirrored,
+    overlap,
+    phases,
+    products,
+    stem,
+    term_by_term,
+)
 from .forms.phases import Folding
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
 from .program import Program
@@ -298,6 +309,16 @@ FORMULATIONS: tuple[Formulation, ...] = (
         overlap.overlaps,
         cost.overlap,
         lambda program, p, e: overlap.build(program, p, e.threads),
+        converts=lambda p: True,
+        fuses=_no_post_ops,
+    ),
+    Formulation(
+        "own stem",
+        BACKWARD_DATA,
+        cost.STEM,
+        lambda p, e: stem.applies(p),
+        cost.stem,
+        lambda program, p, e: stem.backward_data(program, p),
         converts=lambda p: True,
         fuses=_no_post_ops,
     ),

@@ -8,7 +8,10 @@ namespace dgo::DGO_ISA {
 namespace {
 
 // Weights that stay in the first cache level beside the rows: all panels follow each other at each tile.
-constexpr int64_t kFirstLevelBytes = 24 * 1024;
+constexpr int64_t kFirstLevelBytes = 32 * 1024;
+
+// Sums of so many steps take as long as it takes to fetch the lines that they go to.
+constexpr int64_t kFetchSteps = 20;
 
 // A register tile: positions of a row times channels of a panel.
 struct Tile {
@@ -44,6 +47,13 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
     }
+    const int64_t first = place.position * row.to_step + place.channel;
+    if (row.cell == Cell::f32 && !row.vast && row.steps_end - row.steps >= kFetchSteps) {
+        const float* to = reinterpret_cast<const float*>(row.to) + first;
+        for (int i = 0; i < kRows; ++i, to += row.to_step) {
+            for (int j = 0; j < kVectors * kLanes; j += 16) __builtin_prefetch(to + j, 1);
+        }
+    }
     const float* const panel = row.weights + place.channel / kPanel * row.panel;
     const float* const source = row.source + place.position * row.advance;
     const int64_t advance = row.advance;
@@ -64,7 +74,6 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
             asm("" : "+r"(at));
         }
     }
-    const int64_t first = place.position * row.to_step + place.channel;
     if (row.cell == Cell::f32 && place.channels == kVectors * kLanes) {
         float* to = reinterpret_cast<float*>(row.to) + first;
 #pragma GCC unroll 16

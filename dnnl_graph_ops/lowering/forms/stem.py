@@ -1,0 +1,43 @@
+"""Own vector code for an ordinary convolution of few channels, a network's first: any layout of either side."""
+
+from __future__ import annotations
+
+from ... import dtypes
+from ..._core import kernels
+from ..problem import Problem, mergeable_groups
+from ..program import Program, View
+
+MOST_CHANNELS = 4
+
+
+def _layer(problem: Problem) -> kernels.LayerSizes:
+    g = problem.geometry
+    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+
+
+def applies(problem: Problem) -> bool:
+    """One group of few channels, whose rows are short enough to be copied."""
+    g = problem.geometry
+    return g.groups == 1 and 1 <= g.out_channels <= MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
+
+
+def backward_data(program: Program, problem: Problem) -> None:
+    """Append the steps: weights packed, which a constant's are once, then the sums."""
+    src, dst, bias = problem.src, problem.dst, problem.bias
+    layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
+    weights = _one_group(problem.weights)
+    packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
+    pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
+    program.kernel(pack, [weights], [packed], "pack weights")
+    kernel = kernels.stem_product(
+        layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
+        0 if bias is None else codes[bias.dtype],
+    )  # fmt: skip
+    added = [] if bias is None else [program.in_a_row(bias)]
+    program.kernel(kernel, [dst, packed, *added], [src], "own stem backward data")
+
+
+def _one_group(weights: View) -> View:
+    """(IC, OC, kernel...) of the only group."""
+    assert mergeable_groups(weights)
+    return weights.merge(0)
