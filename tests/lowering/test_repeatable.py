@@ -34,6 +34,8 @@ FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"
 STEADY = {
     FORWARD: {"own direct", *FILTERING, "own overlap-add", "own depthwise"},
     BACKWARD_DATA: {"own direct", *FILTERING, "own depthwise"},
+    FORWARD: {"own direct", "minimal filtering 2", "minimal filtering 3", "own overlap-add", "own depthwise"},
+    BACKWARD_DATA: {"own direct", "minimal filtering 2", "minimal filtering 3", "own depthwise", "own stem"},
     BACKWARD_WEIGHTS: {"own depthwise"},
 }
 # and own code that splits its sums by threads, or by how many rows there are

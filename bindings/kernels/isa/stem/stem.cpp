@@ -110,8 +110,10 @@ DGO_INLINE void run_rows(const StemRow& row, int64_t rows, const Tile& place) {
 void run(const StemRow& row) {
     // tiles of nearly the same size: a last one of a few positions would wait for its own sums
     const int64_t tiles = ceil_div(row.count, kTileRows);
-    const bool near = ceil_div(row.channels, kPanel) * row.panel * static_cast<int64_t>(sizeof(float)) <= kFirstLevelBytes;
-    const int64_t together = near ? 1 : tiles, least = row.count / larger(tiles, 1), larger_ones = row.count - least * tiles;
+    const bool near =
+        ceil_div(row.channels, kPanel) * row.panel * static_cast<int64_t>(sizeof(float)) <= kFirstLevelBytes;
+    const int64_t together = near ? 1 : tiles, least = row.count / larger(tiles, 1),
+                  larger_ones = row.count - least * tiles;
     for (int64_t begin = 0; begin < tiles; begin += together) {
         for (int64_t c = 0; c < row.channels; c += kPanel) {
             const int64_t channels = smaller(row.channels - c, kPanel);

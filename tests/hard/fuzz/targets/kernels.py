@@ -203,6 +203,25 @@ def depthwise(c: Choices) -> None:
     run(kernel, operands, layer.work)
 
 
+def stem(c: Choices) -> None:
+    """Layers of few channels, weights packed and multiplied."""
+    layer, channels = Layer(c), size(c)
+    layer.c = 1 + c.below(4) if c.often() else layer.c
+    shapes = [[layer.n, channels, *layer.src], [channels, layer.c, *layer.kernel], [layer.n, layer.c, *layer.dst]]
+    layouts = [strides(c, shape) for shape in shapes]
+    if not layer.honest or not honest([channels]):
+        return
+    kinds = [dtype(c) for _ in shapes]
+    bias = dtype(c) if c.often() else 0
+    src, weights, dst = (Operand(*of) for of in zip(kinds, shapes, layouts, strict=True))
+    packed = Operand(3, [kernels.stem_packed_size(layer.sizes, channels)], [1])
+    pack = kernels.stem_pack(layer.sizes, channels, kinds[1], layouts[1])
+    kernel = kernels.stem_product(layer.sizes, channels, kinds[2], layouts[2], kinds[0], layouts[0], bias)
+    work = layer.work * max(channels, 1)
+    run(pack, [weights, packed], work)
+    run(kernel, [dst, packed, *([Operand(bias, [channels], [1])] if bias else []), src], work)
+
+
 def columns(c: Choices) -> None:
     layer, kind, forth = Layer(c), dtype(c), c.often()
     if not layer.honest:
@@ -286,4 +305,4 @@ def _int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-KINDS = (copy, fill, copy_list, depthwise, columns, row_product, filtering)
+KINDS = (copy, fill, copy_list, depthwise, stem, columns, row_product, filtering)
