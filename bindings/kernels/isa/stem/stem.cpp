@@ -13,22 +13,18 @@ constexpr int64_t kFirstLevelBytes = 32 * 1024;
 // Sums of so many steps take as long as it takes to fetch the lines that they go to.
 constexpr int64_t kFetchSteps = 20;
 
+// Of a tile of two vectors; the registers that are left hold two rows of weights and a value of the image.
+constexpr int kMostRows = kLanes == 16 ? 14 : 6;
+
 // A register tile: positions of a row times channels of a panel.
 struct Tile {
     int64_t position, channel, channels;
 };
 
-// What is no whole vectors of f32.
-__attribute__((noinline)) void store_converted(const StemRow& row, const float* from, int64_t pitch, int64_t positions,
-                                               int64_t channels, char* to) {
-    const int64_t step = row.to_step * (row.cell == Cell::f32 ? 4 : 2);
-    for (int64_t i = 0; i < positions; ++i, from += pitch, to += step) {
-        if (row.cell != Cell::f32) {
-            narrow(row.cell, from, channels, to);
-            continue;
-        }
-        float* at = reinterpret_cast<float*>(to);
-        for (int64_t c = 0; c < channels; c += kLanes) store_some(at + c, load_bytes<Lanes>(from + c), channels - c);
+__attribute__((noinline)) void store_narrow(const StemRow& row, const float* from, int64_t pitch, int64_t positions,
+                                            int64_t channels, char* to) {
+    for (int64_t i = 0; i < positions; ++i, from += pitch, to += row.to_step * 2) {
+        narrow(row.cell, from, channels, to);
     }
 }
 
@@ -42,7 +38,7 @@ template <int kRows, int kVectors>
 __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
     const float* bias = row.bias + place.channel;
     Lanes sum[kRows][kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
@@ -63,7 +59,7 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
         Lanes right[kVectors];
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
-#pragma GCC unroll 16
+#pragma GCC unroll 32
         for (int i = 0; i < kRows; ++i) {
             const float value = at[i % 4 * advance];
 #pragma GCC unroll 2
@@ -74,57 +70,74 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
             asm("" : "+r"(at));
         }
     }
-    if (row.cell == Cell::f32 && place.channels == kVectors * kLanes) {
+    if (row.cell == Cell::f32) {
         float* to = reinterpret_cast<float*>(row.to) + first;
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i, to += row.to_step) {
+        const int64_t rest = place.channels - (kVectors - 1) * kLanes;
+        const auto store_all = [&](auto&& store_last) __attribute__((always_inline)) {
+#pragma GCC unroll 32
+            for (int i = 0; i < kRows; ++i, to += row.to_step) {
+                if constexpr (kVectors > 1) *reinterpret_cast<LanesAt*>(to) = sum[i][0];
+                store_last(to + (kVectors - 1) * kLanes, sum[i][kVectors - 1]);
+            }
+        };
+        if (rest < kLanes) {
+            store_all([&](float* at, const Lanes& v) __attribute__((always_inline)) { store_part(at, v, rest); });
+        } else if (!row.vast) {
+            store_all([](float* at, const Lanes& v)
+                          __attribute__((always_inline)) { *reinterpret_cast<LanesAt*>(at) = v; });
+        } else {
+#pragma GCC unroll 32
+            for (int i = 0; i < kRows; ++i, to += row.to_step) {
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) {
-                if (row.vast) {
-                    store_past_caches(to + j * kLanes, sum[i][j]);
-                } else {
-                    *reinterpret_cast<LanesAt*>(to + j * kLanes) = sum[i][j];
-                }
+                for (int j = 0; j < kVectors; ++j) store_past_caches(to + j * kLanes, sum[i][j]);
             }
         }
         return;
     }
     Lanes flat[kRows][kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) flat[i][j] = sum[i][j];
     }
-    store_converted(row, reinterpret_cast<const float*>(flat), kVectors * kLanes, kRows, place.channels,
-                    row.to + first * (row.cell == Cell::f32 ? 4 : 2));
+    store_narrow(row, reinterpret_cast<const float*>(flat), kVectors * kLanes, kRows, place.channels,
+                 row.to + first * 2);
 }
 
-template <int kRows>
+template <int kVectors, int kRows>
 DGO_INLINE void run_rows(const StemRow& row, int64_t rows, const Tile& place) {
     if constexpr (kRows > 1) {
-        if (rows < kRows) return run_rows<kRows - 1>(row, rows, place);
+        if (rows < kRows) return run_rows<kVectors, kRows - 1>(row, rows, place);
     }
-    return place.channels > kLanes ? run_tile<kRows, 2>(row, place) : run_tile<kRows, 1>(row, place);
+    run_tile<kRows, kVectors>(row, place);
 }
 
-void run(const StemRow& row) {
+// Channels [begin, end), in panels of so many vectors, by tiles of at most so many rows.
+template <int kVectors, int kRows>
+void run_panels(const StemRow& row, int64_t begin, int64_t end) {
+    if (begin == end) return;
     // tiles of nearly the same size: a last one of a few positions would wait for its own sums
-    const int64_t tiles = ceil_div(row.count, kTileRows);
-    const bool near =
-        ceil_div(row.channels, kPanel) * row.panel * static_cast<int64_t>(sizeof(float)) <= kFirstLevelBytes;
-    const int64_t together = near ? 1 : tiles, least = row.count / larger(tiles, 1),
-                  larger_ones = row.count - least * tiles;
-    for (int64_t begin = 0; begin < tiles; begin += together) {
-        for (int64_t c = 0; c < row.channels; c += kPanel) {
-            const int64_t channels = smaller(row.channels - c, kPanel);
-            int64_t first = begin * least + smaller(begin, larger_ones);
-            for (int64_t t = begin; t < begin + together; ++t) {
-                const int64_t rows = least + (t < larger_ones ? 1 : 0);
-                run_rows<kTileRows>(row, rows, {first, c, channels});
+    const int64_t tiles = ceil_div(row.count, kRows), least = row.count / tiles, longer = row.count % tiles;
+    const bool near = ceil_div(row.channels, kPanel) * row.panel * int64_t{sizeof(float)} <= kFirstLevelBytes;
+    const int64_t together = near ? 1 : tiles;
+    for (int64_t t = 0; t < tiles; t += together) {
+        for (int64_t c = begin; c < end; c += kPanel) {
+            const int64_t channels = smaller(end - c, kPanel);
+            int64_t first = t * least + smaller(t, longer);
+            for (int64_t u = t; u < t + together; ++u) {
+                const int64_t rows = least + (u < longer ? 1 : 0);
+                run_rows<kVectors, kRows>(row, rows, {first, c, channels});
                 first += rows;
             }
         }
     }
+}
+
+void run(const StemRow& row) {
+    if (row.count == 0) return;
+    const int64_t rest = row.channels % kPanel, wide = rest > kLanes ? row.channels : row.channels - rest;
+    run_panels<2, kMostRows>(row, 0, wide);
+    run_panels<1, 2 * kMostRows>(row, wide, row.channels);
 }
 
 }  // namespace
