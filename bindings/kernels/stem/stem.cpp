@@ -20,9 +20,9 @@ constexpr int64_t kMostChannels = 4;
 constexpr int64_t kMostTaps = 1 << 16;
 constexpr int64_t kRowFloats = 6 * 1024;          // of the copies that a row of results meets, beside weights nearby
 constexpr int64_t kBlockFloats = 32 * 1024;       // of the copies that a block of rows meets
-constexpr int64_t kResultFloats = 64 * 1024;      // of results that are moved to where they belong
 constexpr int64_t kFewestOutputs = 24;            // of a section: two register tiles
 constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copies
+constexpr int64_t kPlanes = 8;                    // written at once
 constexpr double kProductsOfByte = 8;             // that take as long as moving one
 
 const StemCode& code() { return vector_code().stem; }
@@ -60,10 +60,9 @@ struct StemLayout {
     int64_t block;              // sections of a block
     int64_t row_floats, plane_floats;  // of a copied row, and of copied rows under each other
 
-    StemLayout(const LayerSizes& p, int64_t result_floats) : planes(p, 0), lines(p, 1), inner(p, 2) {
+    explicit StemLayout(const LayerSizes& p) : planes(p, 0), lines(p, 1), inner(p, 2) {
         const int64_t step = std::min(planes.kernel * lines.kernel * inner.stride * p.c, kRowFloats);
         int64_t most = std::max(kRowFloats / step, kFewestOutputs);
-        if (result_floats > 0) most = std::min(most, std::max(kResultFloats / result_floats, kFewestOutputs));
         sections = std::max<int64_t>(ceil_div(inner.outputs, most), 1);
         outputs = ceil_div(inner.outputs, sections);
         row_floats = inner.span(outputs) * p.c;
@@ -122,9 +121,9 @@ struct StemKernel : Kernel {
 
     StemKernel(const StemProblem& problem, bool with_bias, int bias_dtype)
         : p(problem), from(p.dst_spatial, p.dst_strides), to(p.src_spatial, p.src_strides), has_bias(with_bias),
-          in_place(to.channel == 1 || p.channels == 1), layout(p, in_place ? 0 : p.channels),
-          image(from, p.dst_dtype, p.c), store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided,
-                                                          Cell::f32, float_cell(p.src_dtype))),
+          in_place(to.channel == 1 || p.channels == 1), layout(p), image(from, p.dst_dtype, p.c),
+          store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
+                           float_cell(p.src_dtype))),
           bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
           panels(ceil_div(p.channels, code().panel)) {
         name = kName;
@@ -134,7 +133,7 @@ struct StemKernel : Kernel {
         work = results * (static_cast<double>(item) + static_cast<double>(steps.size()) / kProductsOfByte);
         bias_part = shared.add<float>(panels * code().panel);
         copy_part = each.add<float>(checked_product(kName, {layout.planes.kernel, layout.plane_floats}));
-        result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, p.channels}));
+        result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, code().panel}));
     }
 
     void list_steps() {
@@ -178,7 +177,7 @@ struct StemKernel : Kernel {
         row.panel = static_cast<int64_t>(steps.size()) * code().panel;
         row.bias = bias;
         row.cell = in_place ? float_cell(p.src_dtype) : Cell::f32;
-        row.to_step = in_place ? to.inner : p.channels;
+        row.to_step = in_place ? to.inner : code().panel;
         row.vast = vast(dst);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             run_part(operands[0], row, dst, begin, end, scratch.of(rank));
@@ -200,13 +199,36 @@ struct StemKernel : Kernel {
             for (int64_t i = 0; i < rows; ++i) {
                 char* target = dst + (to.offset(n, 0, depth, line + i) + first * to.inner) * item;
                 row.source = copy + i * layout.lines.stride * layout.row_floats;
-                row.to = in_place ? target : reinterpret_cast<char*>(result);
-                code().run(row);
-                if (!in_place) store(row.to, target, {p.channels, row.count, 1, p.channels, to.channel, to.inner});
+                if (in_place) {
+                    row.to = target;
+                    code().run(row);
+                } else {
+                    run_apart(row, result, target);
+                }
             }
             task += rows;
         }
         if (row.vast) _mm_sfence();
+    }
+
+    // A panel after the other by way of scratch memory, from where its results are moved to their planes.
+    void run_apart(StemRow row, float* result, char* target) const {
+        const int64_t panel = code().panel;
+        row.to = reinterpret_cast<char*>(result);
+        for (int64_t c = 0; c < p.channels; c += panel, row.weights += row.panel, row.bias += panel) {
+            row.channels = std::min(p.channels - c, panel);
+            // the lines of so many planes are fetched by nobody else while the sums are computed
+            for (int64_t i = 0; to.inner == 1 && i < row.channels; ++i) {
+                const char* plane = target + (c + i) * to.channel * item;
+                for (int64_t at = 0; at < row.count * item; at += 64) __builtin_prefetch(plane + at, 1);
+            }
+            code().run(row);
+            // few planes at once: as they may all begin alike in memory, the first cache holds no more lines of them
+            for (int64_t i = 0; i < row.channels; i += kPlanes) {
+                store(row.to + i * int64_t{sizeof(float)}, target + (c + i) * to.channel * item,
+                      {std::min(row.channels - i, kPlanes), row.count, 1, row.to_step, to.channel, to.inner});
+            }
+        }
     }
 
     // What `rows` rows of `count` results meet, zeros where there is nothing.
@@ -239,7 +261,7 @@ std::string stem_refusal(const LayerSizes& layer) {
     if (product(layer.kernel) > kMostTaps) {
         return "the kernel has more than " + std::to_string(kMostTaps) + " taps";
     }
-    if (StemLayout(layer, 1).too_long()) {
+    if (StemLayout(layer).too_long()) {
         return "the rows of the image that meet in one of the results are too long to be copied";
     }
     return "";
