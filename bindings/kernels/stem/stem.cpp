@@ -1,5 +1,5 @@
 // An ordinary convolution of few channels: sums over taps times channels, with the results of many channels side by
-// side in vectors. Rows of the image are copied into f32 with a border of zeros, position by position.
+// side in vectors.
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
-#include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/stem/image.hpp"
 
 namespace dgo {
 namespace {
@@ -18,12 +18,7 @@ namespace {
 constexpr const char* kName = "stem_product";
 constexpr int64_t kMostChannels = 4;
 constexpr int64_t kMostTaps = 1 << 16;
-constexpr int64_t kRowFloats = 6 * 1024;          // of the copies that a row of results meets, beside weights nearby
-constexpr int64_t kBlockFloats = 32 * 1024;       // of the copies that a block of rows meets
-constexpr int64_t kFewestOutputs = 24;            // of a section: two register tiles
-constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // of copies
-constexpr int64_t kPlanes = 8;                    // written at once
-constexpr double kProductsOfByte = 8;             // that take as long as moving one
+constexpr int64_t kPlanes = 8;  // written at once
 
 const StemCode& code() { return vector_code().stem; }
 
@@ -33,82 +28,12 @@ Dims dims_of(const LayerSizes& p, int64_t first, int64_t second) {
     return all;
 }
 
-// A spatial axis; those that are missing in front have one position.
-struct StemAxis {
-    int64_t outputs = 1, size = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
-
-    StemAxis(const LayerSizes& p, int number) {
-        const int missing = 3 - static_cast<int>(p.kernel.size());
-        if (number < missing) return;
-        const auto axis = static_cast<size_t>(number - missing);
-        outputs = p.src_spatial[axis];
-        size = p.dst_spatial[axis];
-        kernel = p.kernel[axis];
-        stride = p.strides[axis];
-        pad = p.pads_begin[axis];
-        dilation = p.dilations[axis];
-    }
-    int64_t reach() const { return dilation * (kernel - 1); }
-    // Positions that so many outputs may meet, from the first to the last one.
-    int64_t span(int64_t count) const { return std::max<int64_t>(count - 1, 0) * stride + reach() + 1; }
-};
-
-// How the work is cut: sections of rows, and blocks of sections under each other whose image is copied at once.
-struct StemLayout {
-    StemAxis planes, lines, inner;
-    int64_t sections, outputs;  // of a row, and at most of a section
-    int64_t block;              // sections of a block
-    int64_t row_floats, plane_floats;  // of a copied row, and of copied rows under each other
-
-    explicit StemLayout(const LayerSizes& p) : planes(p, 0), lines(p, 1), inner(p, 2) {
-        const int64_t step = std::min(planes.kernel * lines.kernel * inner.stride * p.c, kRowFloats);
-        int64_t most = std::max(kRowFloats / step, kFewestOutputs);
-        sections = std::max<int64_t>(ceil_div(inner.outputs, most), 1);
-        outputs = ceil_div(inner.outputs, sections);
-        row_floats = inner.span(outputs) * p.c;
-        const int64_t rows = kBlockFloats / std::min(row_floats * planes.kernel, kBlockFloats);
-        block = std::clamp<int64_t>((rows - lines.span(1)) / lines.stride + 1, 1, std::max<int64_t>(lines.outputs, 1));
-        // beyond any bound the layer is refused
-        plane_floats = std::min(lines.span(block), kMostFloats) * std::min(row_floats, kMostFloats);
-    }
-    int64_t begin(int64_t section) const { return inner.outputs * section / sections; }
-    bool too_long() const { return row_floats > kMostFloats || plane_floats > kMostFloats / planes.kernel; }
-};
-
-// Moves a row of the image into f32, its channels side by side.
-struct ImageRow {
-    BlockFn load;
-    bool dense;  // channels lie side by side already
-    int64_t item, channels, channel, inner;
-
-    ImageRow(const RowLayout& from, int dtype, int64_t c)
-        : dense(from.inner == c && (from.channel == 1 || c == 1)), item(item_size(dtype)), channels(c),
-          channel(from.channel), inner(from.inner) {
-        const BlockKind kind = dense || channel == 1 ? BlockKind::rows
-                               : inner == 1          ? BlockKind::transposed
-                                                     : BlockKind::strided;
-        load = copy_block(kind, float_cell(dtype), Cell::f32);
-    }
-
-    // Positions [begin, end) of a row of `width`, zeros where there are none.
-    void run(const char* row, int64_t width, int64_t begin, int64_t end, float* to) const {
-        const int64_t first = std::clamp<int64_t>(0, begin, end), last = std::clamp(width, first, end);
-        std::fill_n(to, (first - begin) * channels, 0.0f);
-        std::fill_n(to + (last - begin) * channels, (end - last) * channels, 0.0f);
-        if (first == last) return;
-        const int64_t count = last - first;
-        const CopyBlock block = dense ? CopyBlock{1, count * channels, 0, 1, 0, 1}
-                                      : CopyBlock{count, channels, inner, channel, channels, 1};
-        load(row + first * inner * item, reinterpret_cast<char*>(to + (first - begin) * channels), block);
-    }
-};
-
 struct StemKernel : Kernel {
     StemProblem p;
-    RowLayout from, to;
+    StemImage image;
+    const StemLayout& layout;
+    RowLayout to;
     bool has_bias, in_place;  // in_place: channels of the results lie side by side
-    StemLayout layout;
-    ImageRow image;
     BlockFn store;
     StridedCopy bias_copy;
     int64_t item;  // bytes of a result
@@ -120,35 +45,19 @@ struct StemKernel : Kernel {
     ScratchArray<float> bias_part, copy_part, result_part;
 
     StemKernel(const StemProblem& problem, bool with_bias, int bias_dtype)
-        : p(problem), from(p.dst_spatial, p.dst_strides), to(p.src_spatial, p.src_strides), has_bias(with_bias),
-          in_place(to.channel == 1 || p.channels == 1), layout(p), image(from, p.dst_dtype, p.c),
+        : p(problem), image(p, p.dst_dtype, p.dst_strides), layout(image.layout), to(p.src_spatial, p.src_strides),
+          has_bias(with_bias), in_place(to.channel == 1 || p.channels == 1),
           store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
                            float_cell(p.src_dtype))),
           bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
           panels(ceil_div(p.channels, code().panel)) {
         name = kName;
         arity = has_bias ? 4 : 3;
-        list_steps();
-        const auto results = static_cast<double>(p.n * product(p.src_spatial)) * static_cast<double>(p.channels);
-        work = results * (static_cast<double>(item) + static_cast<double>(steps.size()) / kProductsOfByte);
+        steps = image.steps(code().panel);
+        work = stem_work(p, p.channels, item);
         bias_part = shared.add<float>(panels * code().panel);
-        copy_part = each.add<float>(checked_product(kName, {layout.planes.kernel, layout.plane_floats}));
+        copy_part = each.add<float>(image.floats());
         result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, code().panel}));
-    }
-
-    void list_steps() {
-        int64_t weights = 0;
-        for (int64_t i = 0; i < layout.planes.kernel; ++i) {
-            for (int64_t j = 0; j < layout.lines.kernel; ++j) {
-                for (int64_t k = 0; k < layout.inner.kernel; ++k) {
-                    const int64_t source = i * layout.plane_floats + j * layout.lines.dilation * layout.row_floats +
-                                           k * layout.inner.dilation * p.c;
-                    for (int64_t c = 0; c < p.c; ++c, weights += code().panel) {
-                        steps.push_back({static_cast<int32_t>(source + c), static_cast<int32_t>(weights)});
-                    }
-                }
-            }
-        }
     }
 
     bool vast(const char* dst) const {
@@ -184,20 +93,15 @@ struct StemKernel : Kernel {
         });
     }
 
-    // Rows of results are numbered by image, section, plane and line.
     void run_part(const char* src, StemRow row, char* dst, int64_t begin, int64_t end, char* memory) const {
         float* const copy = copy_part.in(memory);
         float* const result = result_part.in(memory);
-        for (int64_t task = begin; task < end;) {
-            const int64_t line = task % layout.lines.outputs, plane = task / layout.lines.outputs;
-            const int64_t depth = plane % layout.planes.outputs, part = plane / layout.planes.outputs;
-            const int64_t section = part % layout.sections, n = part / layout.sections;
-            const int64_t rows = std::min({layout.block, layout.lines.outputs - line, end - task});
+        layout.for_each_block(begin, end, [&](int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t section) {
             const int64_t first = layout.begin(section);
             row.count = layout.begin(section + 1) - first;
-            copy_image(src, n, depth, line, rows, first, row.count, copy);
+            image.copy(src, n, plane, line, rows, first, row.count, copy);
             for (int64_t i = 0; i < rows; ++i) {
-                char* target = dst + (to.offset(n, 0, depth, line + i) + first * to.inner) * item;
+                char* target = dst + (to.offset(n, 0, plane, line + i) + first * to.inner) * item;
                 row.source = copy + i * layout.lines.stride * layout.row_floats;
                 if (in_place) {
                     row.to = target;
@@ -206,8 +110,7 @@ struct StemKernel : Kernel {
                     run_apart(row, result, target);
                 }
             }
-            task += rows;
-        }
+        });
         if (row.vast) _mm_sfence();
     }
 
@@ -227,24 +130,6 @@ struct StemKernel : Kernel {
             for (int64_t i = 0; i < row.channels; i += kPlanes) {
                 store(row.to + i * int64_t{sizeof(float)}, target + (c + i) * to.channel * item,
                       {std::min(row.channels - i, kPlanes), row.count, 1, row.to_step, to.channel, to.inner});
-            }
-        }
-    }
-
-    // What `rows` rows of `count` results meet, zeros where there is nothing.
-    void copy_image(const char* src, int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t output,
-                    int64_t count, float* to_plane) const {
-        const int64_t begin = output * layout.inner.stride - layout.inner.pad, end = begin + layout.inner.span(count);
-        for (int64_t i = 0; i < layout.planes.kernel; ++i, to_plane += layout.plane_floats) {
-            const int64_t at = plane * layout.planes.stride - layout.planes.pad + i * layout.planes.dilation;
-            float* to_row = to_plane;
-            for (int64_t j = 0; j < layout.lines.span(rows); ++j, to_row += layout.row_floats) {
-                const int64_t row = line * layout.lines.stride - layout.lines.pad + j;
-                if (at >= 0 && at < layout.planes.size && row >= 0 && row < layout.lines.size) {
-                    image.run(src + from.offset(n, 0, at, row) * image.item, layout.inner.size, begin, end, to_row);
-                } else {
-                    std::fill_n(to_row, layout.row_floats, 0.0f);
-                }
             }
         }
     }
@@ -274,8 +159,9 @@ int64_t stem_packed_size(const LayerSizes& layer, int64_t channels) {
     return checked_product(kName, {panels * code().panel, layer.c, checked_product(kName, {product(layer.kernel)})});
 }
 
-std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides) {
-    const int64_t packed = stem_packed_size(layer, channels), panel = code().panel, rest = channels % panel;
+std::vector<CopyItem> stem_packing(const LayerSizes& layer, int64_t channels, const Dims& strides) {
+    stem_packed_size(layer, channels);
+    const int64_t panel = code().panel, rest = channels % panel;
     check_list(kName, "weights_strides", strides, layer.kernel.size() + 2, 0, INT64_MAX);
     check_extent(kName, "weights", dims_of(layer, channels, layer.c), strides);
     // [panel][tap][channel of dst][channel of src]
@@ -298,10 +184,16 @@ std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels
     Dims whole = strides;
     whole.insert(whole.begin(), panel * strides[0]);
     if (channels >= panel) items.emplace_back(shape, 0, whole, 0, to);
-    return make_copy_list(items, dtype, kF32, rest > 0 ? packed : 0);
+    return items;
 }
 
-std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, int bias_dtype) {
+std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides) {
+    const bool whole = channels % code().panel == 0;
+    return make_copy_list(stem_packing(layer, channels, strides), dtype, kF32,
+                          whole ? 0 : stem_packed_size(layer, channels));
+}
+
+void check_stem(const StemProblem& p) {
     const std::string what = kName;
     const std::string why = stem_refusal(p);
     if (!why.empty()) fail(ErrorKind::invalid_argument, what + ": " + why);
@@ -311,6 +203,10 @@ std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, i
     results.c = p.channels;
     check_layer(what, results);
     check_strides(what, "src_strides", results, p.src_spatial, p.src_strides);
+}
+
+std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, int bias_dtype) {
+    check_stem(p);
     return std::make_shared<StemKernel>(p, has_bias, bias_dtype);
 }
 
