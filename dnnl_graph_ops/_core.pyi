@@ -815,6 +815,18 @@ class kernels:
     ) -> Kernel:
         """run(diff_dst, packed, [bias,] diff_src); strides: n, channel, spatial."""
     @staticmethod
+    def stem_gradient(
+        layer: LayerSizes,
+        channels: int,
+        src_dtype: int,
+        src_strides: _Dims,
+        diff_dst_dtype: int,
+        diff_dst_strides: _Dims,
+        weights_dtype: int,
+        weights_strides: _Dims,
+    ) -> Kernel:
+        """run(src, diff_dst, diff_weights); strides of stem_product and stem_pack."""
+    @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...

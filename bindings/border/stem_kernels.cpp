@@ -27,6 +27,17 @@ void bind_stem_kernels(py::module_& m) {
         "bias_dtype"_a = 0,
         "run(diff_dst, packed, [bias,] diff_src): backward data of a layer whose dst has c channels, few, and src so "
         "many. Strides: n, channel, spatial; bias_dtype 0 means none. Sums are f32.");
+    m.def(
+        "stem_gradient",
+        [](const LayerSizes& layer, int64_t channels, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
+           const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides) {
+            return make_stem_gradient({layer, channels, diff_dst_dtype, diff_dst_strides, src_dtype, src_strides},
+                                      weights_dtype, weights_strides);
+        },
+        "layer"_a, "channels"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a,
+        "weights_dtype"_a, "weights_strides"_a,
+        "run(src, diff_dst, diff_weights): backward weights of the same layers; the same sums for the same number of "
+        "threads.");
 }
 
 }  // namespace dgo

@@ -82,6 +82,9 @@ std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels
 // diff_dst, packed, [bias,] diff_src; the bias is that of an ordinary convolution
 std::shared_ptr<Kernel> make_stem_product(const StemProblem& problem, bool has_bias, int bias_dtype);
 
+// src, diff_dst, diff_weights. Strides as of make_stem_pack.
+std::shared_ptr<Kernel> make_stem_gradient(const StemProblem& problem, int weights_dtype, const Dims& weights_strides);
+
 // The columns of a transposed convolution: col[n, source position, kernel position, c], with strides in the
 // order n, source axes, kernel axes, c. Strides of dst: n, c, spatial.
 struct ColumnsProblem : LayerSizes {

@@ -155,10 +155,13 @@ def stem(problem: Problem, env: Env) -> Counts:
     places = g.batch * prod(g.src)
     depth = prod(g.kernel) * g.out_channels
     results = places * padded(g.in_channels, env.lanes)
+    # results that go to planes; or all sums, which each row adds to
+    moved = places * g.in_channels if problem.src.strides[1] != 1 else 0
+    added = places // max(g.src[-1], 1) * problem.weights.size
     return Counts(
         products=results * depth,
-        values=results + problem.dst.size,
-        runs=places * g.in_channels if problem.src.strides[1] != 1 else 0,
+        values=results + problem.dst.size + (moved if problem.direction == BACKWARD_WEIGHTS else 0),
+        runs=added if problem.direction == BACKWARD_WEIGHTS else moved,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
     )

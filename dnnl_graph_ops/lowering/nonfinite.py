@@ -61,6 +61,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_WEIGHTS, "depth to space"): _SRC | _DST,
     (BACKWARD_WEIGHTS, cost.COLUMNS): _SRC,
     (BACKWARD_WEIGHTS, "columns of images"): _SRC,
+    (BACKWARD_WEIGHTS, "own stem"): _SRC,
     (BACKWARD_WEIGHTS, "own depthwise"): _NOTHING,
     (BACKWARD_WEIGHTS, "own direct"): _SRC,
     (BACKWARD_WEIGHTS, "minimal filtering 2"): _SRC | _DST,

@@ -166,6 +166,18 @@ def _depthwise(direction: str) -> Formulation:
     )
 
 
+def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
+    return Formulation(
+        "own stem",
+        direction,
+        cost.STEM,
+        lambda p, e: stem.applies(p),
+        cost.stem,
+        lambda program, p, e: build(program, p),
+        converts=lambda p: True,
+    )
+
+
 def _library(
     family: str,
     direction: str,
@@ -322,6 +334,8 @@ FORMULATIONS: tuple[Formulation, ...] = (
         converts=lambda p: True,
         fuses=_no_post_ops,
     ),
+    _stem(BACKWARD_DATA, stem.backward_data),
+    _stem(BACKWARD_WEIGHTS, stem.backward_weights),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(
         _own(direction, results)

@@ -11,6 +11,7 @@ from reference import conv_transpose as ct
 from reference.data import DTYPES, unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
+from dnnl_graph_ops.runtime import threads
 
 from .filter_cases import Array, Case, in_out_taps, integers
 from .kernel_cases import blank, code, element_strides, random_strides, span, view
@@ -64,6 +65,22 @@ def truth(case: Case, image: Array, weights: Array) -> Array:
     return np.moveaxis(found, -1, 1)
 
 
+def run_gradient(case: Case, src: Array, image: Array, weights: Array) -> Array:
+    """Fills and returns the gradient of the weights."""
+    types = [code(dtypes.canonical(a.dtype)) for a in (src, image, weights)]
+    kernels.stem_gradient(
+        layer_of(case), case.channels[0], types[0], element_strides(src), types[1], element_strides(image), types[2],
+        in_out_taps(weights, case.weights_format),
+    ).run(src, image, weights)  # fmt: skip
+    return weights
+
+
+def gradient_truth(case: Case, src: Array, image: Array) -> Array:
+    full = case.embed(np.moveaxis(image, 1, -1).astype(np.float64))
+    last = np.moveaxis(src, 1, -1).astype(np.float64)
+    return ct.backward_weights(last, full, case.kernel, weights_format=case.weights_format, **case.attributes())
+
+
 def operands(rng: np.random.Generator, case: Case, dtype: str = "f32") -> tuple[Array, Array, Array]:
     image = integers(rng, (case.batch, case.channels[1], *case.output), dtype)
     weights = np.ascontiguousarray(ct.from_iox(integers(rng, case.iox(), dtype), case.weights_format))
@@ -96,6 +113,31 @@ def test_exact_on_small_integers_in_any_layout(seed: int, block: int) -> None:
             run(case, laid_out(rng, image), weights, extra, result)
             added = 0 if extra is None else extra.reshape(-1, *(1,) * len(case.source))
             np.testing.assert_array_equal(result, exact + added)
+
+
+@pytest.mark.parametrize("threads_", [1, 2])
+@pytest.mark.parametrize("block", range(5))
+def test_gradients_are_exact_on_small_integers_in_any_layout(seed: int, block: int, threads_: int) -> None:
+    for number in range(25):
+        rng = np.random.default_rng([seed, block, number])
+        case = random_case(rng)
+        print(f"--seed={seed} block {block} number {number}: {case}")
+        image, weights, _ = operands(rng, case)
+        src = integers(rng, (case.batch, case.channels[0], *case.source))
+        with threads.using(threads_):
+            found = run_gradient(case, laid_out(rng, src), laid_out(rng, image), unwritten(weights.shape))
+        np.testing.assert_array_equal(found, gradient_truth(case, src, image))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_narrow_gradients_are_summed_in_f32_and_rounded_once(seed: int, dtype: str) -> None:
+    for number in range(6):
+        rng = np.random.default_rng([seed, number])
+        case = random_case(rng)
+        image, weights, _ = operands(rng, case, dtype)
+        src = integers(rng, (case.batch, case.channels[0], *case.source), dtype)
+        found = run_gradient(case, laid_out(rng, src), laid_out(rng, image), unwritten(weights.shape, dtype))
+        np.testing.assert_array_equal(found, gradient_truth(case, src, image).astype(np.float32).astype(found.dtype))
 
 
 @pytest.mark.parametrize("to", ["f32", "bf16", "f16"])
@@ -135,6 +177,10 @@ def test_special_paths_are_exact(seed: int, case: Case) -> None:
     last = np.moveaxis(np.ascontiguousarray(np.moveaxis(image, 1, -1)), -1, 1)
     run(case, last, weights, bias, result)
     np.testing.assert_array_equal(result, truth(case, image, weights) + bias.reshape(-1, *(1,) * len(case.source)))
+    found = run_gradient(case, result, last, unwritten(weights.shape)) if result.size < 1 << 20 else None
+    # so large that f32 is not exact
+    if found is not None and np.abs(gradient_truth(case, np.abs(result), np.abs(image))).max() < 1 << 24:
+        np.testing.assert_array_equal(found, gradient_truth(case, result, image))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
@@ -162,7 +208,9 @@ def test_views_leave_the_rest_alone(seed: int, dtype: str) -> None:
 def test_nothing_is_computed_of_nothing(change: dict[str, Any]) -> None:
     case = replace(RGB, **change)
     image, weights, bias = operands(np.random.default_rng(0), case)
-    run(case, image, weights, bias, unwritten((case.batch, case.channels[0], *case.source)))
+    result = unwritten((case.batch, case.channels[0], *case.source))
+    run(case, image, weights, bias, result)
+    assert not run_gradient(case, result, image, unwritten(weights.shape)).any()
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ SPLIT = {
     (BACKWARD_WEIGHTS, "own direct"),
     (BACKWARD_WEIGHTS, "minimal filtering 2"),
     (BACKWARD_WEIGHTS, "columns of images"),
+    (BACKWARD_WEIGHTS, "own stem"),
 }
 SEVERAL = (2, 4)  # threads
 

@@ -28,10 +28,26 @@ struct StemRow {
     bool vast;        // f32 written past the caches, from an address and with a step that are whole vectors
 };
 
+// What a row adds to the gradient of the weights: sums[step.weights + m] += the sum over positions q of
+// source[step.source + q * advance] * results[q * results_step + m], for all panels of channels. Runs of `length` steps
+// read neighbouring values.
+struct StemGradient {
+    int64_t count, channels;
+    const StemStep *steps, *steps_end;
+    int64_t length;
+    const float* source;
+    int64_t advance;
+    const float* results;  // f32, whole vectors of channels side by side
+    int64_t results_step;
+    float* sums;
+    int64_t panel;  // floats from one packed panel to the next
+};
+
 struct StemCode {
     int64_t panel;      // channels of a packed panel
     int64_t alignment;  // bytes, of results that are vast
     void (*run)(const StemRow& row);
+    void (*gradient)(const StemGradient& row);
 };
 
 }  // namespace dgo

@@ -37,6 +37,17 @@ def backward_data(program: Program, problem: Problem) -> None:
     program.kernel(kernel, [dst, packed, *added], [src], "own stem backward data")
 
 
+def backward_weights(program: Program, problem: Problem) -> None:
+    """Append the step that adds up the gradient and writes it where it belongs."""
+    src, dst, codes = problem.src, problem.dst, dtypes.CODES
+    weights = _one_group(problem.weights)
+    kernel = kernels.stem_gradient(
+        _layer(problem), problem.geometry.in_channels, codes[src.dtype], src.strides, codes[dst.dtype], dst.strides,
+        codes[weights.dtype], weights.strides,
+    )  # fmt: skip
+    program.kernel(kernel, [src, dst], [weights], "own stem backward weights")
+
+
 def _one_group(weights: View) -> View:
     """(IC, OC, kernel...) of the only group."""
     assert mergeable_groups(weights)

@@ -16,6 +16,9 @@ constexpr int64_t kFetchSteps = 20;
 // Of a tile of two vectors; the registers that are left hold two rows of weights and a value of the image.
 constexpr int kMostRows = kLanes == 16 ? 14 : 6;
 
+// Results, in floats, that all steps of the gradient meet before the next ones.
+constexpr int64_t kResultsNear = 24 * 1024;
+
 // A register tile: positions of a row times channels of a panel.
 struct Tile {
     int64_t position, channel, channels;
@@ -140,8 +143,75 @@ void run(const StemRow& row) {
     run_panels<1, 2 * kMostRows>(row, wide, row.channels);
 }
 
+// ---- the gradient of the weights ------------------------------------------------------------------------
+
+template <int kRows, int kVectors>
+__attribute__((noinline)) void add_tile(const StemGradient& row, const StemStep& step, int64_t channel) {
+    float* const to = row.sums + channel / kPanel * row.panel + step.weights;
+    const float* at = row.source + step.source;
+    const float* results = row.results + channel;
+    const int64_t advance = row.advance, results_step = row.results_step;
+    Lanes sum[kRows][kVectors];
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(to + i * kPanel + j * kLanes);
+    }
+    for (int64_t q = 0; q < row.count; ++q, at += advance, results += results_step) {
+        Lanes right[kVectors];
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(results + j * kLanes);
+#pragma GCC unroll 32
+        for (int i = 0; i < kRows; ++i) {
+            const float value = at[i];
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
+        }
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to + i * kPanel + j * kLanes) = sum[i][j];
+    }
+}
+
+template <int kVectors, int kRows>
+DGO_INLINE void add_rows(const StemGradient& row, int64_t rows, const StemStep& step, int64_t channel) {
+    if constexpr (kRows > 1) {
+        if (rows < kRows) return add_rows<kVectors, kRows - 1>(row, rows, step, channel);
+    }
+    add_tile<kRows, kVectors>(row, step, channel);
+}
+
+void add_positions(const StemGradient& row) {
+    const int64_t tiles = ceil_div(row.length, kMostRows);
+    for (int64_t c = 0; c < row.channels; c += kPanel) {
+        for (const StemStep* run = row.steps; run != row.steps_end; run += row.length) {
+            for (int64_t t = 0; t < tiles; ++t) {
+                const int64_t first = row.length * t / tiles, rows = row.length * (t + 1) / tiles - first;
+                if (row.channels - c > kLanes) {
+                    add_rows<2, kMostRows>(row, rows, run[first], c);
+                } else {
+                    add_rows<1, kMostRows>(row, rows, run[first], c);
+                }
+            }
+        }
+    }
+}
+
+void gradient(const StemGradient& row) {
+    const int64_t most = larger(kResultsNear / row.channels, 2 * kMostRows);
+    for (int64_t begin = 0; begin < row.count; begin += most) {
+        StemGradient part = row;
+        part.count = smaller(most, row.count - begin);
+        part.source += begin * row.advance;
+        part.results += begin * row.results_step;
+        add_positions(part);
+    }
+}
+
 }  // namespace
 
-const StemCode kStemCode = {kPanel, kLanes * 4, run};
+const StemCode kStemCode = {kPanel, kLanes * 4, run, gradient};
 
 }  // namespace dgo::DGO_ISA

@@ -220,6 +220,8 @@ def stem(c: Choices) -> None:
     work = layer.work * max(channels, 1)
     run(pack, [weights, packed], work)
     run(kernel, [dst, packed, *([Operand(bias, [channels], [1])] if bias else []), src], work)
+    add = kernels.stem_gradient(layer.sizes, channels, kinds[0], layouts[0], kinds[2], layouts[2], kinds[1], layouts[1])
+    run(add, [src, dst, weights], work)
 
 
 def columns(c: Choices) -> None:
