@@ -1,11 +1,12 @@
-"""Own vector code for an ordinary convolution of few channels, a network's first: any layout of either side."""
+"""Own vector code for the gradients of few out channels, an ordinary convolution of few channels seen from behind: a
+network's first, in any layout of either side."""
 
 from __future__ import annotations
 
 from ... import dtypes
 from ..._core import kernels
-from ..problem import Problem, mergeable_groups
-from ..program import Program, View
+from ..problem import Problem
+from ..program import Program
 
 MOST_CHANNELS = 4
 
@@ -25,7 +26,7 @@ def backward_data(program: Program, problem: Problem) -> None:
     """Append the steps: weights packed, which a constant's are once, then the sums."""
     src, dst, bias = problem.src, problem.dst, problem.bias
     layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
-    weights = _one_group(problem.weights)
+    weights = problem.weights.merge(0)  # the only group
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights")
@@ -40,15 +41,9 @@ def backward_data(program: Program, problem: Problem) -> None:
 def backward_weights(program: Program, problem: Problem) -> None:
     """Append the step that adds up the gradient and writes it where it belongs."""
     src, dst, codes = problem.src, problem.dst, dtypes.CODES
-    weights = _one_group(problem.weights)
+    weights = problem.weights.merge(0)  # the only group
     kernel = kernels.stem_gradient(
         _layer(problem), problem.geometry.in_channels, codes[src.dtype], src.strides, codes[dst.dtype], dst.strides,
         codes[weights.dtype], weights.strides,
     )  # fmt: skip
     program.kernel(kernel, [src, dst], [weights], "own stem backward weights")
-
-
-def _one_group(weights: View) -> View:
-    """(IC, OC, kernel...) of the only group."""
-    assert mergeable_groups(weights)
-    return weights.merge(0)
