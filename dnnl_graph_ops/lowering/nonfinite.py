@@ -27,6 +27,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (FORWARD, cost.DECONVOLUTION): _NOTHING,
     (FORWARD, "mirrored convolution"): _WEIGHTS,
     (FORWARD, "mirrored convolution, channels last"): _WEIGHTS,
+    (FORWARD, "mirrored own stem"): _WEIGHTS,
     (FORWARD, cost.PHASES): _WEIGHTS,
     (FORWARD, "row phases"): _SRC | _WEIGHTS,
     (FORWARD, "row phases by 2"): _SRC | _WEIGHTS,

@@ -175,6 +175,7 @@ def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulat
         cost.stem,
         lambda program, p, e: build(program, p),
         converts=lambda p: True,
+        fuses=_no_post_ops,
     )
 
 
@@ -275,6 +276,7 @@ def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation
 # of backward data, and useful forward too
 _CONVOLUTION = _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution)
 _ASIDE = _aside(BACKWARD_DATA, convolution.backward_data_aside)
+_STEM = _stem(BACKWARD_DATA, stem.backward_data)
 
 
 def _beyond_phases(problem: Problem) -> bool:
@@ -300,6 +302,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _ASIDE,
     _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
     *(_mirrored(form, _beyond_phases) for form in (_CONVOLUTION, _ASIDE)),
+    _mirrored(_STEM, lambda p: True),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
@@ -324,17 +327,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         converts=lambda p: True,
         fuses=_no_post_ops,
     ),
-    Formulation(
-        "own stem",
-        BACKWARD_DATA,
-        cost.STEM,
-        lambda p, e: stem.applies(p),
-        cost.stem,
-        lambda program, p, e: stem.backward_data(program, p),
-        converts=lambda p: True,
-        fuses=_no_post_ops,
-    ),
-    _stem(BACKWARD_DATA, stem.backward_data),
+    _STEM,
     _stem(BACKWARD_WEIGHTS, stem.backward_weights),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
     *(

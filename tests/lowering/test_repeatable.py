@@ -33,9 +33,7 @@ FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"
 # README names them: forms whose bits are the same for any number of threads, and for any batch
 STEADY = {
     FORWARD: {"own direct", *FILTERING, "own overlap-add", "own depthwise"},
-    BACKWARD_DATA: {"own direct", *FILTERING, "own depthwise"},
-    FORWARD: {"own direct", "minimal filtering 2", "minimal filtering 3", "own overlap-add", "own depthwise"},
-    BACKWARD_DATA: {"own direct", "minimal filtering 2", "minimal filtering 3", "own depthwise", "own stem"},
+    BACKWARD_DATA: {"own direct", *FILTERING, "own depthwise", "own stem"},
     BACKWARD_WEIGHTS: {"own depthwise"},
 }
 # and own code that splits its sums by threads, or by how many rows there are
