@@ -784,18 +784,23 @@ class kernels:
         """run(col, [bias,] dst); col is f32, its strides as in im2col."""
     @staticmethod
     def row_product(
+        images: int,
         rows: int,
         columns: int,
         depth: int,
-        a_row: int,
-        b_row: int,
-        c_row: int,
-        c_column: int,
-        images: int = 1,
-        a_image: int = 0,
-        b_image: int = 0,
+        a_dtype: int,
+        a_strides: _Dims,
+        b_dtype: int,
+        b_strides: _Dims,
+        c_dtype: int,
+        c_strides: _Dims,
+        bias_dtype: int = 0,
+        bias_axis: int = 1,
     ) -> Kernel:
-        """run(a, b, c): c[i, j] is row i of a times row j of b, summed over the images, f32."""
+        """run(a, b, [bias,] c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k], rounded once.
+
+        Strides: image, row, depth (one of the last two is 1) of a and b; image (0: summed), row, column of c.
+        """
     @staticmethod
     def stem_refusal(layer: LayerSizes) -> str: ...
     @staticmethod

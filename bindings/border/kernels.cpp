@@ -124,15 +124,26 @@ void bind_kernels(py::module_& parent) {
           "dst_offset, dst_strides) as a copy.");
     m.def(
         "row_product",
-        [](int64_t rows, int64_t columns, int64_t depth, int64_t a_row, int64_t b_row, int64_t c_row, int64_t c_column,
-           int64_t images, int64_t a_image, int64_t b_image) {
-            return make_row_product(
-                {rows, columns, depth, a_row, b_row, c_row, c_column, images, a_image, b_image, false});
+        [](int64_t images, int64_t rows, int64_t columns, int64_t depth, int a_dtype, const Dims& a_strides,
+           int b_dtype, const Dims& b_strides, int c_dtype, const Dims& c_strides, int bias_dtype, int bias_axis) {
+            return make_row_product({images,
+                                     rows,
+                                     columns,
+                                     depth,
+                                     {a_dtype, a_strides},
+                                     {b_dtype, b_strides},
+                                     {c_dtype, c_strides},
+                                     bias_dtype,
+                                     bias_axis});
         },
-        "rows"_a, "columns"_a, "depth"_a, "a_row"_a, "b_row"_a, "c_row"_a, "c_column"_a, "images"_a = 1,
-        "a_image"_a = 0, "b_image"_a = 0,
-        "run(a, b, c): c[i, j] is the product of row i of a and row j of b, summed over the images, all f32. Strides "
-        "count elements; the rows of a and b are contiguous.");
+        "images"_a, "rows"_a, "columns"_a, "depth"_a, "a_dtype"_a, "a_strides"_a, "b_dtype"_a, "b_strides"_a,
+        "c_dtype"_a, "c_strides"_a, "bias_dtype"_a = 0, "bias_axis"_a = 1,
+        "run(a, b, [bias,] c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis "
+        "is "
+        "0. Each is f32, bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and depth for "
+        "a "
+        "and b, one of whose last two has to be 1; image, row and column for c. Images of c with the stride 0 are "
+        "summed. A bias_dtype of 0: no bias.");
     py::class_<LayerSizes>(m, "LayerSizes", "A layer that treats its channels alike, seen as a transposed convolution.")
         .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
              "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);

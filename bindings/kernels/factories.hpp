@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/kernel.hpp"
-#include "kernels/rows/vtable.hpp"
 
 namespace dgo {
 
@@ -100,7 +99,22 @@ std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem);
 // col, [bias,] dst: dst = bias + the sum of all columns that meet a position; col is f32
 std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype);
 
-// a, b, c, all f32
-std::shared_ptr<Kernel> make_row_product(const RowProduct& product);
+// A matrix of a product in each image: f32, bf16 or f16, strides in the order image, and two that `RowProductProblem`
+// names.
+struct ProductOperand {
+    int dtype;
+    Dims strides;
+};
+
+// c[n, i, j] = bias[i or j] + sum over k of a[n, i, k] * b[n, j, k]. Where c's images have the stride 0, they are summed.
+struct RowProductProblem {
+    int64_t images, rows, columns, depth;
+    ProductOperand a, b, c;
+    int bias_dtype;  // 0: none
+    int bias_axis;   // 0: of c's rows, 1: of its columns
+};
+
+// a, b, [bias,] c; sums are f32, and rounded once
+std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem);
 
 }  // namespace dgo

@@ -1,6 +1,7 @@
 #include "kernels/work.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/division.hpp"
 #include "kernels/filtering/gradient_params.hpp"
@@ -132,6 +133,7 @@ Work overlap_work(const FilterProblem& p, const VectorCode& of) {
 
 Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const VectorCode& of) {
     const RowTiles& few = of.rows.tiles;
+    if (columns < std::min(rows, few.few)) std::swap(rows, columns);
     const bool across = rows >= few.few;
     // a last row alone has a tile of its own
     const int64_t tile = across ? of.filter.rows : rows % few.rows == 1 ? 1 : few.rows;

@@ -27,8 +27,10 @@ VAST = 512  # taps; from there on the library's convolutions fetch their weights
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
 MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 SCATTERED = 2.0  # for columns of images that are gathered
+IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
+ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
     "depthwise", "stem",
@@ -93,13 +95,11 @@ def _post_ops(problem: Problem) -> int:
     return 2 * nbytes(problem.result) if problem.tail else 0
 
 
-def _detours(problem: Problem, env: Env | None = None) -> int:
-    """Bytes of the copies that channels-last code needs for other layouts; of the library (`env`): as it computes."""
-
-    def size(view: View) -> int:
-        return nbytes(view) if env is None else view.size * dtypes.itemsize(env.compute_dtype(view.dtype))
-
-    return sum(2 * size(v) for v in (problem.src, problem.dst) if not is_channels_last(v))
+def _detours(problem: Problem, env: Env) -> int:
+    """Bytes of the copies that channels-last code needs for other layouts: of the dtype that the library computes in,
+    as moving one narrow element by itself takes as long."""
+    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
+    return sum(2 * item * view.size for view in (problem.src, problem.dst) if not is_channels_last(view))
 
 
 def _conversions(problem: Problem, env: Env) -> float:
@@ -119,6 +119,7 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Own products and transforms."""
     return _kernels(
         problem,
+        env,
         kernels.filter_work(
             filter_problem(problem, tile), problem.direction, dtypes.CODES[problem.src.dtype],
             dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
@@ -128,10 +129,10 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 def overlap(problem: Problem, env: Env) -> Counts:
     """Own products with all taps, added up run by run in whole vectors."""
-    return _kernels(problem, kernels.overlap_work(filter_problem(problem, direct_tile(problem)), env.vectors))
+    return _kernels(problem, env, kernels.overlap_work(filter_problem(problem, direct_tile(problem)), env.vectors))
 
 
-def _kernels(problem: Problem, work: kernels.Work) -> Counts:
+def _kernels(problem: Problem, env: Env, work: kernels.Work) -> Counts:
     """What a kernel says of itself, and the copies around it."""
     return Counts(
         products=work.products,
@@ -139,7 +140,7 @@ def _kernels(problem: Problem, work: kernels.Work) -> Counts:
         runs=work.runs,
         weights=work.weights,
         variable=_packing(problem, work.weights),
-        bytes=_detours(problem) + _post_ops(problem),
+        bytes=_detours(problem, env) + _post_ops(problem),
     )
 
 
@@ -271,7 +272,7 @@ def product(problem: Problem, env: Env) -> Counts:
         runs=problem.macs / max(ic, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem, env) + _conversions(problem, env) + 2 * nbytes(problem.dst) * spread,
+        bytes=_detours(problem, env) + 2 * nbytes(problem.dst) * spread,
         calls=2 + spread,
     )
 
@@ -281,13 +282,16 @@ def columns(problem: Problem, env: Env) -> Counts:
     ic, oc = _channels(problem)
     g = problem.geometry
     places = g.batch * prod(g.src) * prod(g.kernel)
+    # src of a gradient is put across, but not for few columns by own products
+    own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
+    across = not (own and problem.direction == BACKWARD_WEIGHTS and prod(g.kernel) * oc <= ROWS_ACROSS)
     return Counts(
         products=places * oc * padded(ic, env.lanes),
-        values=places * oc + problem.src.size,
+        values=places * oc + problem.src.size * across,
         runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem, env) + _post_ops(problem) + _conversions(problem, env),
+        bytes=_detours(problem, env) + _post_ops(problem),
         calls=2,
     )
 
@@ -301,9 +305,11 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     places = g.batch * padded(prod(g.src), 2 * env.lanes) * prod(g.kernel)
     alone = one_tap(problem)  # an image of dst is the product itself
     scattered = 1.0 if alone or problem.direction == FORWARD else SCATTERED
+    # own products are of f32, the constants those of the library's in bf16 where it has such
+    slower = IN_F32 if problem.direction == BACKWARD_DATA and env.compute_dtype(problem.dtype) != "f32" else 1.0
     return counts._replace(
-        products=places * oc * ic * scattered,
-        values=0 if alone else counts.values * scattered,
+        products=places * oc * ic * scattered * slower,
+        values=0 if alone else counts.values * scattered * slower,
         weights=counts.weights * g.batch,
         bytes=counts.bytes - _detours(problem, env),
     )

@@ -81,7 +81,7 @@ def _build(program: Program, problem: Problem, form: Formulation, env: Env) -> N
     if problem.bias is not None:
         # own code reads no strides of it
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
-    if compute == problem.dtype or form.converts(problem):
+    if compute == problem.dtype or form.converts(problem, env):
         _with_rest(program, problem, form, env)
         return
     inner, result = _converted(program, problem, compute)
@@ -97,7 +97,7 @@ def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) 
         form.build(program, problem, env)
         return
     # post-ops read what has not been rounded yet
-    plain = program.like(problem.result, "f32" if form.converts(problem) else problem.dtype)
+    plain = program.like(problem.result, "f32" if form.converts(problem, env) else problem.dtype)
     name = "dst" if problem.direction == FORWARD else "src"
     form.build(program, problem.with_views(**{name: plain}, bias=bias if adds else None, tail=()), env)
     post.apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result)

@@ -52,7 +52,8 @@ class Problem:
 
     @property
     def dtype(self) -> str:
-        return self.dst.dtype if self.direction == FORWARD else self.src.dtype
+        """Of what is read; a result may be wider where post-ops follow."""
+        return self.dst.dtype if self.direction == BACKWARD_DATA else self.src.dtype
 
     @property
     def result(self) -> View:

@@ -52,6 +52,13 @@ def _anything(tail: Tail) -> bool:
     return True
 
 
+def _ops(key: tuple[str, str], problem: Problem) -> list[str]:
+    op = _OPS.get(key)
+    if op is None:
+        return []
+    return [op, f"{op} with bias"] if problem.bias is not None and key in _FUSES_BIAS else [op]
+
+
 @dataclass(frozen=True)
 class Formulation:
     """One way to compute a direction of the family.
@@ -68,7 +75,7 @@ class Formulation:
     applies: Callable[[Problem, Env], bool]
     counts: cost.Counting
     build: Callable[[Program, Problem, Env], None]
-    converts: Callable[[Problem], bool] = lambda problem: False
+    converts: Callable[[Problem, Env], bool] = lambda problem, env: False
     adds_bias: bool = True
     fuses: Callable[[Tail], bool] = _anything
     mirrors: bool = False
@@ -82,20 +89,18 @@ class Formulation:
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
-        op = _OPS.get(self.key)
-        if op is None:
-            return []
-        fused = problem.bias is not None and self.adds_bias and self.key in _FUSES_BIAS
-        return [op, f"{op} with bias"] if fused else [op]
+        return _ops(self.key, problem if self.adds_bias else problem.with_views(bias=None))
 
     def compute_dtype(self, problem: Problem, env: Env) -> str:
         """What it computes in: f32 where the library has no kernels of the dtype, or reference kernels only."""
-        return "f32" if self.converts(problem) else env.compute_dtype(problem.dtype, *self.ops(problem))
+        return "f32" if self.converts(problem, env) else env.compute_dtype(problem.dtype, *self.ops(problem))
 
     def by_reference(self, problem: Problem, env: Env) -> bool:
         """Whether the library has nothing but a reference kernel for it, though it has kernels of the dtype."""
         ops = self.ops(problem)
-        return bool(ops) and env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
+        if not ops or self.converts(problem, env):
+            return False
+        return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
     def seconds(self, problem: Problem, env: Env) -> float:
         """The estimate of one run."""
@@ -147,7 +152,7 @@ def _own(direction: str, results: int | None = None) -> Formulation:
         (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if results is None else _filters(results),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
-        converts=lambda p: True,
+        converts=lambda p, e: True,
         fuses=_no_post_ops,
         remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "",
     )
@@ -161,7 +166,7 @@ def _depthwise(direction: str) -> Formulation:
         lambda p, e: depthwise.applies(p),
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
-        converts=lambda p: not p.tail,
+        converts=lambda p, e: not p.tail,
         fuses=_no_post_ops,
     )
 
@@ -174,7 +179,7 @@ def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulat
         lambda p, e: stem.applies(p),
         cost.stem,
         lambda program, p, e: build(program, p),
-        converts=lambda p: True,
+        converts=lambda p, e: True,
         fuses=_no_post_ops,
     )
 
@@ -211,21 +216,37 @@ def _aside(direction: str, build: Callable[[Program, Problem], None]) -> Formula
     )
 
 
-def _images(
+def _multiplies(
+    family: str,
     direction: str,
-    build: Callable[[Program, Problem], None],
-    family: str = cost.COLUMNS,
-    counts: cost.Counting = cost.columns_of_images,
+    applies: Callable[[Problem, Env], bool],
+    build: Callable[[Program, Problem, products.Multiply], None],
+    counts: cost.Counting,
+    name: str = "",
+    f32_only: bool = False,
+    adds_bias: bool = True,
+    fuses: Callable[[Tail], bool] = _anything,
 ) -> Formulation:
+    """A form around one product: of the library where it has one in the dtype, else own, which reads any dtype.
+
+    `f32_only`: the steps around the library's product know no other dtype.
+    """
+
+    def own(problem: Problem, env: Env) -> bool:
+        ops = _ops((family, direction), problem)
+        lacking = problem.dtype != "f32" and (f32_only or env.compute_dtype(problem.dtype, *ops) == "f32")
+        return lacking or not ops
+
     return Formulation(
-        "columns of images",
+        name or family,
         direction,
         family,
-        products.of_images,
+        applies,
         counts,
-        lambda program, p, e: build(program, p),
-        adds_bias=direction == FORWARD,
-        fuses=_no_post_ops,
+        lambda program, p, e: build(program, p, products.by_own_code if own(p, e) else products.by_library),
+        converts=own,
+        adds_bias=adds_bias,
+        fuses=fuses,
     )
 
 
@@ -268,7 +289,7 @@ def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation
         applies=applies,
         counts=lambda p, e: cost.mirrored(form.counts(mirrored.mirrored(p), e), p),
         build=build,
-        converts=lambda p: form.converts(mirrored.mirrored(p)),
+        converts=lambda p, e: form.converts(mirrored.mirrored(p), e),
         mirrors=True,
     )
 
@@ -305,18 +326,42 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _mirrored(_STEM, lambda p: True),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
-    _library(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
-    _library(cost.COLUMNS, FORWARD, products.summed, products.forward_summed, cost.columns, fuses=_no_post_ops),
-    _library(
-        cost.COLUMNS, BACKWARD_DATA, products.single, products.backward_data, cost.columns, fuses=_without_operands
+    _multiplies(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
+    _multiplies(
+        cost.COLUMNS,
+        FORWARD,
+        products.summed,
+        products.forward_summed,
+        cost.columns,
+        f32_only=True,
+        fuses=_no_post_ops,
     ),
-    _library(
-        cost.ROWS, BACKWARD_DATA, products.whole_rows, products.backward_data_rows, cost.rows, False, _no_post_ops
+    *(
+        _multiplies(family, BACKWARD_DATA, applies, products.backward_data, counts, fuses=_without_operands)
+        for family, applies, counts in (
+            (cost.COLUMNS, products.single, cost.columns),
+            (cost.ROWS, products.whole_rows, cost.rows),
+        )
     ),
-    _library(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
-    _images(FORWARD, products.forward_images),
-    _images(BACKWARD_DATA, products.backward_data_images),
-    _images(BACKWARD_WEIGHTS, products.backward_weights_images, cost.ROWS, cost.rows_of_images),
+    _multiplies(cost.COLUMNS, BACKWARD_WEIGHTS, products.single, products.backward_weights, cost.columns),
+    *(
+        _multiplies(
+            family,
+            direction,
+            products.of_images,
+            build,
+            counts,
+            "columns of images",
+            f32_only=True,
+            adds_bias=direction == FORWARD,
+            fuses=_no_post_ops,
+        )
+        for family, direction, build, counts in (
+            (cost.COLUMNS, FORWARD, products.forward_images, cost.columns_of_images),
+            (cost.COLUMNS, BACKWARD_DATA, products.backward_data_images, cost.columns_of_images),
+            (cost.ROWS, BACKWARD_WEIGHTS, products.backward_weights_images, cost.rows_of_images),
+        )
+    ),
     Formulation(
         "own overlap-add",
         FORWARD,
@@ -324,7 +369,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         overlap.overlaps,
         cost.overlap,
         lambda program, p, e: overlap.build(program, p, e.threads),
-        converts=lambda p: True,
+        converts=lambda p, e: True,
         fuses=_no_post_ops,
     ),
     _STEM,
@@ -349,7 +394,7 @@ TERM_BY_TERM = {
         _always,
         cost.literal,
         lambda program, p, e: term_by_term.build(program, p),
-        converts=lambda p: True,
+        converts=lambda p, e: True,
     )
     for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
 }

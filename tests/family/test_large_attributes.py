@@ -331,8 +331,8 @@ def test_sizes_that_multiply_past_any_array():
     with pytest.raises(dgo.ShapeError, match="beyond any array"):
         kernels.copy([3, 3], 3, [2**62, 1], 3, [3, 1])
     with pytest.raises(dgo.ShapeError, match="elements"):
-        kernels.row_product(2**31, 2**31, 2**31, 1, 1, 1, 1)
+        kernels.row_product(1, 2**31, 2**31, 2**31, 3, [0, 1, 1], 3, [0, 1, 1], 3, [0, 1, 1])
     with pytest.raises(dgo.ShapeError, match="beyond any array"):
-        kernels.row_product(2, 2, 2, 2**62, 1, 1, 1)
+        kernels.row_product(1, 2, 2, 2, 3, [0, 2**62, 1], 3, [0, 1, 1], 3, [0, 1, 1])
     with pytest.raises(dgo.InvalidArgumentError, match="zero_elements"):
         kernels.copy_list([], 3, 3, 2**62)

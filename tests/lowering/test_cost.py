@@ -30,12 +30,14 @@ def test_one_tap_on_channels_first_is_one_product() -> None:
     assert ranked(layer, "NCX")[0] == "columns of images"
 
 
-@pytest.mark.parametrize("name", ["deconvolution", "columns", "convolution, channels last"])
-def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str) -> None:
-    """What moves channels is not cheaper than in f32, and the conversions come on top."""
+@pytest.mark.parametrize(
+    ("name", "converted"), [("deconvolution", True), ("columns", False), ("convolution, channels last", True)]
+)
+def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str, converted: bool) -> None:
+    """What moves channels is not cheaper than in f32, and conversions come on top where own code does not read f16."""
     layer = Problem("64 -> 1", 1, 64, 1, (40, 40), (2, 2), (2, 2), (0, 0))
     env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
     form = next(f for f in registry.FORMULATIONS if (f.name, f.direction) == (name, BACKWARD_DATA))
     wide, narrow = (described(layer, BACKWARD_DATA, "NCX", True, dtype) for dtype in ("f32", "f16"))
     more = form.counts(narrow, env).bytes - form.counts(wide, env).bytes
-    assert more == pytest.approx(cost.CONVERTED * (narrow.src.size + narrow.dst.size))
+    assert more == pytest.approx(cost.CONVERTED * (narrow.src.size + narrow.dst.size) * converted)

@@ -56,7 +56,7 @@ struct Ahead {
     }
 };
 
-// Asks for rows [next, end), each `length` floats from row(next) on, a few cache lines at a time.
+// Asks for rows [next, end), each `length` elements from row(next) on, a few cache lines at a time.
 template <class Row>
 struct Fetch {
     Row row;
@@ -66,7 +66,7 @@ struct Fetch {
     void lines(int64_t count) {
         for (; count > 0 && next < end; --count) {
             _mm_prefetch(reinterpret_cast<const char*>(row(next) + at), _MM_HINT_T1);
-            at += 64 / static_cast<int64_t>(sizeof(float));
+            at += 64 / static_cast<int64_t>(sizeof(*row(next)));
             if (at < length) continue;
             at = 0;
             ++next;

@@ -1,97 +1,200 @@
 // A product of rows shared between threads: blocks of a's rows times ranges of b's.
 #include <algorithm>
+#include <utility>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/copy/vtable.hpp"
 #include "kernels/division.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
+#include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
 
 namespace dgo {
 namespace {
 
-constexpr int64_t kNarrow = 128;  // columns of a thread that are hard to share out evenly
+constexpr int64_t kNarrow = 128;                   // columns of a thread that are hard to share out evenly
+constexpr int64_t kNear = kRowProductRows * 512;  // sums of a task that stay in the second cache until they are rounded
+constexpr int64_t kTaller = 4;  // so many more rows than columns are better put across
+
+// What c is made of, in f32, a part of it at a time.
+struct Block {
+    int64_t image, row, rows, column, columns;
+};
 
 struct RowProductKernel : Kernel {
+    RowProductProblem p;
     RowProduct whole;
+    bool exchanged, summed, has_bias;
+    Cell cell;
+    BlockFn store;
 
-    explicit RowProductKernel(const RowProduct& product) : whole(product) {
-        arity = 3;
+    RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged)
+        : p(problem), whole(product), exchanged(factors_exchanged), summed(p.c.strides[0] == 0),
+          has_bias(p.bias_dtype != 0), cell(float_cell(p.c.dtype)) {
+        arity = has_bias ? 4 : 3;
         name = "row_product";
+        store = copy_block(whole.c_column == 1 ? BlockKind::rows
+                           : whole.c_row == 1  ? BlockKind::transposed
+                                               : BlockKind::strided,
+                           Cell::f32, cell);
     }
 
     void run(char* const* operands) const override {
-        const auto* a = reinterpret_cast<const float*>(operands[0]);
-        const auto* b = reinterpret_cast<const float*>(operands[1]);
-        auto* c = reinterpret_cast<float*>(operands[2]);
-        const int64_t blocks = ceil_div(whole.rows, kRowProductRows);
-        const int64_t all = whole.images * whole.depth;
-        const double work = static_cast<double>(whole.rows) * static_cast<double>(whole.columns * all) / 4;
-        const int64_t threads = threads_for(blocks * whole.columns, work);
+        const char *a = operands[exchanged ? 1 : 0], *b = operands[exchanged ? 0 : 1];
+        char* c = operands[arity - 1];
+        const int64_t tile = vector_code().filter.rows, tiles = ceil_div(whole.rows, tile);
+        const int64_t blocks = ceil_div(tiles, kRowProductRows / tile);
+        const int64_t all = summed ? p.images * whole.depth : whole.depth, results = summed ? 1 : p.images;
+        const double work = static_cast<double>(results * whole.rows) * static_cast<double>(whole.columns * all) / 4;
+        const int64_t threads = threads_for(results * blocks * whole.columns, work);
         // Every range of columns reads all of a again, every range of the depth has sums of its own: no more of them
-        // than keep the threads busy.
-        const bool few = blocks < 3 * threads;
-        const bool narrow = whole.columns < kNarrow * threads && all >= kRowProductDepth * threads;
-        const int64_t ranges = few && !narrow ? std::min(threads, whole.columns) : 1;
+        // than keep the threads busy, or than sums that are rounded later have to be near.
+        const bool few = results * blocks < 3 * threads;
+        const bool narrow = results == 1 && whole.columns < kNarrow * threads && all >= kRowProductDepth * threads;
         const int64_t depths = few && narrow ? threads : 1;
-        const int64_t sums = whole.rows * whole.columns;
         const RowCode& code = vector_code().rows;
+        // Panels of all the depth are rounded as soon as they are multiplied; other sums are complete at the end.
+        const bool at_once = whole.rows >= code.tiles.few && !has_bias && whole.c_column == 1 &&
+                             whole.depth <= kPanelDepth && all == whole.depth;
+        const bool through = cell != Cell::f32 && depths == 1 && !at_once;
+        const int64_t near = through ? ceil_div(whole.columns * std::min(whole.rows, kRowProductRows), kNear) : 1;
+        const int64_t ranges = depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
+        const int64_t sums = whole.rows * whole.columns, apart = depths == 1 ? 0 : sums;
         ScratchLayout shared, each;
-        const ScratchArray<float> partial_part = shared.add<float>(depths == 1 ? 0 : sums * depths);
+        const ScratchArray<float> partial_part = shared.add<float>(apart * depths);
+        const ScratchArray<float> bias_part = shared.add<float>(has_bias ? bias_size() : 0);
         const ScratchArray<float> scratch_part = each.add<float>(code.scratch());
-        const int64_t tasks = blocks * ranges * depths;
+        const ScratchArray<float> sums_part =
+            each.add<float>(through ? std::min(whole.rows, kRowProductRows) * ceil_div(whole.columns, ranges) : 0);
+        const int64_t tasks = results * blocks * ranges * depths;
         const int team = threads_for(tasks, work);
         const Scratch scratch(shared, each, team);
-        float* partial = depths == 1 ? nullptr : partial_part.in(scratch.shared());
+        float* partial = partial_part.in(scratch.shared());
+        const float* bias = nullptr;
+        if (has_bias) {
+            bias = bias_part.in(scratch.shared());
+            StridedCopy({bias_size()}, p.bias_dtype, {1}, kF32, {1})
+                .run(operands[2], reinterpret_cast<char*>(bias_part.in(scratch.shared())));
+        }
         parallel_parts(team, tasks, [&](int64_t begin, int64_t end, int rank) {
             float* memory = scratch_part.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task) {
-                const int64_t row = task / ranges / depths * whole.rows / blocks, range = task / depths % ranges;
-                const int64_t column = whole.columns * range / ranges;
+                const int64_t deep = task % depths, range = task / depths % ranges,
+                              block = task / depths / ranges % blocks;
+                Block at{task / depths / ranges / blocks, tiles * block / blocks * tile, 0,
+                         whole.columns * range / ranges, 0};
+                at.rows = std::min(tiles * (block + 1) / blocks * tile, whole.rows) - at.row;
+                at.columns = whole.columns * (range + 1) / ranges - at.column;
                 RowProduct part = whole;
-                part.rows = (task / ranges / depths + 1) * whole.rows / blocks - row;
-                part.columns = whole.columns * (range + 1) / ranges - column;
-                float* to = c + row * whole.c_row + column * whole.c_column;
-                if (partial != nullptr) {
-                    part.c_row = whole.columns;
+                part.rows = at.rows;
+                part.columns = at.columns;
+                char* to = address(c, at);
+                float* between = depths > 1 ? partial + deep * sums + at.row * whole.columns
+                                 : through  ? sums_part.in(scratch.of(rank))
+                                            : nullptr;
+                if (between != nullptr) {
+                    to = reinterpret_cast<char*>(between);
+                    part.c_cell = Cell::f32;
+                    part.c_row = at.columns;
                     part.c_column = 1;
-                    to = partial + task % depths * sums + row * whole.columns;
                 }
-                const int64_t end = all * (task % depths + 1) / depths;
-                for (int64_t at = all * (task % depths) / depths; at < end; at += part.depth, part.add = true) {
-                    const int64_t image = at / whole.depth, k = at % whole.depth;
-                    part.depth = std::min(whole.depth - k, end - at);
-                    code.product(part, a + image * whole.a_image + row * whole.a_row + k,
-                                 b + image * whole.b_image + column * whole.b_row + k, to, memory);
+                part.add = has_bias && deep == 0;
+                if (part.add) begin_with(bias, at, part, reinterpret_cast<float*>(to));
+                const int64_t last = all * (deep + 1) / depths;
+                for (int64_t from = all * deep / depths; from < last; from += part.depth, part.add = true) {
+                    const int64_t image = at.image + from / whole.depth, k = from % whole.depth;
+                    part.depth = std::min(whole.depth - k, last - from);
+                    code.product(part, a + offset(p.a, whole.a, image, at.row, k),
+                                 b + offset(p.b, whole.b, image, at.column, k), to, memory);
                 }
+                if (through) round(between, at.columns, at, c);
             }
         });
-        for (int64_t i = 0; partial != nullptr && i < whole.rows; ++i) {
-            for (int64_t j = 0; j < whole.columns; ++j) {
-                float total = 0;
-                for (int64_t d = 0; d < depths; ++d) total += partial[d * sums + i * whole.columns + j];
-                c[i * whole.c_row + j * whole.c_column] = total;
+        if (depths == 1) return;
+        for (int64_t d = 1; d < depths; ++d) {
+            for (int64_t i = 0; i < sums; ++i) partial[i] += partial[d * sums + i];
+        }
+        round(partial, whole.columns, {0, 0, whole.rows, 0, whole.columns}, c);
+    }
+
+    int64_t bias_size() const { return p.bias_axis == 0 ? whole.rows : whole.columns; }
+
+    static int64_t offset(const ProductOperand& operand, const RowFactor& factor, int64_t image, int64_t row,
+                          int64_t k) {
+        return (image * operand.strides[0] + row * factor.row + k * factor.depth) * factor.size();
+    }
+
+    char* address(char* c, const Block& at) const {
+        return c +
+               (at.image * p.c.strides[0] + at.row * whole.c_row + at.column * whole.c_column) * item_size(p.c.dtype);
+    }
+
+    void begin_with(const float* bias, const Block& at, const RowProduct& part, float* to) const {
+        for (int64_t i = 0; i < at.rows; ++i) {
+            for (int64_t j = 0; j < at.columns; ++j) {
+                to[i * part.c_row + j * part.c_column] = bias[p.bias_axis == 0 ? at.row + i : at.column + j];
             }
+        }
+    }
+
+    void round(const float* sums, int64_t pitch, const Block& at, char* c) const {
+        const char* from = reinterpret_cast<const char*>(sums);
+        if (whole.c_row == 1 && whole.c_column != 1) {
+            store(from, address(c, at), {at.columns, at.rows, 1, pitch, whole.c_column, 1});
+        } else {
+            store(from, address(c, at), {at.rows, at.columns, pitch, 1, whole.c_row, whole.c_column});
         }
     }
 };
 
+RowFactor factor_of(const char* name, const ProductOperand& operand, const Dims& sizes) {
+    check_list("row_product", name, operand.strides, 3, 0, INT64_MAX);
+    check_extent("row_product", name, sizes, operand.strides);
+    const int64_t row = operand.strides[1], depth = operand.strides[2];
+    const Cell cell = float_cell(operand.dtype);
+    if (depth == 1 || sizes[2] == 1) return {cell, row, 1, true};
+    if (row == 1 || sizes[1] == 1) return {cell, 1, depth, false};
+    fail(ErrorKind::invalid_argument, std::string("row_product: ") + name + " has the strides " + std::to_string(row) +
+                                          " and " + std::to_string(depth) + ", one of which has to be 1");
+}
+
 }  // namespace
 
-std::shared_ptr<Kernel> make_row_product(const RowProduct& product) {
-    if (product.rows < 1 || product.columns < 1 || product.depth < 1 || product.images < 1) {
+std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem) {
+    RowProductProblem p = problem;
+    if (p.rows < 1 || p.columns < 1 || p.depth < 1 || p.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
     }
-    const RowProduct& p = product;
+    check_number("row_product", "bias_axis", p.bias_axis, 0, 1);
+    if (p.bias_dtype != 0) float_cell(p.bias_dtype);
     checked_product("row_product", {p.rows, p.images, p.depth});
     checked_product("row_product", {p.columns, p.images, p.depth});
-    checked_product("row_product", {p.rows, p.columns});
-    check_extent("row_product", "a", {p.images, p.rows, p.depth}, {p.a_image, p.a_row, 1});
-    check_extent("row_product", "b", {p.images, p.columns, p.depth}, {p.b_image, p.b_row, 1});
-    check_extent("row_product", "c", {p.rows, p.columns}, {p.c_row, p.c_column});
-    return std::make_shared<RowProductKernel>(product);
+    checked_product("row_product", {p.images, p.rows, p.columns});
+    RowFactor a = factor_of("a", p.a, {p.images, p.rows, p.depth});
+    RowFactor b = factor_of("b", p.b, {p.images, p.columns, p.depth});
+    check_list("row_product", "c", p.c.strides, 3, 0, INT64_MAX);
+    check_extent("row_product", "c", {p.images, p.rows, p.columns}, p.c.strides);
+    // Few rows are better those of a, a factor that is not contiguous along the depth is better b; and results that are
+    // neighbours in c are columns, if one pass writes them.
+    const int64_t few = vector_code().rows.tiles.few;
+    const bool flat = p.columns < std::min(p.rows, few);
+    const bool aside = p.c.strides[1] == 1 && p.c.strides[2] != 1 && p.depth <= kPanelDepth && p.rows >= few;
+    const bool exchanged =
+        a.along_depth ? flat || (b.along_depth && aside) : b.along_depth || flat || p.rows > kTaller * p.columns;
+    if (exchanged) {
+        std::swap(a, b);
+        std::swap(p.a, p.b);
+        std::swap(p.rows, p.columns);
+        std::swap(p.c.strides[1], p.c.strides[2]);
+        p.bias_axis = 1 - p.bias_axis;
+    }
+    return std::make_shared<RowProductKernel>(
+        p, RowProduct{p.rows, p.columns, p.depth, a, b, float_cell(p.c.dtype), p.c.strides[1], p.c.strides[2], false},
+        exchanged);
 }
 
 }  // namespace dgo

@@ -1,32 +1,42 @@
-// A matrix product of two factors whose rows are contiguous.
+// A matrix product of two factors, each of which is contiguous along its rows or along the depth.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cell.hpp"
+
 namespace dgo {
 
-// c[i * c_row + j * c_column] = sum over n and k of a[n * a_image + i * a_row + k] * b[n * b_image + j * b_row + k],
-// added to what is there if so asked
+// Element k of row i is at i * row + k * depth, and one of the two strides is 1: `along_depth` tells whether the latter.
+struct RowFactor {
+    Cell cell;
+    int64_t row, depth;
+    bool along_depth;
+    int64_t size() const { return cell == Cell::f32 ? 4 : 2; }
+};
+
+// c[i * c_row + j * c_column] = sum over k of a(i, k) * b(j, k), added to what is there if so asked
 struct RowProduct {
     int64_t rows, columns, depth;
-    int64_t a_row, b_row, c_row, c_column;
-    int64_t images = 1, a_image = 0, b_image = 0;
-    bool add = false;
+    RowFactor a, b;
+    Cell c_cell;  // other than f32 only as `rounds_at_once` allows
+    int64_t c_row, c_column;
+    bool add;
 };
-constexpr int64_t kRowProductDepth = 1024;  // worked on at once: tiles of both factors stay in the first cache
+constexpr int64_t kPanelDepth = 512;        // of panels at once
+constexpr int64_t kRowProductDepth = 1024;  // of dot products at once: tiles of both factors stay in the first cache
 constexpr int64_t kRowProductRows = 96;     // of a at once: that many such rows stay in the second cache
-constexpr int64_t kRowProductPitch = kRowProductDepth + 16;  // elements between them in scratch
 
-// Fewer rows of a than `few` are dot products, of so many rows of both at once; for more, panels of b's rows are put
-// across.
+// Fewer rows of a than `few` are multiplied with b as it lies: dot products of so many rows of both at once, or vectors
+// across b's rows. For more, b's rows are put across in panels.
 struct RowTiles {
     int64_t few, rows, columns;
 };
 
 struct RowCode {
     int64_t (*scratch)();  // floats
-    // One image of at most kRowProductRows rows.
-    void (*product)(const RowProduct& p, const float* a, const float* b, float* c, float* scratch);
+    // At most kRowProductRows rows.
+    void (*product)(const RowProduct& p, const char* a, const char* b, char* c, float* scratch);
     RowTiles tiles;
 };
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Protocol
 
 from ... import dtypes
 from ..._core import kernels
@@ -37,14 +38,48 @@ def apart(problem: Problem, env: Env) -> bool:
 
 
 def summed(problem: Problem, env: Env) -> bool:
-    """One group, and own code that knows f32 only."""
-    few = max(problem.geometry.strides) <= MOST_PHASES
-    return few and single(problem, env) and env.compute_dtype(problem.dtype) == "f32"
+    """One group, and strides that own code adds up or gathers."""
+    return max(problem.geometry.strides) <= MOST_PHASES and single(problem, env)
 
 
-def _product(program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()) -> None:
+class Multiply(Protocol):
+    """Append the product of two matrices, or of those of each image, with a bias of its columns and post-ops."""
+
+    def __call__(
+        self, program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+    ) -> None: ...
+
+
+def by_library(
+    program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+) -> None:
+    """A MatMul."""
     inputs = (a, b) if bias is None else (a, b, bias)
     program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), tail, result), "MatMul")
+
+
+def _transposed(view: View) -> View:
+    """Of matrices, the last two axes exchanged."""
+    return view.permute((*range(view.ndim - 2), view.ndim - 1, view.ndim - 2))
+
+
+def by_own_code(
+    program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+) -> None:
+    """Factors of any dtype as they lie, sums in f32 that are rounded once; a matrix as result sums the images."""
+    target = program.like(result, "f32") if tail else result
+    left, right = (view if view.ndim == 3 else view.insert(0) for view in (a, _transposed(b)))
+    images = max(left.shape[0], right.shape[0])
+    factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
+    strides = target.strides if target.ndim == 3 else (0, *target.strides)
+    added = [] if bias is None else [bias]
+    kernel = kernels.row_product(
+        images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
+        dtypes.CODES[target.dtype], list(strides), dtypes.CODES[bias.dtype] if bias is not None else 0,
+    )  # fmt: skip
+    program.kernel(kernel, [a, b, *added], [target], "own product of rows")
+    if tail:
+        post.apply(program, target, tail, result)
 
 
 def merged(view: View, axes: int, start: int = 0) -> View | None:
@@ -168,41 +203,12 @@ def _gather(program: Program, problem: Problem, columns: View, strides: list[int
     program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
 
 
-def backward_data(program: Program, problem: Problem) -> None:
+def backward_data(program: Program, problem: Problem, multiply: Multiply) -> None:
     """diff_src = im2col(diff_dst) times the plain weights."""
-    bias, tail = problem.bias, problem.tail
-    _backward_data(program, problem, lambda a, b, c: _product(program, a, b.permute((1, 0)), c, bias, tail))
-
-
-def backward_data_rows(program: Program, problem: Problem) -> None:
-    """The same by own code: dot products of columns and weights, both read once and as they are."""
-
-    def multiply(columns: View, weights: View, target: View) -> None:
-        # a copy in another dtype may lie otherwise than what `whole_rows` saw
-        columns, weights = (_in_rows(program, view) for view in (columns, weights))
-        (rows, depth), channels = columns.shape, weights.shape[0]
-        kernel = kernels.row_product(
-            rows, channels, depth, columns.strides[0], weights.strides[0], target.strides[0], target.strides[1]
-        )
-        program.kernel(kernel, [columns, weights], [target], "own product of rows")
-
-    _backward_data(program, problem, multiply)
-
-
-def _in_rows(program: Program, matrix: View) -> View:
-    """A matrix, or a copy of it, whose rows are contiguous."""
-    if matrix.strides[1] == 1 or matrix.shape[1] == 1:
-        return matrix
-    rows = program.scratch(matrix.shape, matrix.dtype)
-    program.copy(matrix, rows, "rows in a row")
-    return rows
-
-
-def _backward_data(program: Program, problem: Problem, multiply: Callable[[View, View, View], None]) -> None:
     weights, order = _arranged(program, problem)
     columns = gathered(program, problem, order)
     target, back = _diff_src(program, problem.src)
-    multiply(columns, weights, target)
+    multiply(program, columns, weights.permute((1, 0)), target, problem.bias, problem.tail)
     if back is not None:
         program.copy(back, problem.src, "diff_src from channels last")
 
@@ -225,21 +231,21 @@ def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
     return dense(result, last), result.permute((0, last, *range(1, last)))
 
 
-def backward_weights(program: Program, problem: Problem) -> None:
+def backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
     """diff_weights = src transposed times im2col(diff_dst)."""
 
-    def multiply(target: View, order: Sequence[int]) -> None:
+    def write(target: View, order: Sequence[int]) -> None:
         columns = gathered(program, problem, order)
         src = positions(program, problem.src, "src to channels last", as_it_is=True)
-        _product(program, src.permute((1, 0)), columns, target)
+        multiply(program, src.permute((1, 0)), columns, target)
 
-    _backward_weights(program, problem, multiply, _gathers_rows(problem))
+    _backward_weights(program, problem, write, _gathers_rows(problem))
 
 
 def _backward_weights(
-    program: Program, problem: Problem, multiply: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
+    program: Program, problem: Problem, write: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
 ) -> None:
-    """`multiply` writes (IC, the rest in an order of (OC, kernel)); `by_rows`: that order has OC last."""
+    """`write` fills (IC, the rest in an order of (OC, kernel)); `by_rows`: that order has OC last."""
     result = problem.weights
     if by_rows:
         result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
@@ -247,17 +253,17 @@ def _backward_weights(
     if target is None or 1 not in target.strides:
         result = program.scratch(result.shape, result.dtype)
         target, order = _plain(program, result)
-    multiply(target, order)
+    write(target, order)
     if result is not problem.weights:
         program.copy(result, problem.weights, "weights to the asked layout")
 
 
-def forward_summed(program: Program, problem: Problem) -> None:
+def forward_summed(program: Program, problem: Problem, multiply: Multiply) -> None:
     """dst is the overlap-add of src times the plain weights."""
     weights, order = _arranged(program, problem)
-    src = positions(program, problem.src, "src to channels last")
+    src = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
     columns, strides = _columns(program, problem, order, "f32")
-    _product(program, src, weights, columns)
+    multiply(program, src, weights, columns)
     _add_up(program, problem, columns, strides)
 
 
@@ -271,7 +277,7 @@ def _add_up(program: Program, problem: Problem, columns: View, strides: list[int
     program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")
 
 
-def forward(program: Program, problem: Problem) -> None:
+def forward(program: Program, problem: Problem, multiply: Multiply) -> None:
     """Every result is one product: src times the weights with OC as the fastest axis."""
     g, tail = problem.geometry, problem.tail
     window, covered = [], []  # per axis: first tap and number of taps; what they reach of dst
@@ -282,16 +288,22 @@ def forward(program: Program, problem: Problem) -> None:
     surplus = tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
     # a post-op with an operand would need the products' view of it
     after = bool(post.views(tail)) or (bool(tail) and any(surplus))
-    dst = program.like(problem.dst, problem.dst.dtype) if after else problem.dst
+    dst = program.like(problem.dst, _sums(problem, multiply)) if after else problem.dst
     fill_untouched(program, dst, surplus, problem.bias)
-    _products(program, problem, crop(dst, surplus), window, () if after else tail)
+    _products(program, problem, multiply, crop(dst, surplus), window, () if after else tail)
     if after:
         post.apply(program, dst, tail, problem.dst)
 
 
+def _sums(problem: Problem, multiply: Multiply) -> str:
+    """What post-ops are computed in that are a step of their own."""
+    return "f32" if multiply is by_own_code else problem.dst.dtype
+
+
 def _products(
-    program: Program, problem: Problem, dst: View, window: Sequence[tuple[int, int]], tail: post.Tail
-) -> None:
+    program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]],
+    tail: post.Tail,
+) -> None:  # fmt: skip
     g = problem.geometry
     rank = g.rank
     weights = problem.weights
@@ -305,15 +317,15 @@ def _products(
         copy = program.scratch(plain.shape, plain.dtype)
         program.copy(plain, copy, "weights to (IC, ..., OC)")
         right = dense(copy, rank + 1, 1)
-    left = positions(program, problem.src, "src to channels last")
+    left = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
     direct = _direct(dst, g.src, window)
     if direct is not None:
-        _product(program, left, right, direct, bias, tail)
+        multiply(program, left, right, direct, bias, tail)
         return
     shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
     result = program.scratch(shape, dst.dtype)
-    _product(program, left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, tail)
+    multiply(program, left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, tail)
     _spread(program, result, dst, window)
 
 
@@ -383,26 +395,31 @@ def _dst_is_columns(problem: Problem) -> bool:
     return one_tap(problem) and _pixels(problem.dst) is not None
 
 
-def _image_columns(program: Program, problem: Problem, order: Sequence[int]) -> tuple[View, list[int]]:
+def _image_columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
     """The same for each image, positions fastest: (N, OC * kernel in some order, src positions)."""
     g = problem.geometry
     places = prod(g.src)
-    matrix = program.scratch((g.batch, g.out_channels * prod(g.kernel), places), problem.dst.dtype)
+    matrix = program.scratch((g.batch, g.out_channels * prod(g.kernel), places), dtype)
     return matrix, _column_strides(problem, order, [matrix.strides[0], *dense_strides(g.src)], places)
 
 
-def forward_images(program: Program, problem: Problem) -> None:
+def forward_images(program: Program, problem: Problem, multiply: Multiply) -> None:
     """dst of an image is the overlap-add of the weights, transposed, times src."""
     weights, order = _plain(program, problem.weights)
     left, src = weights.permute((1, 0)).insert(0), _images(problem.src)
-    if not _dst_is_columns(problem):
-        columns, strides = _image_columns(program, problem, order)
-        _product(program, left, src, columns)
+    alone, own = _dst_is_columns(problem), multiply is by_own_code
+    if not alone:
+        columns, strides = _image_columns(program, problem, order, "f32")
+        multiply(program, left, src, columns)
         _add_up(program, problem, columns, strides)
-        return
-    dst = problem.dst if problem.bias is None else program.like(problem.dst, problem.dst.dtype)
-    _product(program, left, src, _images(dst))
-    if dst is not problem.dst:
+    elif own:
+        # transposed, the bias is one of the columns
+        multiply(program, _transposed(src), _transposed(left), _transposed(_images(problem.dst)), problem.bias)
+    elif problem.bias is None:
+        multiply(program, left, src, _images(problem.dst))
+    else:
+        dst = program.like(problem.dst, problem.dst.dtype)
+        multiply(program, left, src, _images(dst))
         post.apply(program, dst, post.with_bias(problem.bias, ()), problem.dst)
 
 
@@ -410,28 +427,23 @@ def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -
     """What the source positions see of diff_dst, as (N, OC * kernel in some order, src positions)."""
     if _dst_is_columns(problem):
         return _images(problem.dst)
-    columns, strides = _image_columns(program, problem, order)
+    columns, strides = _image_columns(program, problem, order, problem.dst.dtype)
     _gather(program, problem, columns, strides)
     return columns
 
 
-def backward_data_images(program: Program, problem: Problem) -> None:
+def backward_data_images(program: Program, problem: Problem, multiply: Multiply) -> None:
     """diff_src of an image is the weights times what its positions see of diff_dst."""
     weights, order = _plain(program, problem.weights)
     columns = _gathered_images(program, problem, order)
-    _product(program, weights.insert(0), columns, _images(problem.src))
+    multiply(program, weights.insert(0), columns, _images(problem.src))
 
 
-def backward_weights_images(program: Program, problem: Problem) -> None:
-    """diff_weights are rows of src times rows of what its positions see of diff_dst, by own code, over all images."""
+def backward_weights_images(program: Program, problem: Problem, multiply: Multiply) -> None:
+    """diff_weights are rows of src times rows of what its positions see of diff_dst, summed over all images."""
 
-    def multiply(target: View, order: tuple[int, ...]) -> None:
-        columns, src = _gathered_images(program, problem, order), _images(problem.src)
-        images, rows, depth = src.shape
-        kernel = kernels.row_product(
-            rows, columns.shape[1], depth, src.strides[1], columns.strides[1], target.strides[0], target.strides[1],
-            images, src.strides[0], columns.strides[0],
-        )  # fmt: skip
-        program.kernel(kernel, [src, columns], [target], "own product of rows")
+    def write(target: View, order: tuple[int, ...]) -> None:
+        columns = _gathered_images(program, problem, order)
+        multiply(program, _images(problem.src), _transposed(columns), target)
 
-    _backward_weights(program, problem, multiply)
+    _backward_weights(program, problem, write)

@@ -1,5 +1,5 @@
-// Products of rows: both factors are read as they lie in memory, b once for each block of a's rows. Few rows of a are
-// dot products with those of b; for many, rows of b are transposed to panels on the way.
+// Products of rows: b is read as it lies in memory, once for each block of a's rows, and widened on the way. Few rows of
+// a are dot products with those of b; for many, rows of b are put across to panels.
 #include "kernels/isa/filtering/transpose_panels.hpp"
 #include "kernels/isa/gemm_tile.hpp"
 #include "kernels/isa/table.hpp"
@@ -9,6 +9,8 @@ namespace {
 
 constexpr RowTiles kRowTiles{24, 4, kLanes == 16 ? 6 : 3};
 constexpr int kRows = kRowTiles.rows, kColumns = kRowTiles.columns;
+constexpr int64_t kPitch = kRowProductDepth + 16;  // between rows in scratch, which share no sets of a cache so
+constexpr int64_t kPanelPitch = kPanelDepth + 16;
 
 DGO_INLINE float total(Lanes v) {
     __m256 part[kLanes / 8];
@@ -19,20 +21,33 @@ DGO_INLINE float total(Lanes v) {
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
+template <class C>
+DGO_INLINE const typename C::T* cells(const char* at) {
+    return reinterpret_cast<const typename C::T*>(at);
+}
+
+// Calls f with an object of the cell's type.
+template <class F>
+DGO_INLINE void with_cell(Cell cell, F&& f) {
+    if (cell == Cell::f32) return f(F32{});
+    if (cell == Cell::bf16) return f(Bf16{});
+    f(F16{});
+}
+
 // One tile; rows and columns beyond `rows` and `columns` repeat the last one and are not stored.
-template <int Rows>
-__attribute__((noinline)) void tile(const RowProduct& p, const float* a, const float* b, float* c, int64_t rows,
+template <class C, int Rows>
+__attribute__((noinline)) void tile(const RowProduct& p, const float* a, const typename C::T* b, float* c, int64_t rows,
                                     int64_t columns, int64_t depth, bool add) {
     const float* left[Rows];
-    const float* right[kColumns];
-    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * kRowProductPitch;
-    for (int64_t j = 0; j < kColumns; ++j) right[j] = b + (j < columns ? j : columns - 1) * p.b_row;
+    const typename C::T* right[kColumns];
+    for (int64_t i = 0; i < Rows; ++i) left[i] = a + (i < rows ? i : rows - 1) * kPitch;
+    for (int64_t j = 0; j < kColumns; ++j) right[j] = b + (j < columns ? j : columns - 1) * p.b.row;
     Lanes sum[Rows][kColumns] = {};
     int64_t k = 0;
     for (; k + kLanes <= depth; k += kLanes) {
         Lanes r[kColumns];
 #pragma GCC unroll 8
-        for (int j = 0; j < kColumns; ++j) r[j] = load_bytes<Lanes>(right[j] + k);
+        for (int j = 0; j < kColumns; ++j) r[j] = load_float<C, kLanes>(right[j] + k);
 #pragma GCC unroll 4
         for (int i = 0; i < Rows; ++i) {
             const Lanes l = load_bytes<Lanes>(left[i] + k);
@@ -42,8 +57,9 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
     }
     float rest[Rows][kColumns] = {};
     for (; k < depth; ++k) {
-        for (int i = 0; i < Rows; ++i) {
-            for (int j = 0; j < kColumns; ++j) rest[i][j] += left[i][k] * right[j][k];
+        for (int j = 0; j < kColumns; ++j) {
+            const float value = C::get(right[j] + k);
+            for (int i = 0; i < Rows; ++i) rest[i][j] += left[i][k] * value;
         }
     }
     for (int i = 0; i < Rows; ++i) {
@@ -56,40 +72,138 @@ __attribute__((noinline)) void tile(const RowProduct& p, const float* a, const f
     }
 }
 
-constexpr int64_t kPanelDepth = 512;  // transposed at once
+// Rows of a, elements [k, k + depth) of each, as f32 that are `pitch` apart.
+void widen_rows(const RowProduct& p, const char* a, int64_t k, int64_t depth, float* to, int64_t pitch) {
+    with_cell(p.a.cell, [&](auto c) __attribute__((always_inline)) {
+        using C = decltype(c);
+        const typename C::T* from = cells<C>(a) + k * p.a.depth;
+        if (!p.a.along_depth) {
+            transpose_to<C>(from, p.a.depth, p.rows, depth, to, pitch);
+            return;
+        }
+        const auto widen = [&](const typename C::T* row, int64_t count, float* at) __attribute__((always_inline)) {
+            int64_t i = 0;
+            for (; i + kLanes <= count; i += kLanes) store_bytes(at + i, load_float<C, kLanes>(row + i));
+            for (; i < count; ++i) at[i] = C::get(row + i);
+        };
+        if (p.a.row == depth && pitch == depth) return widen(from, p.rows * depth, to);
+        for (int64_t i = 0; i < p.rows; ++i) widen(from + i * p.a.row, depth, to + i * pitch);
+    });
+}
 
-void dot_products(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
+template <class C>
+void dot_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, float* scratch) {
     for (int64_t k = 0; k < p.depth; k += kRowProductDepth) {
         const int64_t depth = p.depth - k < kRowProductDepth ? p.depth - k : kRowProductDepth;
         // Rows of a may lie such that they push each other out of the caches; these do not.
-        for (int64_t i = 0; i < p.rows; ++i) {
-            const auto bytes = sizeof(float) * static_cast<size_t>(depth);
-            __builtin_memcpy(scratch + i * kRowProductPitch, a + i * p.a_row + k, bytes);
-        }
+        widen_rows(p, a, k, depth, scratch, kPitch);
         // b comes from memory, once: the tiles that share rows of it fetch the next ones. One tile would only wait.
         const int64_t tiles = ceil_div(p.rows, kRows);
-        const int64_t lines = tiles == 1 ? 0 : kColumns * (depth / 16 + 1) / tiles + 1;
+        const int64_t lines = tiles == 1 ? 0 : kColumns * (depth * C::kSize / 64 + 1) / tiles + 1;
         for (int64_t j = 0; j < p.columns; j += kColumns) {
-            const float* right = b + j * p.b_row + k;
-            const auto row = [&](int64_t r) { return b + r * p.b_row + k; };
+            const typename C::T* right = b + j * p.b.row + k;
+            const auto row = [&](int64_t r) { return b + r * p.b.row + k; };
             Fetch fetch{row, j + kColumns, smaller(j + 2 * kColumns, p.columns), depth};
             for (int64_t i = 0; i < p.rows; i += kRows) {
                 fetch.lines(lines);
-                const float* left = scratch + i * kRowProductPitch;
+                const float* left = scratch + i * kPitch;
                 float* at = c + i * p.c_row + j * p.c_column;
                 if (p.rows - i == 1) {
-                    tile<1>(p, left, right, at, 1, p.columns - j, depth, p.add || k > 0);
+                    tile<C, 1>(p, left, right, at, 1, p.columns - j, depth, p.add || k > 0);
                 } else {
-                    tile<kRows>(p, left, right, at, p.rows - i, p.columns - j, depth, p.add || k > 0);
+                    tile<C, kRows>(p, left, right, at, p.rows - i, p.columns - j, depth, p.add || k > 0);
                 }
             }
         }
     }
 }
 
+// ---- few rows of a, b contiguous across the depth: sums of several vectors of b's rows stay in registers ----
+
+constexpr int64_t kRowsAcross = 8;  // of a at most; more are worth panels
+constexpr int64_t kAcrossDepth = 48;  // at once: rows of b that lie far apart share few sets of the first cache
+
+// Of a tile's columns `columns` exist; rows beyond `rows` repeat the last one and are not stored.
+template <class C, int Rows, int Vectors>
+__attribute__((noinline)) void tile_across(const RowProduct& p, const float* a, const typename C::T* b, int64_t step,
+                                           float* c, int64_t rows, int64_t columns, int64_t depth, bool add) {
+    const float* left[Rows];
+    for (int64_t i = 0; i < Rows; ++i) left[i] = a + smaller(i, rows - 1) * kPitch;
+    Lanes sum[Rows][Vectors] = {};
+    for (int64_t k = 0; k < depth; ++k, b += step) {
+        Lanes right[Vectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) right[v] = load_float<C, kLanes>(b + v * kLanes);
+        // what the next tile reads
+        _mm_prefetch(reinterpret_cast<const char*>(b + Vectors * kLanes), _MM_HINT_T1);
+#pragma GCC unroll 8
+        for (int i = 0; i < Rows; ++i) {
+            const Lanes value = broadcast(left[i][k]);
+#pragma GCC unroll 4
+            for (int v = 0; v < Vectors; ++v) multiply_add(sum[i][v], value, right[v]);
+        }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t v = 0; v < Vectors; ++v) {
+            float* at = c + i * p.c_row + v * kLanes * p.c_column;
+            if (p.c_column == 1 && columns == Vectors * kLanes) {
+                store_bytes(at, add ? load_bytes<Lanes>(at) + sum[i][v] : sum[i][v]);
+                continue;
+            }
+            float value[kLanes];
+            store_bytes(value, sum[i][v]);
+            for (int64_t j = 0; j < smaller(kLanes, columns - v * kLanes); ++j) {
+                at[j * p.c_column] = add ? at[j * p.c_column] + value[j] : value[j];
+            }
+        }
+    }
+}
+
+// All rows and columns by so many of both.
+template <class C, int Rows, int Vectors>
+void tiles_across(const RowProduct& p, const float* a, const typename C::T* b, float* c, int64_t depth, bool add) {
+    constexpr int64_t kWide = Vectors * kLanes;
+    const auto all_rows = [&](auto multiply, auto* right, int64_t step, int64_t j,
+                              int64_t columns) __attribute__((always_inline)) {
+        for (int64_t i = 0; i < p.rows; i += Rows) {
+            float* at = c + i * p.c_row + j * p.c_column;
+            multiply(p, a + i * kPitch, right, step, at, smaller(Rows, p.rows - i), columns, depth, add);
+        }
+    };
+    int64_t j = 0;
+    for (; j + kWide <= p.columns; j += kWide) all_rows(tile_across<C, Rows, Vectors>, b + j, p.b.depth, j, kWide);
+    for (; j < p.columns; j += kLanes) {
+        const int64_t columns = smaller(kLanes, p.columns - j);
+        if (columns == kLanes) {
+            all_rows(tile_across<C, Rows, 1>, b + j, p.b.depth, j, columns);
+            continue;
+        }
+        // no vector may reach beyond the last columns
+        alignas(64) uint32_t rest[kAcrossDepth * kLanes] = {};
+        for (int64_t k = 0; k < depth; ++k) {
+            for (int64_t r = 0; r < columns; ++r) F32::put(rest + k * kLanes + r, C::get(b + k * p.b.depth + j + r));
+        }
+        all_rows(tile_across<F32, Rows, 1>, static_cast<const F32::T*>(rest), kLanes, j, columns);
+    }
+}
+
+template <class C>
+void products_across(const RowProduct& p, const char* a, const typename C::T* b, float* c, float* scratch) {
+    constexpr int kHalf = kLanes == 16 ? 1 : 2;
+    for (int64_t k = 0; k < p.depth; k += kAcrossDepth) {
+        const int64_t depth = smaller(kAcrossDepth, p.depth - k);
+        widen_rows(p, a, k, depth, scratch, kPitch);
+        const auto multiply = p.rows <= 4 ? tiles_across<C, 4, 4 / kHalf> : tiles_across<C, 8, 2 / kHalf>;
+        multiply(p, scratch, b + k * p.b.depth, c, depth, p.add || k > 0);
+    }
+}
+
+// ---- many rows of a -------------------------------------------------------------------------------------------
+
 // The next rows of b, which come from memory.
+template <class C>
 struct Next {
-    const float* at;
+    const typename C::T* at;
     int64_t rows, row, depth;
 
     // What the tile at i of `count` rows is to fetch: one of them bit by bit, any others at once.
@@ -98,16 +212,17 @@ struct Next {
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
         if (begin == end) return {reinterpret_cast<const char*>(at), 0};
         Fetch others{[this](int64_t r) { return at + r * row; }, begin + 1, end, depth};
-        others.lines((end - begin) * (depth / 16 + 1));
-        return {reinterpret_cast<const char*>(at + begin * row), sizeof(float)};
+        others.lines((end - begin) * (depth * C::kSize / 64 + 1));
+        return {reinterpret_cast<const char*>(at + begin * row), C::kSize};
     }
 };
 
 // A panel times all rows of a, by way of `sums` where c's columns do not follow each other.
+template <int kVectors, class C>
 void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth, const float* panel, float* sums,
-                    float* c, int64_t columns, bool add, const Next& next) {
+                    float* c, int64_t columns, bool add, const Next<C>& next) {
     alignas(64) static const float zeros[kPanel] = {};
-    const bool straight = p.c_column == 1 && columns == kPanel;
+    const bool straight = p.c_column == 1 && columns == kVectors * kLanes;
     const Span span{0, 0, depth};
     for (int64_t i = 0; i < p.rows; i += kTileRows) {
         float* to[kTileRows];
@@ -116,7 +231,7 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
             to[r] = straight ? c + at * p.c_row : sums + at * kPanel;
         }
         const float* start = straight && add ? nullptr : zeros;
-        tile_product(row + i, 1, &span, 1, depth, panel, start, to, next.part(i, p.rows));
+        tile_product<kVectors>(row + i, 1, &span, 1, depth, panel, start, to, next.part(i, p.rows));
     }
     for (int64_t i = 0; !straight && i < p.rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
@@ -126,32 +241,141 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
     }
 }
 
-void panel_products(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
-    float *panel = scratch, *sums = scratch + kPanelDepth * kPanel;
-    const float* row[kRowProductRows + kTileRows];  // the last one repeated for a register tile
-    for (int64_t k = 0; k < p.depth; k += kPanelDepth) {
-        const int64_t depth = smaller(kPanelDepth, p.depth - k);
-        for (int64_t i = 0; i < p.rows + kTileRows; ++i) row[i] = a + smaller(i, p.rows - 1) * p.a_row + k;
-        for (int64_t j = 0; j < p.columns; j += kPanel) {
-            const float* right = b + j * p.b_row + k;
-            const int64_t columns = smaller(kPanel, p.columns - j);
-            transpose_to<F32>(reinterpret_cast<const F32::T*>(right), p.b_row, depth, columns, panel, kPanel);
-            const int64_t following = larger(0, smaller(kPanel, p.columns - j - kPanel));
-            const Next next{right + kPanel * p.b_row, following, p.b_row, depth};
-            multiply_panel(p, row, depth, panel, sums, c + j * p.c_column, columns, p.add || k > 0, next);
+// Columns of b, k from 0 to `depth`, as panels one behind the other.
+template <class C>
+void pack_panels(const RowProduct& p, const typename C::T* b, int64_t depth, int64_t columns, float* panels) {
+    const int64_t size = depth * kPanel;
+    if (p.b.along_depth) {
+        for (int64_t j = 0; j < columns; j += kPanel, panels += size) {
+            transpose_to<C>(b + j * p.b.row, p.b.row, depth, smaller(kPanel, columns - j), panels, kPanel);
+        }
+        return;
+    }
+    // in memory's order
+    for (int64_t k = 0; k < depth; ++k, b += p.b.depth) {
+        for (int64_t first = 0; first < columns; first += kPanel) {
+            float* to = panels + first / kPanel * size + k * kPanel;
+            const typename C::T* from = b + first;
+            const int64_t count = smaller(kPanel, columns - first);
+            int64_t j = 0;
+            for (; j + kLanes <= count; j += kLanes) store_bytes(to + j, load_float<C, kLanes>(from + j));
+            for (; j < count; ++j) to[j] = C::get(from + j);
         }
     }
 }
 
-int64_t scratch_floats() {
-    return larger(kRowProductRows * kRowProductPitch, (kPanelDepth + kRowProductRows) * kPanel);
+constexpr int64_t kMostTiled = kRowProductRows + kTileRows;  // rows, and a tile that is not full
+
+constexpr int64_t kPackedFloats = 64 * 1024;  // panels that stay in the second cache while tiles of rows pass by
+
+struct PanelScratch {
+    float *panels, *sums, *wide;
+    static constexpr int64_t kFloats = kPackedFloats + kMostTiled * (kPanel + kPanelPitch);
+
+    explicit PanelScratch(float* scratch)
+        : panels(scratch), sums(panels + kPackedFloats), wide(sums + kMostTiled * kPanel) {}
+};
+static_assert(kPackedFloats >= kPanelDepth * kPanel, "one panel at least");
+
+template <class C>
+void panel_products(const RowProduct& p, const char* a, const typename C::T* b, float* c, const PanelScratch& scratch) {
+    const float* row[kMostTiled];  // the last one repeated for a register tile
+    const bool in_place = p.a.cell == Cell::f32 && p.a.along_depth;
+    // Of columns that are neighbours in memory many are packed at once, from as many whole lines as there are.
+    const int64_t most = p.b.along_depth ? kPanelDepth : kPanelDepth / 4;
+    for (int64_t k = 0; k < p.depth; k += most) {
+        const int64_t depth = smaller(most, p.depth - k), size = depth * kPanel;
+        const int64_t together = p.b.along_depth ? kPanel : kPackedFloats / size * kPanel;
+        const float* left = in_place ? reinterpret_cast<const float*>(a) + k : scratch.wide;
+        const int64_t pitch = in_place ? p.a.row : kPanelPitch;
+        if (!in_place) widen_rows(p, a, k, depth, scratch.wide, pitch);
+        for (int64_t i = 0; i < kMostTiled; ++i) row[i] = left + smaller(i, p.rows - 1) * pitch;
+        for (int64_t j = 0; j < p.columns; j += kPanel) {
+            const typename C::T* right = b + j * p.b.row + k * p.b.depth;
+            const int64_t columns = smaller(kPanel, p.columns - j);
+            const int64_t following = p.b.along_depth ? larger(0, smaller(kPanel, p.columns - j - kPanel)) : 0;
+            const Next<C> next{right + kPanel * p.b.row, following, p.b.row, depth};
+            if (j % together == 0) {
+                pack_panels<C>(p, right, depth, smaller(together, p.columns - j), scratch.panels);
+            }
+            const float* panel = scratch.panels + j % together / kPanel * size;
+            const auto multiply = columns > kLanes ? multiply_panel<kTileVectors, C> : multiply_panel<1, C>;
+            multiply(p, row, depth, panel, scratch.sums, c + j * p.c_column, columns, p.add || k > 0, next);
+        }
+    }
 }
 
-void product(const RowProduct& p, const float* a, const float* b, float* c, float* scratch) {
-    if (p.rows < kRowTiles.few)
-        dot_products(p, a, b, c, scratch);
-    else
-        panel_products(p, a, b, c, scratch);
+// A register tile that is rounded as it is stored: of its rows and columns so many exist.
+template <class D, int Vectors>
+__attribute__((noinline)) void tile_whole(const float* rows, int64_t pitch, const float* panel, int64_t depth,
+                                          typename D::T* c, int64_t c_row, int64_t row_count, int64_t columns) {
+    const float* left[kTileRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) left[i] = rows + i * pitch;
+    Lanes sum[kTileRows][Vectors] = {};
+    int64_t k = 0;
+    for (; k + kSteps <= depth; k += kSteps, panel += kSteps * kPanel) {
+#pragma GCC unroll 8
+        for (int u = 0; u < kSteps; ++u) tile_step(left, k + u, panel + u * kPanel, sum);
+    }
+    for (; k < depth; ++k, panel += kPanel) tile_step(left, k, panel, sum);
+    const bool full = columns == Vectors * kLanes;
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+        if (i >= row_count) break;
+        typename D::T* at = c + i * c_row;
+        if (full) {
+#pragma GCC unroll 2
+            for (int v = 0; v < Vectors; ++v) store_float<D, kLanes>(at + v * kLanes, sum[i][v]);
+            continue;
+        }
+        float some[Vectors * kLanes];
+#pragma GCC unroll 2
+        for (int v = 0; v < Vectors; ++v) store_bytes(some + v * kLanes, sum[i][v]);
+        for (int64_t j = 0; j < columns; ++j) D::put(at + j, some[j]);
+    }
+}
+
+// A product of one pass over the depth, by tiles of rows: each writes its rows of c from end to end.
+template <class C, class D>
+void whole_products(const RowProduct& p, const char* a, const typename C::T* b, typename D::T* c,
+                    const PanelScratch& scratch) {
+    const int64_t pitch = p.a.row == p.depth ? p.depth : kPanelPitch, size = p.depth * kPanel;
+    widen_rows(p, a, 0, p.depth, scratch.wide, pitch);
+    const int64_t together = kPackedFloats / size * kPanel;
+    for (int64_t first = 0; first < p.columns; first += together) {
+        const int64_t end = smaller(first + together, p.columns);
+        pack_panels<C>(p, b + first * p.b.row, p.depth, end - first, scratch.panels);
+        for (int64_t i = 0; i < p.rows; i += kTileRows) {
+            const float* panel = scratch.panels;
+            for (int64_t j = first; j < end; j += kPanel, panel += size) {
+                const int64_t columns = smaller(kPanel, end - j);
+                const auto tile = columns > kLanes ? tile_whole<D, kTileVectors> : tile_whole<D, 1>;
+                tile(scratch.wide + i * pitch, pitch, panel, p.depth, c + i * p.c_row + j, p.c_row,
+                     smaller(kTileRows, p.rows - i), columns);
+            }
+        }
+    }
+}
+
+int64_t scratch_floats() { return larger(kRowTiles.few * kPitch, PanelScratch::kFloats); }
+
+void product(const RowProduct& p, const char* a, const char* b, char* c, float* scratch) {
+    with_cell(p.b.cell, [&](auto cell) __attribute__((always_inline)) {
+        using C = decltype(cell);
+        float* sums = reinterpret_cast<float*>(c);
+        if (p.b.along_depth && p.rows < kRowTiles.few) return dot_products<C>(p, a, cells<C>(b), sums, scratch);
+        if (!p.b.along_depth && p.rows <= kRowsAcross) return products_across<C>(p, a, cells<C>(b), sums, scratch);
+        const PanelScratch panels(scratch);
+        const bool in_place = p.a.cell == Cell::f32 && p.a.along_depth;
+        if (p.add || p.depth > kPanelDepth || p.c_column != 1 || (in_place && p.c_cell == Cell::f32))
+            panel_products<C>(p, a, cells<C>(b), sums, panels);
+        else
+            with_cell(p.c_cell, [&](auto result) __attribute__((always_inline)) {
+                using D = decltype(result);
+                whole_products<C, D>(p, a, cells<C>(b), reinterpret_cast<typename D::T*>(c), panels);
+            });
+    });
 }
 
 }  // namespace

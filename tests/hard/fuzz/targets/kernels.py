@@ -244,17 +244,27 @@ def columns(c: Choices) -> None:
 
 def row_product(c: Choices) -> None:
     rows, columns_, depth, images = (size(c) for _ in range(4))
-    steps = [depth + c.below(4) if not c.rarely() else _int64(c.number()) for _ in range(2)]
+    kinds = [dtype(c) for _ in range(3)]
+    factors = []
+    for across in (rows, columns_):
+        inner, outer = (depth, across) if c.often() else (across, depth)
+        step = inner + c.below(4) if not c.rarely() else _int64(c.number())
+        factors.append([step * outer, *((step, 1) if inner == depth else (1, step))])
     to = [columns_, 1] if c.often() else [1, rows]
     if c.rarely():
         to[c.below(2)] = _int64(c.number())
-    apart = [rows * steps[0], columns_ * steps[1]]
-    if max(map(abs, (*steps, *to, *apart, rows, columns_, depth, images))) >= 2**63:
+    to = [0 if c.often() else rows * columns_, *to]
+    if max(map(abs, (*factors[0], *factors[1], *to, rows, columns_, depth, images))) >= 2**63:
         return
-    kernel = kernels.row_product(rows, columns_, depth, *steps, *to, images, *apart)
-    a = Operand(3, [images, rows, depth], [apart[0], steps[0], 1])
-    b = Operand(3, [images, columns_, depth], [apart[1], steps[1], 1])
-    run(kernel, [a, b, Operand(3, [rows, columns_], to)], rows * columns_ * depth * images)
+    bias, axis = dtype(c) if c.rarely() else 0, c.below(2)
+    kernel = kernels.row_product(
+        images, rows, columns_, depth, kinds[0], factors[0], kinds[1], factors[1], kinds[2], to, bias, axis
+    )
+    a = Operand(kinds[0], [images, rows, depth], factors[0])
+    b = Operand(kinds[1], [images, columns_, depth], factors[1])
+    extra = [Operand(bias, [columns_ if axis else rows], [1])] if bias else []
+    target = Operand(kinds[2], [images if to[0] else 1, rows, columns_], to)
+    run(kernel, [a, b, *extra, target], rows * columns_ * depth * images)
 
 
 def filtering(c: Choices) -> None:
