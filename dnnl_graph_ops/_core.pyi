@@ -714,6 +714,19 @@ class kernels:
             dilations: _Dims,
         ) -> None: ...
 
+    class DepthwiseProblem:
+        """One kernel a channel, or groups of `width` channels in and out; strides count elements."""
+
+        def __init__(
+            self,
+            layer: kernels.LayerSizes,
+            dtype: int,
+            src_strides: _Dims,
+            weights_strides: _Dims,
+            dst_strides: _Dims,
+            width: int = 1,
+        ) -> None: ...
+
     class Work:
         """What a run of a kernel comes to; estimates of its time go by that."""
 
@@ -747,28 +760,20 @@ class kernels:
     def copy_list(items: Sequence[_Copy], src_dtype: int, dst_dtype: int, zero_elements: int = 0) -> Kernel: ...
     @staticmethod
     def depthwise_forward(
-        layer: LayerSizes,
-        dtype: int,
-        src_strides: _Dims,
-        weights_strides: _Dims,
-        dst_strides: _Dims,
-        has_bias: bool = False,
-        bias_dtype: int | None = None,
+        problem: DepthwiseProblem, has_bias: bool = False, bias_dtype: int | None = None, packed: bool = False
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_data(
-        layer: LayerSizes,
-        dtype: int,
-        src_strides: _Dims,
-        weights_strides: _Dims,
-        dst_strides: _Dims,
-        has_bias: bool = False,
-        bias_dtype: int | None = None,
+        problem: DepthwiseProblem, has_bias: bool = False, bias_dtype: int | None = None, packed: bool = False
     ) -> Kernel: ...
     @staticmethod
-    def depthwise_backward_weights(
-        layer: LayerSizes, dtype: int, src_strides: _Dims, weights_strides: _Dims, dst_strides: _Dims
-    ) -> Kernel: ...
+    def depthwise_packing(problem: DepthwiseProblem, forward: bool) -> tuple[Kernel, int]:
+        """run(weights, packed) for a direction with packed=True, and the floats of packed."""
+    @staticmethod
+    def depthwise_backward_weights(problem: DepthwiseProblem) -> Kernel: ...
+    @staticmethod
+    def gathers_groups(channels: int, width: int) -> bool:
+        """Whether groups of so many of all channels have kernels on this CPU."""
     @staticmethod
     def im2col(layer: LayerSizes, dst_dtype: int, dst_strides: _Dims, col_dtype: int, col_strides: _Dims) -> Kernel:
         """run(dst, col); col_strides: n, source axes, kernel axes, c."""

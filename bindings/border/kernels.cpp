@@ -45,34 +45,32 @@ void run(const Kernel& kernel, const py::args& operands) {
     kernel.run(addresses.data());
 }
 
-// Binds `make(problem, more...)` with the arguments that all depthwise kernels share.
-template <class... More, class... Extra>
-void def_depthwise(py::module_& m, const char* name, std::shared_ptr<Kernel> (*make)(const DepthwiseProblem&, More...),
-                   const char* doc, const Extra&... extra) {
-    m.def(
-        name,
-        [make](const LayerSizes& layer, int dtype, const Dims& src_strides, const Dims& weights_strides,
-               const Dims& dst_strides,
-               More... more) { return make({layer, dtype, src_strides, weights_strides, dst_strides}, more...); },
-        "layer"_a, "dtype"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, extra..., doc);
-}
-
 template <auto make>
-std::shared_ptr<Kernel> depthwise_gather(const DepthwiseProblem& problem, bool has_bias,
-                                         std::optional<int> bias_dtype) {
-    return make(problem, has_bias, bias_dtype.value_or(problem.dtype));
+std::shared_ptr<Kernel> depthwise_gather(const DepthwiseProblem& problem, bool has_bias, std::optional<int> bias_dtype,
+                                         bool packed) {
+    return make(problem, {has_bias, bias_dtype.value_or(problem.dtype), packed});
 }
 
 void bind_depthwise(py::module_& m) {
-    def_depthwise(m, "depthwise_forward", depthwise_gather<make_depthwise_forward>,
-                  "run(src, weights, [bias,] dst): transposed convolution with one kernel a channel, 1 to 3 spatial "
-                  "axes. Strides count elements: n, c, spatial for src and dst, c, kernel for the weights. Sums are "
-                  "f32.",
-                  "has_bias"_a = false, "bias_dtype"_a = py::none());
-    def_depthwise(m, "depthwise_backward_data", depthwise_gather<make_depthwise_backward_data>,
-                  "run(diff_dst, weights, [bias,] diff_src).", "has_bias"_a = false, "bias_dtype"_a = py::none());
-    def_depthwise(m, "depthwise_backward_weights", make_depthwise_backward_weights,
-                  "run(src, diff_dst, diff_weights); the same sums for any number of threads.");
+    py::class_<DepthwiseProblem>(m, "DepthwiseProblem",
+                                 "One kernel a channel, or groups of `width` channels in and out, 1 to 3 spatial axes. "
+                                 "Strides count elements: n, c, spatial for src and dst; c, kernel for the weights, or "
+                                 "group, in channel, out channel, kernel. Sums are f32.")
+        .def(py::init([](const LayerSizes& layer, int dtype, const Dims& src_strides, const Dims& weights_strides,
+                         const Dims& dst_strides, int64_t width) {
+                 return DepthwiseProblem{layer, dtype, src_strides, weights_strides, dst_strides, width};
+             }),
+             "layer"_a, "dtype"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, "width"_a = 1);
+    m.def("depthwise_forward", depthwise_gather<make_depthwise_forward>, "problem"_a, "has_bias"_a = false,
+          "bias_dtype"_a = py::none(), "packed"_a = false, "run(src, weights, [bias,] dst): transposed convolution.");
+    m.def("depthwise_backward_data", depthwise_gather<make_depthwise_backward_data>, "problem"_a, "has_bias"_a = false,
+          "bias_dtype"_a = py::none(), "packed"_a = false, "run(diff_dst, weights, [bias,] diff_src).");
+    m.def("depthwise_packing", make_depthwise_packing, "problem"_a, "forward"_a,
+          "run(weights, packed) for kernels of the direction with packed=True; and the floats of packed.");
+    m.def("depthwise_backward_weights", make_depthwise_backward_weights, "problem"_a,
+          "run(src, diff_dst, diff_weights); the same sums for any number of threads. No groups.");
+    m.def("gathers_groups", gathers_groups, "channels"_a, "width"_a,
+          "Whether groups of so many of all channels have kernels on this CPU.");
 }
 
 void bind_columns(py::module_& m) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernel.hpp"
@@ -48,13 +49,28 @@ struct LayerSizes {
 struct DepthwiseProblem : LayerSizes {
     int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
     Dims src_strides, weights_strides, dst_strides;
+    // channels of a group, as many in as out; above 1 src and dst must be channels last, and the weights' strides are
+    // those of group, in channel, out channel, kernel
+    int64_t width = 1;
+};
+
+// Whether groups of so many of all channels have kernels here.
+bool gathers_groups(int64_t channels, int64_t width);
+
+struct GatherOptions {
+    bool has_bias;
+    int bias_dtype;
+    bool packed;  // the weights are what the kernel of make_depthwise_packing wrote
 };
 
 // src, weights, [bias,] dst
-std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, int bias_dtype);
+std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, const GatherOptions& options);
 
 // diff_dst, weights, [bias,] diff_src; the bias is that of an ordinary convolution
-std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, bool has_bias, int bias_dtype);
+std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, const GatherOptions& options);
+
+// weights, packed weights (f32) for one of the directions above; and how many floats these are
+std::pair<std::shared_ptr<Kernel>, int64_t> make_depthwise_packing(const DepthwiseProblem& problem, bool forward);
 
 // src, diff_dst, diff_weights
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);

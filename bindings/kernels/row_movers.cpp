@@ -6,9 +6,9 @@
 
 namespace dgo {
 
-ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size) {
+ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size, int64_t vector) {
     const int64_t real = std::min(size, channels - index * size);
-    return {index * size, real, (real + 7) / 8 * 8};
+    return {index * size, real, ceil_div(real, vector) * vector};
 }
 
 BlockMover::BlockMover(Cell cell, const RowLayout& layout)

@@ -15,11 +15,11 @@ namespace dgo {
 struct ChannelBlock {
     static constexpr int64_t kLeast = 16;  // of a full block
     int64_t first, real;                   // channels of the layer
-    int64_t lanes;                         // of a block in scratch memory: `real` rounded up to a vector
+    int64_t lanes;                         // of a block in scratch memory: `real` rounded up to whole vectors
     // Channels of a full block for rows of this width: short rows are not worth a task for few channels.
     static int64_t size_for(int64_t width) { return width <= 32 ? 64 : width <= 64 ? 32 : kLeast; }
     static int64_t number(int64_t channels, int64_t size) { return ceil_div(channels, size); }
-    static ChannelBlock at(int64_t index, int64_t channels, int64_t size);
+    static ChannelBlock at(int64_t index, int64_t channels, int64_t size, int64_t vector = 8);
 };
 
 // Moves positions of a row between memory of any data type and f32 blocks [position][lane].

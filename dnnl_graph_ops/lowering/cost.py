@@ -29,11 +29,12 @@ MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 SCATTERED = 2.0  # for columns of images that are gathered
 IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW = 2.5  # for the library's convolutions that read one channel
+PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
-OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM = (
+OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
-    "depthwise", "stem",
+    "depthwise", "stem", "groups",
 )  # fmt: skip
 
 
@@ -165,6 +166,22 @@ def stem(problem: Problem, env: Env) -> Counts:
         runs=added if problem.direction == BACKWARD_WEIGHTS else moved,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
+        bytes=_post_ops(problem),
+    )
+
+
+def groups(problem: Problem, env: Env) -> Counts:
+    """Groups in vectors: as many multiplications as the definition has."""
+    width = problem.geometry.in_channels // problem.geometry.groups
+    # groups within a vector do not fill it, and their sources are permuted
+    waste = PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    return Counts(
+        products=problem.macs * waste,
+        values=problem.src.size + problem.dst.size,
+        runs=0,
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_detours(problem, env) + _post_ops(problem),
     )
 
 

@@ -184,6 +184,19 @@ def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulat
     )
 
 
+def _groups(direction: str) -> Formulation:
+    return Formulation(
+        "own groups",
+        direction,
+        cost.GROUPS,
+        lambda p, e: depthwise.applies_to_groups(p),
+        cost.groups,
+        lambda program, p, e: depthwise.build_groups(program, p),
+        converts=lambda p, e: not p.tail,
+        fuses=_no_post_ops,
+    )
+
+
 def _library(
     family: str,
     direction: str,
@@ -375,6 +388,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _STEM,
     _stem(BACKWARD_WEIGHTS, stem.backward_weights),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
+    *map(_groups, (FORWARD, BACKWARD_DATA)),
     *(
         _own(direction, results)
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)

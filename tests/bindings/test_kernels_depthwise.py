@@ -11,7 +11,7 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .kernel_cases import bits, blank, code, element_strides, random_strides, span, view
 
 kernels = _core.kernels
-LayerSizes = kernels.LayerSizes
+LayerSizes, DepthwiseProblem = kernels.LayerSizes, kernels.DepthwiseProblem
 FLOATS = ("f32", "bf16", "f16")
 
 
@@ -60,6 +60,9 @@ class Layer:
 
     def arguments(self, dtype):
         return LayerSizes(*self.sizes()), code(dtype), *(self.layouts[name] for name in ("src", "weights", "dst"))
+
+    def problem(self, dtype):
+        return DepthwiseProblem(*self.arguments(dtype))
 
     def array(self, rng, name, dtype):
         """A strided array of small integers."""
@@ -129,16 +132,16 @@ def check_all(layer, dtype, rng, has_bias=False):
     if has_bias:
         expected += bias.reshape((-1,) + (1,) * len(layer.kernel))
     result = layer.blank("dst", dtype)
-    kernel = kernels.depthwise_forward(*layer.arguments(dtype), has_bias, bias_dtype=code("f32"))
+    kernel = kernels.depthwise_forward(layer.problem(dtype), has_bias, bias_dtype=code("f32"))
     kernel.run(src, weights, *([bias] if has_bias else []), result)
     assert_written(result, expected, dtype)
 
     result = layer.blank("src", dtype)
-    kernels.depthwise_backward_data(*layer.arguments(dtype)).run(diff, weights, result)
+    kernels.depthwise_backward_data(layer.problem(dtype)).run(diff, weights, result)
     assert_written(result, layer.backward_data(double(diff), double(weights)), dtype)
 
     result = layer.blank("weights", dtype)
-    kernels.depthwise_backward_weights(*layer.arguments(dtype)).run(src, diff, result)
+    kernels.depthwise_backward_weights(layer.problem(dtype)).run(src, diff, result)
     assert_written(result, layer.backward_weights(double(src), double(diff)), dtype)
 
 
@@ -202,7 +205,7 @@ def test_sums_are_f32_and_rounded_once(seed):
     src[...] = np.array([256.0, 1.0, 1.0, -256.0])
     weights[...] = 1
     result = layer.blank("dst", "bf16")
-    kernels.depthwise_forward(*layer.arguments("bf16")).run(src, weights, result)
+    kernels.depthwise_forward(layer.problem("bf16")).run(src, weights, result)
     assert result[0, 0, 3] == 2
 
 
@@ -221,7 +224,7 @@ def test_absent_taps_do_not_meet_infinities():
         )
         src[...] = 1
         weights[...] = [1, 1, np.inf]
-        kernels.depthwise_forward(*layer.arguments("f32")).run(src, weights, result)
+        kernels.depthwise_forward(layer.problem("f32")).run(src, weights, result)
         np.testing.assert_array_equal(result[0, 0], [1, 2, np.inf, np.inf])
 
 
@@ -230,9 +233,9 @@ def test_empty_batch():
     layer.n = 0
     weights = layer.blank("weights", "f32")
     nothing = np.zeros(0, np.float32)
-    kernels.depthwise_forward(*layer.arguments("f32")).run(nothing, weights, nothing)
-    kernels.depthwise_backward_data(*layer.arguments("f32")).run(nothing, weights, nothing)
-    kernels.depthwise_backward_weights(*layer.arguments("f32")).run(nothing, nothing, weights)
+    kernels.depthwise_forward(layer.problem("f32")).run(nothing, weights, nothing)
+    kernels.depthwise_backward_data(layer.problem("f32")).run(nothing, weights, nothing)
+    kernels.depthwise_backward_weights(layer.problem("f32")).run(nothing, nothing, weights)
     np.testing.assert_array_equal(weights, 0)
 
 
@@ -245,10 +248,9 @@ for c_stride, channels in ((1, 24), (None, 3)):
     diff = rng.standard_normal((2, 80, 100, channels)).astype(np.float32)
     out = np.empty((channels, 4, 4), np.float32)
     strides = [[a.strides[i] // 4 for i in (0, 3, 1, 2)] for a in (src, diff)]
-    _core.kernels.depthwise_backward_weights(
-        _core.kernels.LayerSizes(2, channels, (40, 50), (80, 100), (4, 4), (2, 2), (1, 1), (1, 1)),
-        *(3, strides[0], [16, 4, 1], strides[1]),
-    ).run(src, diff, out)
+    layer = _core.kernels.LayerSizes(2, channels, (40, 50), (80, 100), (4, 4), (2, 2), (1, 1), (1, 1))
+    problem = _core.kernels.DepthwiseProblem(layer, 3, strides[0], [16, 4, 1], strides[1])
+    _core.kernels.depthwise_backward_weights(problem).run(src, diff, out)
     print(out.tobytes().hex())
 """
 
@@ -283,4 +285,4 @@ def test_bad_arguments(position, value, message):
     with pytest.raises(
         errors.InvalidArgumentError, match=message if position == 8 else "depthwise_forward: .*" + message
     ):
-        kernels.depthwise_forward(LayerSizes(*sizes), *rest)
+        kernels.depthwise_forward(DepthwiseProblem(LayerSizes(*sizes), *rest))

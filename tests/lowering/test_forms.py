@@ -30,10 +30,13 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
     """One forward problem of 1 to 3 axes; None when its dst would be empty."""
     rank = int(rng.integers(1, 4))
     groups = int(rng.choice([1, 1, 1, 2, 3]))
-    depthwise = rng.random() < 0.15
+    depthwise, small = rng.random() < 0.15, rng.random() < 0.15
     ic, oc = (int(rng.choice([1, 2, 3, 8, 17, 33])) * groups for _ in range(2))
     if depthwise:
         groups = ic = oc = int(rng.choice([3, 8, 21]))
+    elif small:
+        groups = int(rng.choice([2, 5, 8]))
+        ic = oc = groups * int(rng.choice([2, 3, 4, 8, 16]))
     stride = [int(rng.integers(1, 4)) for _ in range(rank)]
     # two and three taps per phase are where minimal filtering applies
     kernel = [int(rng.choice([s, 2 * s, 2 * s, 2 * s - 1 or 1, 3 * s, int(rng.integers(1, 6))])) for s in stride]

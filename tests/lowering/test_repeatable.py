@@ -31,10 +31,11 @@ Array = np.ndarray[Any, Any]
 
 FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"}
 # README names them: forms whose bits are the same for any number of threads, and for any batch
+_ANY_DATA = frozenset({"own direct", *FILTERING, "own depthwise", "own groups"})
 STEADY = {
-    FORWARD: {"own direct", *FILTERING, "own overlap-add", "own depthwise"},
-    BACKWARD_DATA: {"own direct", *FILTERING, "own depthwise", "own stem"},
-    BACKWARD_WEIGHTS: {"own depthwise"},
+    FORWARD: _ANY_DATA | {"own overlap-add"},
+    BACKWARD_DATA: _ANY_DATA | {"own stem"},
+    BACKWARD_WEIGHTS: frozenset({"own depthwise"}),
 }
 # and own code that splits its sums by threads, or by how many rows there are
 SPLIT = {
@@ -65,6 +66,7 @@ LAYERS = {
     "no overlap": Layer(96, 40, (10, 10), 2, 2, 0),
     "one tap": Layer(96, 40, (10, 10), 1, 1, 0),
     "depthwise": Layer(24, 24, (10, 10), 4, 2, 1, groups=24),
+    "small groups": Layer(24, 24, (10, 10), 3, 1, 1, groups=6),
     "thin": Layer(56, 1, (12, 12), 9, 3, 4),
     "1D": Layer(64, 32, (200,), 16, 8, 4),
     "3D": Layer(32, 16, (6, 6, 6), 4, 2, 1),

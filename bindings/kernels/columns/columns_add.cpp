@@ -221,9 +221,8 @@ struct OverlapAddKernel : Kernel {
             const int64_t step = direct ? to.inner : channels;
             char* at = direct ? dst_row + (first + output * step) * item_size(p.dst_dtype)
                               : reinterpret_cast<char*>(block + (output - first_output) * step);
-            code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources, nullptr,
-                                                               source_step, inner.phases * step,
-                                                               bias ? bias + first : nullptr, at});
+            code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources, source_step,
+                                                               inner.phases * step, bias ? bias + first : nullptr, at});
         }
         if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
     }

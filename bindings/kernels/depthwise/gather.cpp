@@ -9,7 +9,7 @@ namespace dgo {
 namespace {
 
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
-constexpr int64_t kBlockCells = 512;        // positions that a task on a block of channels covers
+constexpr int64_t kBlockCells = 512;          // positions that a task on a block of channels covers
 constexpr int64_t kSectionCells = 4096;       // of a row that a task along space reads or writes
 
 struct GatherKernel : Kernel {
@@ -20,32 +20,37 @@ struct GatherKernel : Kernel {
     RowLayout from, to;
     int64_t row_taps, taps;  // of a kernel row, of the kernel
     Path path;
-    bool has_bias;
+    bool has_bias, ready;  // ready: the weights come packed
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
     BlockMover load_block, store_block;
     PackedWeights packed;
+    std::vector<PhaseTaps> phases;
+    ChannelTasks channel_tasks;
     StridedCopy weights_copy;
     StridedCopy bias_copy;
     double work;  // as of threads_for
     // of a run: what all threads read, and what each of them works in
     ScratchLayout shared, each;
     ScratchArray<float> weights_part, bias_part, result_part;
-    ScratchArray<const char*> sources_part;
-    ScratchArray<char> factors_part;  // an address for each source, or a float
+    ScratchArray<GatherSegment> segments_part;
+    ScratchArray<const float*> sources_part;
+    ScratchArray<float> factors_part;
     RowCache::Layout rows_layout;
 
-    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, bool with_bias, int bias_dtype)
+    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool forward, const GatherOptions& options)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, forward),
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
-          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(from, to, p.c)), has_bias(with_bias),
-          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
-          load(cell, from.inner, axes.inner.advance), store(cell, to.inner, axes.inner.phases), load_block(cell, from),
-          store_block(cell, to), packed(p, path),
+          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
+          ready(options.packed), sections(cut_into_sections(axes.inner, outputs_of_section())),
+          widest(sections, axes.inner), load(cell, from.inner, axes.inner.advance),
+          store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
+          packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
+          channel_tasks(p, path, phases, widest.sources),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
-          bias_copy({p.c}, bias_dtype, {1}, kF32, {1}) {
+          bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         arity = has_bias ? 4 : 3;
         work = work_of(p);
@@ -61,10 +66,14 @@ struct GatherKernel : Kernel {
     }
 
     void lay_out_scratch() {
-        weights_part = shared.add<float>(packed.floats);
+        weights_part = shared.add<float>(ready ? 0 : packed.floats);
         bias_part = shared.add<float>(has_bias ? packed.channels : 0);
-        sources_part = each.add<const char*>(taps);
-        factors_part = each.add<char>(taps * static_cast<int64_t>(sizeof(const float*)));
+        if (path == Path::space) {
+            sources_part = each.add<const float*>(taps);
+            factors_part = each.add<float>(taps);
+        } else {
+            segments_part = each.add<GatherSegment>(taps);
+        }
         if (path == Path::channels) return;
         const bool blocks = path == Path::blocks;
         result_part = each.add<float>(widest.outputs * axes.inner.phases * (blocks ? packed.block : 1));
@@ -75,13 +84,16 @@ struct GatherKernel : Kernel {
         const char* src = operands[0];
         char* dst = operands[arity - 1];
         const int64_t rows = p.n * to.rows() * static_cast<int64_t>(sections.size());
-        const int64_t tasks = path == Path::channels ? rows
-                              : path == Path::blocks ? rows * ChannelBlock::number(p.c, packed.block)
+        const int64_t tasks = path == Path::channels ? rows * channel_tasks.number
+                              : path == Path::blocks ? rows * packed.blocks()
                                                      : rows * p.c;
         const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
-        float* weights = weights_part.in(scratch.shared());
-        weights_copy.run(operands[1], reinterpret_cast<char*>(weights));
+        const auto* weights = reinterpret_cast<const float*>(operands[1]);
+        if (!ready) {
+            weights_copy.run(operands[1], reinterpret_cast<char*>(weights_part.in(scratch.shared())));
+            weights = weights_part.in(scratch.shared());
+        }
         float* bias = nullptr;
         if (has_bias) {
             bias = bias_part.in(scratch.shared());
@@ -98,7 +110,7 @@ struct GatherKernel : Kernel {
     // Rows with channels as neighbours. Every address is that of position 0, steps count elements.
     struct ChannelRows {
         int type;  // float_index
-        int64_t channels;
+        int64_t channels, first, head;  // of a layer with groups: the first one
         const char* const* src;  // of every tap of the row list
         int64_t src_step;
         const float *weights, *bias;
@@ -108,23 +120,51 @@ struct GatherKernel : Kernel {
     void run_row(const RowSection& section, const std::vector<RowTap>& row_list, const ChannelRows& rows,
                  char* memory) const {
         const TapAxis& inner = axes.inner;
-        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
-        const char** sources = sources_part.in(memory);
-        const float** factors = reinterpret_cast<const float**>(factors_part.in(memory));
-        for (const Stretch& s : section.stretches) {
-            const std::vector<Tap>& list = inner.taps[static_cast<size_t>(s.phase)];
-            int64_t count = 0;
-            for (size_t i = 0; i < row_list.size(); ++i) {
-                const float* weights_row = rows.weights + row_list[i].tap * row_taps * packed.channels;
-                for (int64_t t = s.first; t < s.last; ++t) {
-                    const Tap& tap = list[static_cast<size_t>(t)];
-                    sources[count] = rows.src[i] + (s.begin * inner.advance + tap.base) * rows.src_step * size;
-                    factors[count++] = weights_row + tap.k * packed.channels;
+        for (int64_t phase = 0; phase < inner.phases; ++phase) {
+            run_phase(phase, section.begin, std::min(section.end, inner.count(phase)), row_list, rows,
+                      segments_part.in(memory));
+        }
+    }
+
+    // Outputs [begin, end) of a phase.
+    void run_phase(int64_t phase, int64_t begin, int64_t end, const std::vector<RowTap>& row_list,
+                   const ChannelRows& rows, GatherSegment* memory) const {
+        const TapAxis& inner = axes.inner;
+        const PhaseTaps& plan = phases[static_cast<size_t>(phase)];
+        const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2, position = p.width * packed.channels;
+        const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * position : 0;
+        for (const int64_t end_class = std::min(begin + plan.classes, end); begin < end_class; ++begin) {
+            GatherRun run{rows.channels,
+                          p.c - rows.first,
+                          rows.head,
+                          p.width,
+                          rows.first,
+                          ceil_div(end - begin, plan.classes),
+                          plan.advance,
+                          plan.unit * rows.src_step,
+                          inner.phases * plan.classes * rows.dst_step,
+                          tap_step,
+                          packed.channels,
+                          {},
+                          rows.bias,
+                          rows.dst + (begin * inner.phases + phase) * rows.dst_step * size};
+            GatherSegment* at = memory;
+            int64_t first_tap = 0;
+            for (int part = 0; part < 2; ++part) {
+                run.parts[part] = {at, static_cast<int64_t>(row_list.size()) * plan.counts[part], plan.sizes[part]};
+                // row by row: neighbouring taps meet the same lines of memory
+                for (size_t i = 0; i < row_list.size(); ++i) {
+                    for (int64_t s = 0; s < plan.counts[part]; ++s) {
+                        const Tap& tap = plan.taps[static_cast<size_t>(first_tap + s * plan.sizes[part])];
+                        const int64_t source = begin * inner.advance + tap.base;
+                        *at++ = {rows.src[i] + source * rows.src_step * size,
+                                 rows.weights + (row_list[i].tap * row_taps + tap.k) * position,
+                                 ceil_div(-source, plan.unit), ceil_div(inner.sources - source, plan.unit)};
+                    }
                 }
+                first_tap += plan.counts[part] * plan.sizes[part];
             }
-            code.channels[rows.type]({rows.channels, s.end - s.begin, count, sources, factors,
-                                      inner.advance * rows.src_step, inner.phases * rows.dst_step, rows.bias,
-                                      rows.dst + (s.begin * inner.phases + s.phase) * rows.dst_step * size});
+            code.gather[rows.type](run);
         }
     }
 
@@ -133,18 +173,21 @@ struct GatherKernel : Kernel {
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
+        const int64_t head = channel_tasks.head(src, from, item_size(p.dtype));
         for (int64_t task = begin; task < end; ++task) {
-            const RowSection& section = sections[static_cast<size_t>(task % static_cast<int64_t>(sections.size()))];
-            const int64_t line = task / static_cast<int64_t>(sections.size());
-            const int64_t n = line / to.rows(), row = line % to.rows();
+            const int64_t row = task % to.rows(), block = task / to.rows();
+            const int64_t image = block / channel_tasks.number, number = static_cast<int64_t>(sections.size());
+            const RowSection& section = sections[static_cast<size_t>(image % number)];
+            const ChannelTasks::Part part = channel_tasks.at(block % channel_tasks.number, head);
+            const int64_t n = image / number, first = part.first;
             axes.taps_of_row(row, row_list);
             rows.clear();
             for (const RowTap& outer : row_list) {
-                rows.push_back(src + from.offset(n, 0, outer.source[0], outer.source[1]) * size);
+                rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + first) * size);
             }
             run_row(section, row_list,
-                    {float_index(cell), p.c, rows.data(), from.inner, weights, bias,
-                     dst + to.offset_of_row(n, 0, row) * size, to.inner},
+                    {float_index(cell), part.channels, first, part.head, rows.data(), from.inner, weights + first,
+                     bias ? bias + first : nullptr, dst + (to.offset_of_row(n, 0, row) + first) * size, to.inner},
                     memory);
         }
     }
@@ -153,17 +196,17 @@ struct GatherKernel : Kernel {
                     char* memory) const {
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
+        const bool in_place = cell == Cell::f32 && to.channel == 1;
         RowCache cache(rows_layout, memory);
         float* result = result_part.in(memory);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
-        const int64_t blocks = ChannelBlock::number(p.c, packed.block),
-                      number_of_sections = static_cast<int64_t>(sections.size());
+        const int64_t blocks = packed.blocks(), number_of_sections = static_cast<int64_t>(sections.size());
         for (int64_t task = begin; task < end; ++task) {
             const int64_t row = task % to.rows(), image = task / to.rows();
             const RowSection& section = sections[static_cast<size_t>(image % number_of_sections)];
             const int64_t n = image / number_of_sections / blocks;
-            const ChannelBlock block = ChannelBlock::at(image / number_of_sections % blocks, p.c, packed.block);
+            const ChannelBlock block = packed.block_at(image / number_of_sections % blocks);
             const int64_t first = first_source(section, inner), first_output = section.begin * inner.phases;
             axes.taps_of_row(row, row_list);
             rows.clear();
@@ -176,13 +219,20 @@ struct GatherKernel : Kernel {
                 }
                 rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
             }
+            char* dst_row = dst + to.offset_of_row(n, 0, row) * size;
+            const float* block_bias = bias ? bias + block.first : nullptr;
+            if (in_place && block.real == block.lanes) {
+                run_row(section, row_list,
+                        {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
+                         block_bias, dst_row + block.first * size, to.inner},
+                        memory);
+                continue;
+            }
             run_row(section, row_list,
-                    {float_index(Cell::f32), block.lanes, rows.data(), block.lanes, weights + block.first,
-                     bias ? bias + block.first : nullptr, reinterpret_cast<char*>(result - first_output * block.lanes),
-                     block.lanes},
+                    {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
+                     block_bias, reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
                     memory);
-            store_block.store(result, first_output, std::min(section.end * inner.phases, to.width()), block,
-                              dst + to.offset_of_row(n, 0, row) * size);
+            store_block.store(result, first_output, std::min(section.end * inner.phases, to.width()), block, dst_row);
         }
     }
 
@@ -195,8 +245,8 @@ struct GatherKernel : Kernel {
         const int64_t groups = widest.groups, outputs = widest.outputs;
         RowCache cache(rows_layout, memory);
         float* result = result_part.in(memory);
-        const auto** sources = reinterpret_cast<const float**>(sources_part.in(memory));
-        auto* factors = reinterpret_cast<float*>(factors_part.in(memory));
+        const float** sources = sources_part.in(memory);
+        float* factors = factors_part.in(memory);
         std::vector<RowTap> row_list;
         std::vector<const float*> rows;
         for (int64_t task = begin; task < end; ++task) {
@@ -242,16 +292,22 @@ struct GatherKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, bool has_bias, int bias_dtype) {
+std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, const GatherOptions& options) {
     check_depthwise("depthwise_forward", problem);
-    float_cell(bias_dtype);
-    return std::make_shared<GatherKernel>("depthwise_forward", problem, true, has_bias, bias_dtype);
+    float_cell(options.bias_dtype);
+    return std::make_shared<GatherKernel>("depthwise_forward", problem, true, options);
 }
 
-std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, bool has_bias, int bias_dtype) {
+std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, const GatherOptions& options) {
     check_depthwise("depthwise_backward_data", problem);
-    float_cell(bias_dtype);
-    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, has_bias, bias_dtype);
+    float_cell(options.bias_dtype);
+    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, options);
+}
+
+std::pair<std::shared_ptr<Kernel>, int64_t> make_depthwise_packing(const DepthwiseProblem& problem, bool forward) {
+    check_depthwise("depthwise_packing", problem);
+    const PackedWeights packed(problem, choose_path(problem), forward);
+    return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats};
 }
 
 }  // namespace dgo

@@ -11,6 +11,9 @@ namespace {
 
 constexpr int64_t kSectionCells = 2048;  // of a row, between additions to the sums in memory
 constexpr int64_t kMostParts = 16;
+constexpr int64_t kSlice = 128;  // channels of a task: with few parts, there are as many threads as slices
+constexpr int64_t kLeastOfPart = 128;  // positions: fewer cost less than adding up another part's sums
+constexpr int64_t kTogether = 128;     // positions between additions to the sums in memory, in whole rows
 constexpr int64_t kMostSums = 1024 * 1024;  // floats, of all parts
 
 struct GradientKernel : Kernel {
@@ -26,28 +29,35 @@ struct GradientKernel : Kernel {
     RowMover load_src, load_diff;
     BlockMover load_src_block, load_diff_block;
     PackedWeights packed;
+    std::vector<PhaseTaps> phases;
+    ChannelTasks channel_tasks;
     StridedCopy weights_copy;
-    int64_t units, parts, sums_per_part;
+    int64_t units, parts, sums_per_part, rows_together;
     double work;  // as of threads_for
     // of a run: the sums of all parts, and what each thread works in
     ScratchLayout shared, each;
     ScratchArray<float> sums_part, src_part;
-    ScratchArray<const char*> diffs_part;
+    ScratchArray<const float*> diffs_part;
+    ScratchArray<GradientSegment> segments_part;
+    ScratchArray<GradientRow> gradient_rows_part;
     RowCache::Layout rows_layout;
 
     explicit GradientKernel(const DepthwiseProblem& problem)
         : p(problem), cell(float_cell(p.dtype)), code(vector_code().depthwise), axes(p, false),
           src(p.src_spatial, p.src_strides), diff(p.dst_spatial, p.dst_strides), row_taps(p.kernel.back()),
-          taps(product(p.kernel)), path(choose_path(src, diff, p.c)),
-          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
-          load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance), load_src_block(cell, src),
-          load_diff_block(cell, diff), packed(p, path),
+          taps(product(p.kernel)), path(choose_path(p)), sections(cut_into_sections(axes.inner, outputs_of_section())),
+          widest(sections, axes.inner), load_src(cell, src.inner, 1), load_diff(cell, diff.inner, axes.inner.advance),
+          load_src_block(cell, src), load_diff_block(cell, diff), packed(p, path),
+          phases(taps_of_phases(p, axes.inner, path, packed)), channel_tasks(p, path, phases, widest.sources, kSlice),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_backward_weights";
         arity = 3;
         units = p.n * src.rows() * static_cast<int64_t>(sections.size());
         sums_per_part = path == Path::space ? taps * p.c : packed.floats;
-        parts = std::max<int64_t>(1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1)}));
+        parts = std::max<int64_t>(1, std::min({units, kMostParts, kMostSums / std::max<int64_t>(sums_per_part, 1),
+                                               p.n * product(p.src_spatial) / kLeastOfPart}));
+        rows_together =
+            path == Path::channels ? std::max<int64_t>(kTogether / std::max<int64_t>(widest.outputs, 1), 1) : 1;
         work = work_of(p);
         lay_out_scratch();
     }
@@ -58,7 +68,12 @@ struct GradientKernel : Kernel {
 
     void lay_out_scratch() {
         sums_part = shared.add<float>(checked_product(name, {parts, sums_per_part}));
-        diffs_part = each.add<const char*>(row_taps);
+        if (path == Path::space) {
+            diffs_part = each.add<const float*>(row_taps);
+        } else {
+            segments_part = each.add<GradientSegment>(checked_product(name, {taps, rows_together}));
+            gradient_rows_part = each.add<GradientRow>(rows_together);
+        }
         if (path == Path::channels) return;
         const bool blocks = path == Path::blocks;
         src_part = each.add<float>(widest.outputs * (blocks ? packed.block : 1));
@@ -66,21 +81,22 @@ struct GradientKernel : Kernel {
     }
 
     void run(char* const* operands) const override {
-        const int64_t slices = path == Path::channels ? 1
-                               : path == Path::blocks ? ChannelBlock::number(p.c, packed.block)
+        const int64_t slices = path == Path::channels ? channel_tasks.number
+                               : path == Path::blocks ? packed.blocks()
                                                       : p.c;
         const int threads = threads_for(parts * slices, work);
         const Scratch scratch(shared, each, threads);
         float* sums = sums_part.in(scratch.shared());
+        const int64_t head = channel_tasks.head(operands[0], src, item_size(p.dtype));
         parallel_parts(threads, parts * slices, [&](int64_t begin, int64_t end, int rank) {
             char* memory = scratch.of(rank);
             for (int64_t task = begin; task < end; ++task) {
                 const int64_t part = task % parts, slice = task / parts;
                 float* to = sums + part * sums_per_part;
                 if (path == Path::channels) {
-                    sum_channels(operands[0], operands[1], part, to, memory);
+                    sum_channels(operands[0], operands[1], part, channel_tasks.at(slice, head), to, memory);
                 } else if (path == Path::blocks) {
-                    sum_block(operands[0], operands[1], part, ChannelBlock::at(slice, p.c, packed.block), to, memory);
+                    sum_block(operands[0], operands[1], part, packed.block_at(slice), to, memory);
                 } else {
                     sum_space(operands[0], operands[1], part, slice, to + slice * taps, memory);
                 }
@@ -97,48 +113,87 @@ struct GradientKernel : Kernel {
         weights_copy.run(reinterpret_cast<const char*>(sums), operands[2]);
     }
 
-    // A row of src and one of diff_dst with channels as neighbours. Every address is that of position 0,
-    // steps count elements.
+    // A section of a row of src and those of diff_dst that it meets, with channels as neighbours. Every address is that
+    // of position 0.
+    struct ChannelRow {
+        const RowSection* section;
+        const char* src;
+        std::vector<const char*> diff;  // of every row of the kernel; null: none
+    };
+    // What rows have in common. Steps count elements.
     struct ChannelRows {
         int type;  // float_index
-        int64_t channels;
-        const char* src;
-        int64_t src_step;
-        const char* diff;
-        int64_t diff_step;
-        float* sums;  // of the kernel's row
+        int64_t channels, head, src_step, diff_step;
+        float* sums;
     };
-    void sum_row(const RowSection& section, const ChannelRows& rows, char* memory) const {
+    void sum_rows(const std::vector<ChannelRow>& list, const ChannelRows& rows, char* memory) const {
         const TapAxis& inner = axes.inner;
+        const PhaseTaps& plan = phases[0];
         const int64_t size = rows.type == float_index(Cell::f32) ? 4 : 2;
-        const char** diffs = diffs_part.in(memory);
-        for (const Stretch& s : section.stretches) {
-            for (int64_t t = s.first; t < s.last; ++t) {
-                const int64_t at = s.begin * inner.advance + inner.taps[0][static_cast<size_t>(t)].base;
-                diffs[t - s.first] = rows.diff + at * rows.diff_step * size;
+        const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * packed.channels : 0;
+        GradientRow* const gradient_rows = gradient_rows_part.in(memory);
+        for (int64_t turn = 0; turn < plan.classes; ++turn) {
+            int64_t first_tap = 0;
+            for (int part = 0; part < 2; ++part) {
+                const int64_t number = plan.counts[part] * (taps / row_taps);
+                GradientSegment* segment = segments_part.in(memory);
+                int64_t count = 0;
+                for (const ChannelRow& row : list) {
+                    const int64_t begin = row.section->begin + turn;
+                    if (begin >= row.section->end) continue;
+                    gradient_rows[count++] = {row.src + begin * rows.src_step * size,
+                                              ceil_div(row.section->end - begin, plan.classes), segment};
+                    // row by row: neighbouring taps meet the same lines of memory
+                    for (size_t i = 0; i < row.diff.size(); ++i) {
+                        const char* diff_row = row.diff[i];
+                        for (int64_t s = 0; s < plan.counts[part]; ++s) {
+                            const Tap& tap = plan.taps[static_cast<size_t>(first_tap + s * plan.sizes[part])];
+                            const int64_t source = begin * inner.advance + tap.base;
+                            float* sums = rows.sums + (static_cast<int64_t>(i) * row_taps + tap.k) * packed.channels;
+                            *segment++ = diff_row == nullptr
+                                             ? GradientSegment{nullptr, sums, 0, 0}
+                                             : GradientSegment{diff_row + source * rows.diff_step * size, sums,
+                                                               ceil_div(-source, plan.unit),
+                                                               ceil_div(inner.sources - source, plan.unit)};
+                        }
+                    }
+                }
+                first_tap += plan.counts[part] * plan.sizes[part];
+                if (number == 0 || count == 0) continue;
+                code.channels_gradient[rows.type]({rows.channels, rows.head, plan.advance, plan.sizes[part],
+                                                   plan.classes * rows.src_step, plan.unit * rows.diff_step, tap_step,
+                                                   gradient_rows, count, number});
             }
-            code.channels_gradient[rows.type]({rows.channels, s.end - s.begin, s.last - s.first,
-                                               rows.src + s.begin * rows.src_step * size, diffs, rows.src_step,
-                                               inner.advance * rows.diff_step, rows.sums + s.first * packed.channels,
-                                               packed.channels});
         }
     }
 
-    void sum_channels(const char* src_data, const char* diff_data, int64_t part, float* sums, char* memory) const {
-        std::fill(sums, sums + sums_per_part, 0.0f);
-        const int64_t size = item_size(p.dtype);
+    void sum_channels(const char* src_data, const char* diff_data, int64_t part, const ChannelTasks::Part& channels,
+                      float* sums, char* memory) const {
+        const int64_t size = item_size(p.dtype), first = channels.first;
+        for (int64_t tap = 0; tap < taps; ++tap) {
+            std::fill_n(sums + tap * packed.channels + first, channels.channels, 0.0f);
+        }
+        const ChannelRows rows{float_index(cell), channels.channels, channels.head,
+                               src.inner,         diff.inner,        sums + first};
         std::vector<RowTap> row_list;
-        for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
-            const RowSection& section = sections[static_cast<size_t>(unit % static_cast<int64_t>(sections.size()))];
-            const int64_t line = unit / static_cast<int64_t>(sections.size());
-            const int64_t n = line / src.rows(), row = line % src.rows();
+        std::vector<ChannelRow> list;
+        const int64_t end = units * (part + 1) / parts;
+        for (int64_t unit = units * part / parts; unit < end; ++unit) {
+            const int64_t row = unit % src.rows(), image = unit / src.rows();
+            const auto number = static_cast<int64_t>(sections.size());
+            const int64_t n = image / number;
             axes.taps_of_row(row, row_list);
+            ChannelRow& next = list.emplace_back();
+            next.section = &sections[static_cast<size_t>(image % number)];
+            next.src = src_data + (src.offset_of_row(n, 0, row) + first) * size;
+            next.diff.assign(static_cast<size_t>(taps / row_taps), nullptr);
             for (const RowTap& outer : row_list) {
-                sum_row(section,
-                        {float_index(cell), p.c, src_data + src.offset_of_row(n, 0, row) * size, src.inner,
-                         diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size, diff.inner,
-                         sums + outer.tap * row_taps * packed.channels},
-                        memory);
+                next.diff[static_cast<size_t>(outer.tap)] =
+                    diff_data + (diff.offset(n, 0, outer.source[0], outer.source[1]) + first) * size;
+            }
+            if (static_cast<int64_t>(list.size()) == rows_together || unit + 1 == end) {
+                sum_rows(list, rows, memory);
+                list.clear();
             }
         }
     }
@@ -153,6 +208,7 @@ struct GradientKernel : Kernel {
         RowCache cache(rows_layout, memory);
         float* src_copy = src_part.in(memory);
         std::vector<RowTap> row_list;
+        std::vector<ChannelRow> list(1);
         const auto number_of_sections = static_cast<int64_t>(sections.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
             const int64_t row = unit % src.rows(), image = unit / src.rows();
@@ -161,6 +217,7 @@ struct GradientKernel : Kernel {
             axes.taps_of_row(row, row_list);
             load_src_block.load(src_data + src.offset_of_row(n, 0, row) * size, section.begin, section.end, block,
                                 src_copy);
+            list[0].diff.assign(static_cast<size_t>(taps / row_taps), nullptr);
             for (const RowTap& outer : row_list) {
                 bool fresh;
                 float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
@@ -168,13 +225,13 @@ struct GradientKernel : Kernel {
                     const char* diff_row = diff_data + diff.offset(n, 0, outer.source[0], outer.source[1]) * size;
                     load_diff_block.load(diff_row, first, end_source(section, axes.inner), block, copy);
                 }
-                sum_row(section,
-                        {float_index(Cell::f32), block.lanes,
-                         reinterpret_cast<const char*>(src_copy - section.begin * block.lanes), block.lanes,
-                         reinterpret_cast<const char*>(copy - first * block.lanes), block.lanes,
-                         sums + outer.tap * row_taps * packed.channels + block.first},
-                        memory);
+                list[0].diff[static_cast<size_t>(outer.tap)] =
+                    reinterpret_cast<const char*>(copy - first * block.lanes);
             }
+            list[0].section = &section;
+            list[0].src = reinterpret_cast<const char*>(src_copy - section.begin * block.lanes);
+            sum_rows(list, {float_index(Cell::f32), block.lanes, 0, block.lanes, block.lanes, sums + block.first},
+                     memory);
         }
     }
 
@@ -188,7 +245,7 @@ struct GradientKernel : Kernel {
         const int64_t groups = widest.groups;
         RowCache cache(rows_layout, memory);
         float* src_copy = src_part.in(memory);
-        const auto** diffs = reinterpret_cast<const float**>(diffs_part.in(memory));
+        const float** diffs = diffs_part.in(memory);
         std::vector<RowTap> row_list;
         const auto number_of_sections = static_cast<int64_t>(sections.size());
         for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; ++unit) {
@@ -232,6 +289,8 @@ struct GradientKernel : Kernel {
 
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem) {
     check_depthwise("depthwise_backward_weights", problem);
+    if (problem.width > 1)
+        fail(ErrorKind::invalid_argument, "depthwise_backward_weights: there is no gradient of groups");
     return std::make_shared<GradientKernel>(problem);
 }
 

@@ -5,6 +5,15 @@
 #include "kernels/checked.hpp"
 
 namespace dgo {
+namespace {
+
+constexpr int64_t kLeastOfClass = 4;       // outputs: fewer fill no tile
+constexpr int64_t kNearBytes = 32 * 1024;  // of sources or weights that are read again and again
+constexpr int64_t kManyRows = 4;           // of a kernel: their sources are worth staying near
+constexpr int64_t kVast = 64;              // readings of a source
+constexpr int64_t kWorthAligning = 4;      // vectors: of fewer, one more is too much
+
+}  // namespace
 
 double work_of(const DepthwiseProblem& p) {
     const auto images = static_cast<double>(p.n * p.c), sources = static_cast<double>(product(p.src_spatial));
@@ -17,30 +26,158 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
     check_layer(what, p);
     check_strides(what, "src_strides", p, p.src_spatial, p.src_strides);
     check_strides(what, "dst_strides", p, p.dst_spatial, p.dst_strides);
-    check_list(what, "weights_strides", p.weights_strides, p.kernel.size() + 1, 0, INT64_MAX);
-    Dims weights = {p.c};
+    const bool grouped = p.width > 1;
+    check_list(what, "weights_strides", p.weights_strides, p.kernel.size() + (grouped ? 3 : 1), 0, INT64_MAX);
+    check_number(what, "width", p.width, 1, std::max<int64_t>(p.c, 1));
+    Dims weights = {p.c / p.width};
+    if (grouped) {
+        weights.insert(weights.end(), {p.width, p.width});
+        const bool last = p.src_strides[1] == 1 && p.dst_strides[1] == 1;
+        if (!last || !gathers_groups(p.c, p.width)) {
+            fail(ErrorKind::invalid_argument, what + ": groups of " + std::to_string(p.width) + " of " +
+                                                  std::to_string(p.c) +
+                                                  " channels have no kernel for this layout; channels last and groups "
+                                                  "of at most a vector are needed");
+        }
+    }
     weights.insert(weights.end(), p.kernel.begin(), p.kernel.end());
     check_extent(what, "weights_strides", weights, p.weights_strides);
     float_cell(p.dtype);
 }
 
-Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels) {
-    const int64_t vector = vector_code().depthwise.min_channels;
-    if (src.channel == 1 && dst.channel == 1 && channels >= vector) return Path::channels;
-    return channels >= vector || src.inner != 1 || dst.inner != 1 ? Path::blocks : Path::space;
+bool gathers_groups(int64_t channels, int64_t width) {
+    const DepthwiseCode& code = vector_code().depthwise;
+    const int64_t vector = channels >= code.lanes ? code.lanes : code.min_channels;
+    return width > 0 && (width <= vector || width % vector == 0) && channels >= vector && channels % width == 0;
 }
 
-PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path)
-    : block(ChannelBlock::size_for(std::max(p.src_spatial.back(), p.dst_spatial.back()))),
-      channels(ChannelBlock::number(p.c, block) * block), floats(product(p.kernel) * channels) {
-    shape = {p.c};
-    strides = {path == Path::space ? product(p.kernel) : 1};
-    int64_t step = path == Path::space ? 1 : channels;
+namespace {
+
+// How often a source is read on the first axes, or on all.
+int64_t readings(const DepthwiseProblem& p, size_t axes) {
+    int64_t all = 1;
+    for (size_t axis = 0; axis < axes; ++axis) all *= ceil_div(p.kernel[axis], p.strides[axis]);
+    return all;
+}
+
+}  // namespace
+
+Path choose_path(const DepthwiseProblem& p) {
+    const int64_t vector = vector_code().depthwise.min_channels;
+    const bool last = p.src_strides[1] == 1 && p.dst_strides[1] == 1 && p.c >= vector;
+    // so many rows of sources are rarely near each other unless they are copied
+    if (last && (p.width > 1 || readings(p, p.kernel.size()) < kVast)) return Path::channels;
+    return p.c >= vector || p.src_strides.back() != 1 || p.dst_strides.back() != 1 ? Path::blocks : Path::space;
+}
+
+namespace {
+
+// Channels of so many rows that the nearest cache holds; the sizes may multiply to more than a number has.
+int64_t near_channels(int64_t rows, int64_t width, int64_t item_size) {
+    const double bytes = static_cast<double>(rows) * static_cast<double>(std::max<int64_t>(width, 1) * item_size);
+    return static_cast<int64_t>(static_cast<double>(kNearBytes) / bytes);
+}
+
+// Channels of a block: short rows are not worth a task for few, many rows of many do not stay in the nearest cache.
+int64_t block_size(const DepthwiseProblem& p) {
+    const int64_t width = std::max(p.src_spatial.back(), p.dst_spatial.back()), rows = readings(p, p.kernel.size() - 1);
+    const int64_t size = ChannelBlock::size_for(width);
+    if (rows < kManyRows) return size;
+    const int64_t near = near_channels(rows, width, 4);
+    return std::min(size, std::max(near / ChannelBlock::kLeast, int64_t{1}) * ChannelBlock::kLeast);
+}
+
+}  // namespace
+
+PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool forward)
+    : block(block_size(p)), vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
+      channels(ChannelBlock::number(p.c, block) * block), all(p.c) {
+    const bool grouped = p.width > 1;
+    // the last vector may begin at any group
+    if (grouped)
+        channels =
+            checked_product("depthwise weights", {ceil_div(p.c, ChannelBlock::kLeast) + 1, ChannelBlock::kLeast});
+    const int64_t position = checked_product("depthwise weights", {channels, p.width});
+    floats = checked_product("depthwise weights", {product(p.kernel), position});
+    shape = {p.c / p.width};
+    strides = {path == Path::space ? product(p.kernel) : p.width};
+    if (grouped) {
+        shape.insert(shape.end(), {p.width, p.width});
+        strides.insert(strides.end(), {forward ? channels : 1, forward ? 1 : channels});
+    }
+    int64_t step = path == Path::space ? 1 : position;
+    const auto at = static_cast<int64_t>(shape.size());
     for (size_t axis = p.kernel.size(); axis-- > 0;) {
-        shape.insert(shape.begin() + 1, p.kernel[axis]);
-        strides.insert(strides.begin() + 1, step);
+        shape.insert(shape.begin() + at, p.kernel[axis]);
+        strides.insert(strides.begin() + at, step);
         step *= p.kernel[axis];
     }
+}
+
+PhaseTaps::PhaseTaps(const TapAxis& axis, int64_t phase, int64_t most_taps)
+    : taps(axis.taps[static_cast<size_t>(phase)]), unit(axis.advance) {
+    if (taps.size() > 1 && taps.back().base < taps.front().base) std::reverse(taps.begin(), taps.end());
+    const auto number = static_cast<int64_t>(taps.size());
+    counts[0] = number;
+    const int64_t distance = number > 1 ? taps[1].base - taps[0].base : 0;
+    if (most_taps == 1 || distance == 0) return;
+    const int64_t apart = distance / axis.advance;
+    if (distance % axis.advance == 0 && (apart == 1 || axis.count(phase) >= kLeastOfClass * apart)) {
+        classes = apart;
+    } else if (axis.advance == 2 * distance) {
+        advance = 2;
+    } else {
+        return;
+    }
+    unit = distance;
+    const int64_t segments = ceil_div(number, most_taps), rest = number % segments;
+    sizes[0] = ceil_div(number, segments);
+    counts[0] = rest > 0 ? rest : segments;
+    sizes[1] = number / segments;
+    counts[1] = segments - counts[0];
+}
+
+std::vector<PhaseTaps> taps_of_phases(const DepthwiseProblem& p, const TapAxis& axis, Path path,
+                                      const PackedWeights& weights) {
+    const DepthwiseCode& code = vector_code().depthwise;
+    const int64_t most =
+        (path == Path::blocks ? weights.vector : p.c) >= code.lanes ? code.most_taps[p.width > 1 ? 1 : 0] : 1;
+    std::vector<PhaseTaps> all;
+    for (int64_t phase = 0; phase < axis.phases; ++phase) all.emplace_back(axis, phase, most);
+    return all;
+}
+
+ChannelTasks::ChannelTasks(const DepthwiseProblem& p, Path path, const std::vector<PhaseTaps>& phases, int64_t sources,
+                           int64_t most)
+    : all(p.c), each(p.c), number(1), grouped(p.width > 1) {
+    const int64_t lanes = vector_code().depthwise.lanes;
+    if (path != Path::channels || all == 0) return;
+    const int64_t vector = p.width < lanes ? lanes / p.width * p.width : lanes, taps = product(p.kernel),
+                  rows = readings(p, p.kernel.size() - 1);
+    most = std::min(most, all);
+    for (const PhaseTaps& plan : phases) {
+        if (plan.counts[1] > 0) most = std::min(most, kMostGathered / 2);
+    }
+    if (rows >= kManyRows) most = std::min(most, near_channels(rows, sources, item_size(p.dtype)));
+    if (p.width > 1) most = std::min(most, kNearBytes / (taps * p.width * 4));
+    each = std::min(std::max(most / vector, std::max<int64_t>(ChannelBlock::kLeast / vector, 1)) * vector, all);
+    number = std::max<int64_t>(all / each, 1);
+}
+
+int64_t ChannelTasks::head(const char* data, const RowLayout& layout, int64_t item_size) const {
+    const int64_t lanes = vector_code().depthwise.lanes, vector = lanes * item_size;
+    if (grouped || each < kWorthAligning * lanes) return 0;
+    for (const int64_t step : {layout.inner, layout.outer[0], layout.outer[1], layout.batch}) {
+        if (step % lanes != 0) return 0;
+    }
+    const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(vector));
+    return beyond % item_size == 0 && beyond > 0 ? (vector - beyond) / item_size : 0;
+}
+
+ChannelTasks::Part ChannelTasks::at(int64_t index, int64_t head) const {
+    const int64_t first = index > 0 ? index * each + head : 0;
+    const int64_t end = index + 1 < number ? (index + 1) * each + head : all;
+    return {first, end - first, index > 0 ? 0 : head};
 }
 
 }  // namespace dgo

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/copy/copy.hpp"
 #include "kernels/factories.hpp"
@@ -25,14 +26,52 @@ enum class Path {
     blocks,    // by channels too, on rows transposed into blocks of neighbours in f32
     space,     // along the innermost axis, f32 copies of the rows
 };
-Path choose_path(const RowLayout& src, const RowLayout& dst, int64_t channels);
+Path choose_path(const DepthwiseProblem& problem);
 
-// The weights as the paths read them, f32: kernel by channels, padded to whole blocks, or channels by kernel.
+// The weights as the paths read them, f32: kernel by source channels of a group by channels, padded to whole blocks, or
+// channels by kernel.
 struct PackedWeights {
-    Dims shape, strides;       // channels first, as in the problem
+    Dims shape, strides;       // in the order of the problem's own
     int64_t block;             // channels of a full block
+    int64_t vector;            // its vectors' lanes
     int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
-    PackedWeights(const DepthwiseProblem& problem, Path path);
+    // forward: groups' in channels are the sources, else the out channels
+    PackedWeights(const DepthwiseProblem& problem, Path path, bool forward = true);
+    int64_t blocks() const { return ChannelBlock::number(all, block); }
+    ChannelBlock block_at(int64_t index) const { return ChannelBlock::at(index, all, block, vector); }
+
+private:
+    int64_t all;
+};
+
+// How the taps of one phase on the innermost axis are gathered: as segments of equally many neighbours, or one by one.
+struct PhaseTaps {
+    std::vector<Tap> taps;  // the sources rising
+    int64_t distance = 0;  // of their sources
+    int64_t classes = 1, advance = 1;  // outputs `classes` apart are `advance` units apart
+    int64_t unit = 1;  // sources
+    int64_t counts[2] = {0, 0}, sizes[2] = {1, 1};  // segments of a kernel row and their taps, by part
+
+    PhaseTaps(const TapAxis& axis, int64_t phase, int64_t most_taps);
+};
+std::vector<PhaseTaps> taps_of_phases(const DepthwiseProblem& problem, const TapAxis& axis, Path path,
+                                      const PackedWeights& weights);
+
+// The channels of a layer as tasks of whole vectors, few enough that their sources, or weights, stay in the nearest cache.
+struct ChannelTasks {
+    struct Part {
+        int64_t first, channels;
+        int64_t head;  // channels before the first aligned one
+    };
+    int64_t all, each, number;
+    bool grouped;  // tasks are cut between groups, wherever these begin
+
+    // `sources` of a row that are read; at most so many channels, and the rest in the last task.
+    ChannelTasks(const DepthwiseProblem& problem, Path path, const std::vector<PhaseTaps>& phases, int64_t sources,
+                 int64_t most = INT64_MAX);
+    // The channels before the first one whose vectors are aligned at every position; 0 if there is none.
+    int64_t head(const char* data, const RowLayout& layout, int64_t item_size) const;
+    Part at(int64_t index, int64_t head) const;
 };
 
 }  // namespace dgo

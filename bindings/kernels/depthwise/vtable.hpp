@@ -7,18 +7,47 @@
 
 namespace dgo {
 
-// `count` outputs at equal distances, each over all channels: output q = bias + the sum over taps of
-// src[tap] (q steps further) * weights[tap].
+// Taps of one kernel row whose sources lie at equal distances: unit u = output * advance + tap is at src + u * unit and
+// exists from `begin` to `end`.
+struct GatherSegment {
+    const char* src;  // of unit 0, whether it exists or not
+    const float* weights;
+    int64_t begin, end;
+};
+
+// Segments of equally many taps, at most DepthwiseCode::most_taps.
+struct GatherPart {
+    const GatherSegment* segments;
+    int64_t count, taps;
+};
+
+// `outputs` results at equal distances, each over all channels: result = bias + the sum over the parts' taps and over
+// the channels of a group of source * weights. Steps count elements.
+struct GatherRun {
+    int64_t channels, readable;  // readable: channels from the first one that a source has
+    int64_t head;                // channels before the first aligned one; 0 for groups
+    int64_t width;               // channels of a group; 1: depthwise
+    int64_t first;               // channel of the layer: groups wider than a vector begin before a run may
+    int64_t outputs;
+    int64_t advance;             // 1 or 2
+    int64_t unit, dst_step;
+    int64_t tap_step, input_step;  // of the weights: from tap to tap, from a source channel of a group to the next
+    GatherPart parts[2];           // of the second there may be none
+    const float* bias;             // null: none
+    char* dst;
+};
+constexpr int64_t kMostGathered = 256;  // channels of a run with two parts
+
+// `count` outputs at equal distances, each over all channels: bias + the sum over taps of src[tap] (q steps further).
 struct ChannelsRun {
     int64_t channels, count, taps;
-    const char* const* src;
-    const float* const* weights;
+    const char* const* src;      // f32
     int64_t src_step, dst_step;  // elements from one output to the next
     const float* bias;           // null: none
     char* dst;
 };
 
-// The same for one channel and neighbouring outputs, f32 in and out.
+// The sum over taps of src[tap] * weights[tap] for one channel and neighbouring outputs, f32 in and out.
 struct SpaceRun {
     int64_t count, taps;
     const float* const* src;
@@ -27,17 +56,31 @@ struct SpaceRun {
     float* dst;
 };
 
-// sums[tap][channel] += the sum over q of src[q] * diff[tap][q].
-struct ChannelsGradient {
-    int64_t channels, count, taps;
-    const char* src;
-    const char* const* diff;
-    int64_t src_step, diff_step;
+// As GatherSegment, of a row of diff_dst; its sums are those of the first tap.
+struct GradientSegment {
+    const char* diff;
     float* sums;
-    int64_t sums_step;
+    int64_t begin, end;  // no less than `begin`; equal where the row of diff_dst does not exist
 };
 
-// The same for one channel and neighbouring positions.
+// `count` positions of src, and the row's `number` segments; the same sums in all rows of a run.
+struct GradientRow {
+    const char* src;
+    int64_t count;
+    const GradientSegment* segments;
+};
+
+// sums[tap][channel] += the sum over rows and positions q < count of src[q] * diff[unit q * advance + tap].
+struct ChannelsGradient {
+    int64_t channels;
+    int64_t head;  // channels before the first one that is aligned
+    int64_t advance, taps;
+    int64_t src_step, unit, sums_step;  // elements; of the sums: from tap to tap
+    const GradientRow* rows;
+    int64_t row_count, number;
+};
+
+// sums[tap] += the sum over neighbouring positions of src * diff[tap], for one channel.
 struct SpaceGradient {
     int64_t count, taps;
     const float* src;
@@ -47,8 +90,9 @@ struct SpaceGradient {
 
 struct DepthwiseCode {
     int64_t min_channels;  // of the functions over channels
-    void (*channels[3])(const ChannelsRun&);
-    // Without weights (null), the sources f32.
+    int64_t lanes;         // from so many channels on, segments may have several taps
+    int64_t most_taps[2];  // of a segment: depthwise, of groups
+    void (*gather[3])(const GatherRun&);
     void (*sum_channels[3])(const ChannelsRun&);
     void (*channels_gradient[3])(const ChannelsGradient&);
     void (*space)(const SpaceRun&);

@@ -77,4 +77,12 @@ inline void _mm512_mask_storeu_ps(void* at, __mmask16 mask, __m512 v) {
     }
 }
 
+inline __m512 _mm512_permutexvar_ps(__m512i index, __m512 v) {
+    const auto at = emulated::cast<emulated::U32>(index);
+    float from[16], lane[16];
+    __builtin_memcpy(from, &v, sizeof(from));
+    for (int i = 0; i < 16; ++i) lane[i] = from[at[i] & 15];
+    return emulated::cast<__m512>(lane);
+}
+
 }  // namespace dgo::DGO_ISA

@@ -1,17 +1,15 @@
 // Depthwise sums in registers, along the channels or along the innermost spatial axis.
-#include "kernels/isa/cells.hpp"
+#include "kernels/isa/depthwise/gather.hpp"
+#include "kernels/isa/depthwise/gradient.hpp"
 #include "kernels/isa/table.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
-template <int L>
-using Floats = typename Vec<L>::f32;
-
 // ---- along the channels -----------------------------------------------------------------------------------
 
 // Q outputs times V vectors of channels from channel c.
-template <class S, class D, bool Weighted, int L, int Q, int V>
+template <class D, int L, int Q, int V>
 DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     Floats<L> sum[Q][V];
 #pragma GCC unroll 4
@@ -23,18 +21,12 @@ DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     }
     const int64_t offset = q * run.src_step + c;
     for (int64_t t = 0; t < run.taps; ++t) {
-        const auto* src = reinterpret_cast<const typename S::T*>(run.src[t]) + offset;
-        Floats<L> w[V];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) {
-            if constexpr (Weighted) w[v] = load_bytes<Floats<L>>(run.weights[t] + c + v * L);
-        }
+        const auto* src = reinterpret_cast<const Words::u32*>(run.src[t]) + offset;
 #pragma GCC unroll 4
         for (int j = 0; j < Q; ++j) {
 #pragma GCC unroll 4
             for (int v = 0; v < V; ++v) {
-                const Floats<L> x = load_float<S, L>(src + j * run.src_step + v * L);
-                sum[j][v] += Weighted ? x * w[v] : x;
+                sum[j][v] += load_float<F32, L>(src + j * run.src_step + v * L);
             }
         }
     }
@@ -48,95 +40,28 @@ DGO_INLINE void channels_tile(const ChannelsRun& run, int64_t q, int64_t c) {
     }
 }
 
-template <class S, class D, bool Weighted, int L, int Q>
+template <class D, int L, int Q>
 DGO_INLINE void channels_outputs(const ChannelsRun& run, int64_t q) {
     int64_t c = 0;
-    for (; c + 2 * L <= run.channels; c += 2 * L) channels_tile<S, D, Weighted, L, Q, 2>(run, q, c);
+    for (; c + 2 * L <= run.channels; c += 2 * L) channels_tile<D, L, Q, 2>(run, q, c);
     if (c + L <= run.channels) {
-        channels_tile<S, D, Weighted, L, Q, 1>(run, q, c);
+        channels_tile<D, L, Q, 1>(run, q, c);
         c += L;
     }
-    if (c < run.channels) channels_tile<S, D, Weighted, L, Q, 1>(run, q, run.channels - L);
+    if (c < run.channels) channels_tile<D, L, Q, 1>(run, q, run.channels - L);
 }
 
-template <class S, class D, bool Weighted, int L>
+template <class D, int L>
 void channels_run(const ChannelsRun& run) {
     int64_t q = 0;
-    for (; q + 4 <= run.count; q += 4) channels_outputs<S, D, Weighted, L, 4>(run, q);
-    for (; q < run.count; ++q) channels_outputs<S, D, Weighted, L, 1>(run, q);
+    for (; q + 4 <= run.count; q += 4) channels_outputs<D, L, 4>(run, q);
+    for (; q < run.count; ++q) channels_outputs<D, L, 1>(run, q);
 }
 
-template <class S, class D, bool Weighted>
-void channels(const ChannelsRun& run) {
-    if (kLanes == 8 || run.channels >= kLanes) return channels_run<S, D, Weighted, kLanes>(run);
-    channels_run<S, D, Weighted, 8>(run);
-}
-
-// K taps times V vectors of channels; lanes below `skip` are left out of the sums.
-template <class C, int L, int K, int V>
-DGO_INLINE void gradient_tile(const ChannelsGradient& run, int64_t tap, int64_t c, int skip) {
-    using T = typename C::T;
-    const T* src = reinterpret_cast<const T*>(run.src) + c;
-    const T* diff[K];
-    Floats<L> sum[K][V];
-#pragma GCC unroll 4
-    for (int k = 0; k < K; ++k) {
-        diff[k] = reinterpret_cast<const T*>(run.diff[tap + k]) + c;
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) sum[k][v] = Floats<L>{};
-    }
-    for (int64_t q = 0; q < run.count; ++q) {
-        Floats<L> s[V];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) s[v] = load_float<C, L>(src + q * run.src_step + v * L);
-#pragma GCC unroll 4
-        for (int k = 0; k < K; ++k) {
-#pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) {
-                sum[k][v] += s[v] * load_float<C, L>(diff[k] + q * run.diff_step + v * L);
-            }
-        }
-    }
-#pragma GCC unroll 4
-    for (int k = 0; k < K; ++k) {
-        float* sums = run.sums + (tap + k) * run.sums_step + c;
-        if (skip == 0) {
-#pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) {
-                store_bytes(sums + v * L, load_bytes<Floats<L>>(sums + v * L) + sum[k][v]);
-            }
-        } else {
-            for (int lane = skip; lane < L; ++lane) sums[lane] += sum[k][0][lane];
-        }
-    }
-}
-
-template <class C, int L, int K>
-DGO_INLINE void gradient_taps(const ChannelsGradient& run, int64_t tap) {
-    int64_t c = 0;
-    for (; c + 2 * L <= run.channels; c += 2 * L) gradient_tile<C, L, K, 2>(run, tap, c, 0);
-    if (c + L <= run.channels) {
-        gradient_tile<C, L, K, 1>(run, tap, c, 0);
-        c += L;
-    }
-    if (c < run.channels) {
-        const int64_t last = run.channels - L;
-        gradient_tile<C, L, K, 1>(run, tap, last, static_cast<int>(c - last));
-    }
-}
-
-template <class C, int L>
-void gradient_run(const ChannelsGradient& run) {
-    int64_t tap = 0;
-    for (; tap + 4 <= run.taps; tap += 4) gradient_taps<C, L, 4>(run, tap);
-    for (; tap + 2 <= run.taps; tap += 2) gradient_taps<C, L, 2>(run, tap);
-    if (tap < run.taps) gradient_taps<C, L, 1>(run, tap);
-}
-
-template <class C>
-void channels_gradient(const ChannelsGradient& run) {
-    if (kLanes == 8 || run.channels >= kLanes) return gradient_run<C, kLanes>(run);
-    gradient_run<C, 8>(run);
+template <class D>
+void sum_channels(const ChannelsRun& run) {
+    if (kLanes == 8 || run.channels >= kLanes) return channels_run<D, kLanes>(run);
+    channels_run<D, 8>(run);
 }
 
 // ---- along the innermost axis -----------------------------------------------------------------------------
@@ -223,9 +148,11 @@ void space_gradient(const SpaceGradient& run) {
 
 const DepthwiseCode kDepthwiseCode = {
     8,
-    {channels<F32, F32, true>, channels<Bf16, Bf16, true>, channels<F16, F16, true>},
-    {channels<F32, F32, false>, channels<F32, Bf16, false>, channels<F32, F16, false>},
-    {channels_gradient<F32>, channels_gradient<Bf16>, channels_gradient<F16>},
+    kLanes,
+    {kMostTaps, kMostGroupTaps},
+    {gather_f32, gather_bf16, gather_f16},
+    {sum_channels<F32>, sum_channels<Bf16>, sum_channels<F16>},
+    {gradient_f32, gradient_bf16, gradient_f16},
     space_run<kLanes>,
     space_gradient,
 };

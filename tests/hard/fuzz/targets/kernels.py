@@ -186,19 +186,19 @@ def depthwise(c: Choices) -> None:
     if not layer.honest:
         return
     kind = dtype(c)
-    args = (layer.sizes, kind, *layouts)
+    problem = kernels.DepthwiseProblem(layer.sizes, kind, *layouts)
     operands = [Operand(kind, *pair) for pair in zip(shapes, layouts, strict=True)]
     if which == 0:
         bias = dtype(c)
         has_bias = c.often()
-        kernel = kernels.depthwise_forward(*args, has_bias, bias)
+        kernel = kernels.depthwise_forward(problem, has_bias, bias)
         if has_bias:
             operands.insert(2, Operand(bias, [layer.c], [1]))
     elif which == 1:
-        kernel = kernels.depthwise_backward_data(*args)
+        kernel = kernels.depthwise_backward_data(problem)
         operands = [operands[i] for i in (2, 1, 0)]
     else:
-        kernel = kernels.depthwise_backward_weights(*args)
+        kernel = kernels.depthwise_backward_weights(problem)
         operands = [operands[i] for i in (0, 2, 1)]
     run(kernel, operands, layer.work)
 

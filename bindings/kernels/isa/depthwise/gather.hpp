@@ -1,0 +1,222 @@
+// Results of a depthwise layer or of small groups, several neighbours times a vector of channels in registers: a source
+// is loaded once for all taps of a kernel row that meet it.
+#pragma once
+
+#include "kernels/depthwise/vtable.hpp"
+#include "kernels/isa/cells.hpp"
+
+namespace dgo::DGO_ISA {
+
+constexpr int kMostTaps = 7, kMostGroupTaps = 3;
+
+// One for each data type, compiled apart.
+void gather_f32(const GatherRun& run);
+void gather_bf16(const GatherRun& run);
+void gather_f16(const GatherRun& run);
+
+template <int L>
+using Floats = typename Vec<L>::f32;
+
+namespace {
+
+// Whose sources a lane of results multiplies: its own channel's, those of its group within the vector, or those of the one
+// group that the vector is a part of.
+enum class Lay { own, within, around };
+
+// Of a tile: as many as the registers hold beside the weights of a segment.
+template <int L>
+constexpr int kOutputs = L;
+
+template <int L>
+DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
+    if constexpr (L == 8) {
+        return bits<Floats<8>>(_mm256_permutevar8x32_ps(bits<__m256>(v), bits<__m256i>(lanes)));
+    } else {
+#ifdef DGO_WIDE
+        return bits<Floats<L>>(_mm512_permutexvar_ps(bits<__m512i>(lanes), bits<__m512>(v)));
+#endif
+    }
+}
+
+// The tile's outputs [q, q + outputs).
+struct GatherTile {
+    int64_t q, outputs;
+    int64_t block;  // results of a vector: whole groups
+    float* partial;  // sums between two parts: [block of channels][outputs][L]
+    bool first, last;  // part
+};
+
+template <class C, int L>
+DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v, int64_t count) {
+    if (count == L) return store_float<C, L>(at, v);
+    typename C::T lane[L];
+    store_float<C, L>(lane, v);
+    for (int64_t i = 0; i < count; ++i) at[i] = lane[i];
+}
+
+// Adds what the units of one segment are worth with weights in registers; bit i of `present`: unit i exists.
+template <class C, int L, int K, int A, bool Edge, Lay lay>
+DGO_INLINE void add_units(Floats<L> (&sum)[kOutputs<L>], const typename C::T* src, int64_t unit, const float* weights,
+                          int64_t tap_step, uint64_t present, typename Vec<L>::s32 lanes) {
+    constexpr int Q = kOutputs<L>, kUnits = (Q - 1) * A + K;
+    Floats<L> w[K];
+#pragma GCC unroll 8
+    for (int t = 0; t < K; ++t) w[t] = load_bytes<Floats<L>>(weights + t * tap_step);
+    const typename C::T* at = src;
+#pragma GCC unroll 36
+    for (int i = 0; i < kUnits; ++i, at += unit) {
+        asm("" : "+r"(at));  // or else an address for each unit is kept in a register
+        if (Edge && (present >> i & 1) == 0) continue;
+        Floats<L> x;
+        if constexpr (lay == Lay::around) {
+            x = Floats<L>{} + C::get(at);
+        } else {
+            x = load_float<C, L>(at);
+        }
+        if constexpr (lay == Lay::within) x = permute<L>(x, lanes);
+#pragma GCC unroll 8
+        for (int t = 0; t < K; ++t) {
+            if (i >= t && (i - t) % A == 0 && (i - t) / A < Q) sum[(i - t) / A] += x * w[t];
+        }
+    }
+}
+
+// Bits [first, last) of a number, as far as it has them.
+DGO_INLINE uint64_t bits_between(int64_t first, int64_t last) {
+    first = larger(first, 0);
+    last = smaller(last, 63);
+    return last <= first ? 0 : ((uint64_t{1} << last) - 1) & ~((uint64_t{1} << first) - 1);
+}
+
+template <class C, int L, int K, int A, bool Edge, Lay lay>
+void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile& tile) {
+    using T = typename C::T;
+    using Lane = typename Vec<L>::s32;
+    constexpr int Q = kOutputs<L>;
+    // copies, which no store can change
+    const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
+    const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
+    const int64_t units = (tile.outputs - 1) * A + K;
+    const GatherSegment* segments = part.segments;
+    float* partial = tile.partial;
+    Lane group{};
+    if constexpr (lay == Lay::within) {
+        for (int l = 0; l < L; ++l) group[l] = static_cast<int32_t>(l / width * width);
+    }
+    int64_t next = 0;
+    for (int64_t done = 0; done < run.channels; done = next, partial += Q * L) {
+        // the second vector is the first aligned one
+        const int64_t begin = lay == Lay::own && done == L && run.head > 0 ? run.head : done;
+        const int64_t c = smaller(begin, run.channels - tile.block);
+        next = c + tile.block;
+        const int64_t from = lay == Lay::own      ? c
+                             : lay == Lay::within ? smaller(c, run.readable - L)
+                                                  : (run.first + c) / width * width - run.first;
+        Floats<L> sum[Q];
+        if (tile.first) {
+            const Floats<L> start = run.bias ? load_bytes<Floats<L>>(run.bias + c) : Floats<L>{};
+#pragma GCC unroll 16
+            for (int j = 0; j < Q; ++j) sum[j] = start;
+        } else {
+#pragma GCC unroll 16
+            for (int j = 0; j < Q; ++j) sum[j] = load_bytes<Floats<L>>(partial + j * L);
+        }
+        for (int64_t s = 0; s < count; ++s) {
+            const GatherSegment& segment = segments[s];
+            const T* src = reinterpret_cast<const T*>(segment.src) + first_unit * unit + from;
+            const float* weights = segment.weights + c;
+            uint64_t present = 0;
+            if constexpr (Edge) {
+                present = bits_between(segment.begin - first_unit, smaller(segment.end - first_unit, units));
+            }
+            if constexpr (lay == Lay::around) {
+                for (int64_t m = 0; m < width; ++m) {
+                    add_units<C, L, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, present, group);
+                    weights += input_step;
+                }
+            } else if constexpr (lay == Lay::within) {
+                Lane lanes = group + static_cast<int32_t>(c - from);
+                for (int64_t m = 0; m < width; ++m) {
+                    add_units<C, L, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
+                    weights += input_step;
+                    lanes += 1;
+                }
+            } else {
+                add_units<C, L, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, group);
+            }
+        }
+        if (!tile.last) {
+#pragma GCC unroll 16
+            for (int j = 0; j < Q; ++j) store_bytes(partial + j * L, sum[j]);
+            continue;
+        }
+        T* dst = reinterpret_cast<T*>(run.dst) + tile.q * dst_step + c;
+        // what a vector writes behind its groups, the next one replaces
+        const int64_t stored = done + L <= run.channels ? L : tile.block;
+#pragma GCC unroll 16
+        for (int j = 0; j < Q; ++j) {
+            if (Edge && j >= tile.outputs) break;
+            if constexpr (lay == Lay::within) {
+                store_lanes<C, L>(dst + j * dst_step, sum[j], stored);
+            } else {
+                store_float<C, L>(dst + j * dst_step, sum[j]);
+            }
+        }
+    }
+}
+
+using GatherTiles = void (*)(const GatherRun&, const GatherPart&, const GatherTile&);
+
+template <class C, int L, int A, bool Edge, Lay lay>
+GatherTiles tiles_of(int64_t taps) {
+    if constexpr (L == kLanes) {
+        if (taps == 2) return gather_tiles<C, L, 2, A, Edge, lay>;
+        if (taps == 3) return gather_tiles<C, L, 3, A, Edge, lay>;
+        if constexpr (lay == Lay::own) {
+            if (taps == 4) return gather_tiles<C, L, 4, A, Edge, lay>;
+            if (taps == 5) return gather_tiles<C, L, 5, A, Edge, lay>;
+            if (taps == 6) return gather_tiles<C, L, 6, A, Edge, lay>;
+            if (taps == 7) return gather_tiles<C, L, 7, A, Edge, lay>;
+        }
+    }
+    return gather_tiles<C, L, 1, 1, Edge, lay>;
+}
+
+template <class C, int L, Lay lay>
+void gather_with(const GatherRun& run) {
+    constexpr int Q = kOutputs<L>;
+    float partial[(2 * kMostGathered + L) * Q];  // a block fills more than half of its vector
+    const int64_t block = lay == Lay::within ? L / run.width * run.width : L;
+    const bool single = run.parts[1].count == 0;
+    for (int64_t q = 0; q < run.outputs; q += Q) {
+        const int64_t outputs = smaller(run.outputs - q, Q);
+        for (int index = 0; index < (single ? 1 : 2); ++index) {
+            const GatherPart& part = run.parts[index];
+            const int64_t begin = q * run.advance, end = begin + (Q - 1) * run.advance + part.taps;
+            bool edge = outputs < Q;
+            for (int64_t s = 0; s < part.count && !edge; ++s) {
+                edge = part.segments[s].begin > begin || part.segments[s].end < end;
+            }
+            const bool two = run.advance == 2;
+            const GatherTiles tiles =
+                edge  ? two ? tiles_of<C, L, 2, true, lay>(part.taps) : tiles_of<C, L, 1, true, lay>(part.taps)
+                : two ? tiles_of<C, L, 2, false, lay>(part.taps)
+                      : tiles_of<C, L, 1, false, lay>(part.taps);
+            tiles(run, part, {q, outputs, block, partial, index == 0, single || index == 1});
+        }
+    }
+}
+
+template <class C>
+DGO_INLINE void gather(const GatherRun& run) {
+    // a task on a few groups may still load whole vectors, from the channels beside its own
+    const int64_t loaded = run.width > 1 ? run.first + run.readable : run.channels;
+    const bool wide = kLanes == 8 || loaded >= kLanes;
+    if (run.width % kLanes == 0) return gather_with<C, kLanes, Lay::around>(run);
+    if (run.width > 1) return wide ? gather_with<C, kLanes, Lay::within>(run) : gather_with<C, 8, Lay::within>(run);
+    return wide ? gather_with<C, kLanes, Lay::own>(run) : gather_with<C, 8, Lay::own>(run);
+}
+
+}  // namespace
+
+}  // namespace dgo::DGO_ISA
