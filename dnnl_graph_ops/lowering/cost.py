@@ -204,8 +204,13 @@ def literal(problem: Problem, env: Env) -> Counts:
 
 
 def _met(problem: Problem) -> float:
-    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last."""
+    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last.
+
+    Few do without dilation.
+    """
     g = problem.geometry
+    if all(d == 1 for d in g.dilations):
+        return 1.0
     axes = zip(g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
     return prod(_met_on_axis(*axis) for axis in list(axes)[:-1])
 
