@@ -25,6 +25,9 @@ from .program import View
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # so few channels the library's backward deconvolutions read as they lie, for this share of the rest
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
+# weights of so many elements, packed by the library for products forward, take so many times as long
+MANY_WEIGHTS, SLOWLY = 1 << 22, 4.0
+MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
 MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 SCATTERED = 2.0  # for columns of images that are gathered
 IN_F32 = 1.25  # for products in f32, of those in bf16
@@ -114,6 +117,12 @@ def _conversions(problem: Problem, env: Env) -> float:
 def _packing(problem: Problem, weights: float) -> float:
     """Weights that are packed at every call."""
     return 0.0 if problem.direction == BACKWARD_WEIGHTS or problem.weights.is_constant else weights
+
+
+def _packing_forward(problem: Problem, weights: float) -> float:
+    """`_packing` by the library for products forward."""
+    slow = problem.direction == FORWARD and weights >= MANY_WEIGHTS
+    return _packing(problem, weights) * (SLOWLY if slow else 1.0)
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
@@ -276,7 +285,7 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
         values=batch * ic * windows + problem.dst.size,
         runs=batch * taps * oc / folds,
         weights=weights,
-        variable=_packing(problem, weights),
+        variable=_packing_forward(problem, weights),
         bytes=2 * nbytes(problem.dst) * scattered + _post_ops(problem) + _conversions(problem, env),
         calls=boxes * (1 + moved),
     )
@@ -307,13 +316,15 @@ def columns(problem: Problem, env: Env) -> Counts:
     # src of a gradient is put across, but not for few columns by own products
     own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
     across = not (own and problem.direction == BACKWARD_WEIGHTS and prod(g.kernel) * oc <= ROWS_ACROSS)
+    # to memory and back
+    beyond = 8 * places * oc if places * oc > MOST_CACHED and not one_tap(problem) else 0
     return Counts(
         products=places * oc * padded(ic, env.lanes),
         values=places * oc + problem.src.size * across,
         runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
-        variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem, env) + _post_ops(problem),
+        variable=_packing_forward(problem, problem.weights.size),
+        bytes=_detours(problem, env) + _post_ops(problem) + beyond,
         calls=2,
     )
 
