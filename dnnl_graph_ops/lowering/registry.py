@@ -139,61 +139,77 @@ def _filters(results: int) -> Callable[[Problem, Env], bool]:
     return applies
 
 
+def _any_dtype(problem: Problem, env: Env) -> bool:
+    return True
+
+
+def _one_dtype(problem: Problem, env: Env) -> bool:
+    """Of kernels that write what they read: a result that post-ops read is not rounded."""
+    return not problem.tail
+
+
+def _kernel(
+    name: str,
+    direction: str,
+    family: str,
+    applies: Callable[[Problem, Env], bool],
+    counts: cost.Counting,
+    build: Callable[[Program, Problem, Env], None],
+    converts: Callable[[Problem, Env], bool] = _any_dtype,
+) -> Formulation:
+    """Own code, which takes a bias and leaves post-ops to others."""
+    return Formulation(name, direction, family, applies, counts, build, converts, fuses=_no_post_ops)
+
+
 def _own(direction: str, results: int | None = None) -> Formulation:
     """Own products in the direct form, or by minimal filtering with tiles of so many results."""
 
     def tile(problem: Problem) -> tuple[int, ...]:
         return filtering.direct_tile(problem) if results is None else filtering.filtering_tile(problem, results)
 
-    return Formulation(
+    form = _kernel(
         "own direct" if results is None else f"minimal filtering {results}",
         direction,
         cost.OWN if results is None else cost.FILTERING,
         (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if results is None else _filters(results),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
-        converts=lambda p, e: True,
-        fuses=_no_post_ops,
-        remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "",
     )
+    return replace(form, remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "")
 
 
 def _depthwise(direction: str) -> Formulation:
-    return Formulation(
+    return _kernel(
         "own depthwise",
         direction,
         cost.DEPTHWISE,
         lambda p, e: depthwise.applies(p),
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
-        converts=lambda p, e: not p.tail,
-        fuses=_no_post_ops,
+        _one_dtype,
     )
 
 
 def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulation:
-    return Formulation(
+    return _kernel(
         "own stem",
         direction,
         cost.STEM,
         lambda p, e: stem.applies(p),
         cost.stem,
         lambda program, p, e: build(program, p),
-        converts=lambda p, e: True,
-        fuses=_no_post_ops,
     )
 
 
 def _groups(direction: str) -> Formulation:
-    return Formulation(
+    return _kernel(
         "own groups",
         direction,
         cost.GROUPS,
         lambda p, e: depthwise.applies_to_groups(p),
         cost.groups,
         lambda program, p, e: depthwise.build_groups(program, p),
-        converts=lambda p, e: not p.tail,
-        fuses=_no_post_ops,
+        _one_dtype,
     )
 
 
@@ -327,8 +343,8 @@ FORMULATIONS: tuple[Formulation, ...] = (
         _undilated,
         deconvolution.backward_data,
         cost.deconvolution,
-        False,
-        _no_post_ops,
+        adds_bias=False,
+        fuses=_no_post_ops,
     ),
     _CONVOLUTION,
     _library(cost.DECONVOLUTION, BACKWARD_WEIGHTS, _always, deconvolution.backward_weights, cost.deconvolution),
@@ -336,7 +352,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _ASIDE,
     _aside(BACKWARD_WEIGHTS, convolution.backward_weights_aside),
     *(_mirrored(form, _beyond_phases) for form in (_CONVOLUTION, _ASIDE)),
-    _mirrored(_STEM, lambda p: True),
+    _mirrored(_STEM, mirrored.applies),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
     _multiplies(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
@@ -375,15 +391,13 @@ FORMULATIONS: tuple[Formulation, ...] = (
             (cost.ROWS, BACKWARD_WEIGHTS, products.backward_weights_images, cost.rows_of_images),
         )
     ),
-    Formulation(
+    _kernel(
         "own overlap-add",
         FORWARD,
         cost.OVERLAP,
         overlap.overlaps,
         cost.overlap,
         lambda program, p, e: overlap.build(program, p, e.threads),
-        converts=lambda p, e: True,
-        fuses=_no_post_ops,
     ),
     _STEM,
     _stem(BACKWARD_WEIGHTS, stem.backward_weights),
@@ -408,7 +422,7 @@ TERM_BY_TERM = {
         _always,
         cost.literal,
         lambda program, p, e: term_by_term.build(program, p),
-        converts=lambda p, e: True,
+        converts=_any_dtype,
     )
     for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
 }
