@@ -32,6 +32,7 @@ REFERENCE = {
     **dict.fromkeys(("LogSoftmax", "LogSoftmaxBackward", "SoftMax", "SoftMaxBackward"), _ACROSS),
     **dict.fromkeys(("Reciprocal", "ReduceL1", "ReduceL2"), "always"),
     "AvgPoolBackward": "of a few sizes",
+    "BatchNormTrainingBackward": "of a few small sizes, where a gradient of weights was compiled before",
     "BiasAdd": "of a few sizes",
     "InterpolateBackward": "of a few sizes",
     "MaxPool": "with dilations, and of a few sizes",
