@@ -313,7 +313,7 @@ def test_depthwise_kernels_called_directly(what, value):
         kernels.depthwise_forward, kernels.depthwise_backward_data, kernels.depthwise_backward_weights,
     ):  # fmt: skip
         with pytest.raises(dgo.Error, match=what if what not in "nc" else "n, c"):
-            make(kernels.LayerSizes(**values), 3, **strides)
+            make(kernels.DepthwiseProblem(kernels.LayerSizes(**values), 3, **strides))
     columns = {"dst_dtype": 3, "dst_strides": strides["dst_strides"], "col_strides": [1, 1, 1, 1, 1, 1]}
     for make, extra in ((kernels.im2col, {"col_dtype": 3}), (kernels.overlap_add, {})):
         with pytest.raises(dgo.Error):
@@ -325,7 +325,7 @@ def test_sizes_that_multiply_past_any_array():
     strides = [1, 1, 1, 1]
     with pytest.raises(dgo.ShapeError, match="elements"):
         layer = kernels.LayerSizes(big, big, [big, big], [1, 1], [1, 1], [1, 1], [0, 0], [1, 1])
-        kernels.depthwise_forward(layer, 3, strides, [1] * 3, strides)
+        kernels.depthwise_forward(kernels.DepthwiseProblem(layer, 3, strides, [1] * 3, strides))
     with pytest.raises(dgo.ShapeError, match="elements"):
         kernels.copy([2**40, 2**40], 3, [1, 1], 3, [1, 1])
     with pytest.raises(dgo.ShapeError, match="beyond any array"):
