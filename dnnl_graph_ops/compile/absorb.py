@@ -12,6 +12,7 @@ import numpy as np
 from ..graph import Node, Value
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis
+from ..shapes.weights import channel_axes
 
 Array = np.ndarray[Any, Any]
 # of a result's channels, in float64: what it is multiplied by, what is added then
@@ -26,25 +27,24 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     In f32 only: weights of other dtypes would be rounded once more.
     """
     readers = Counter(value for node in nodes for value in node.inputs)
-    made: dict[Value, Node] = {}  # the last value of each convolution, and the convolution
     found: list[Node] = []
+    places: dict[Value, int] = {}  # where the convolution is whose result a value is
     for node in nodes:
-        head = made.get(node.inputs[0]) if node.inputs else None
-        if head is None and len(node.inputs) > 1 and node.kind in ("Add", "Multiply"):
-            head = made.get(node.inputs[1])
-        free = head is not None and readers[head.outputs[0]] == 1 and head.outputs[0] not in kept
-        affine = _affine(node, head) if head is not None and free else None
-        if head is None or affine is None:
-            found.append(node)
+        result = next((value for value in node.inputs[:2] if value in places), None)
+        affine = None
+        if result is not None and readers[result] == 1 and result not in kept:
+            head = found[places[result]]
+            affine = _affine(node, head)
+        if result is None or affine is None:
             if _absorbs(node):
-                made[node.outputs[0]] = node
+                places[node.outputs[0]] = len(found)
+            found.append(node)
             continue
-        del made[head.outputs[0]]
         twin = _with(head, *affine)
         twin.outputs, twin.absorbed = node.outputs, (*head.absorbed, node)
         node.outputs[0].node = twin
-        made[node.outputs[0]] = twin
-        found[found.index(head)] = twin
+        places[node.outputs[0]] = places[result]
+        found[places[result]] = twin
     return found
 
 
@@ -63,10 +63,7 @@ def _affine(node: Node, head: Node) -> Affine | None:
         return None
     if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != head.attrs["data_format"]:
         return None
-    others = [value for value in node.inputs if value is not result]
-    if any(value.constant is None for value in others):
-        return None
-    vectors = [_by_channel(value, result, axis) for value in others]
+    vectors = [_by_channel(value, result, axis) for value in node.inputs if value is not result]
     if any(vector is None for vector in vectors):
         return None
     scale, shift = read(node, *(np.broadcast_to(vector, (channels,)) for vector in vectors if vector is not None))
@@ -120,10 +117,7 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
     """A factor for each result's channel as one for each weight."""
-    fmt, rank = attrs.weights_format, weights.ndim - 2
-    letters = fmt.replace("X", "")
-    base = 0 if fmt.endswith("X") else rank
-    i, o = base + letters.index("I"), base + letters.index("O")
+    i, o = channel_axes(attrs.weights_format, weights.ndim)
     shape = [1] * weights.ndim
     if weights.shape[o] == len(scale):
         shape[o] = len(scale)

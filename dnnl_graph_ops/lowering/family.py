@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..shapes import Attributes, resolved
 from .forms.deconvolution import folded, trimmed_rows
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, Sizes, data_view, weights_view
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, RESULT, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 from .tail import Tail
 
@@ -25,7 +25,6 @@ class Member(NamedTuple):
     exchanged: bool = False
 
 
-_RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
 _GRADIENT = "ConvTransposeBackwardWeights"
 
 MEMBERS: dict[str, Member] = {
@@ -50,7 +49,7 @@ def make_problem(
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
     member, fmt = MEMBERS[kind], record.data_format
-    given = {_RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
+    given = {RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
     return Problem(
         member.direction,
         Sizes.of(record.geometry),

@@ -9,7 +9,7 @@ from . import nonfinite
 from . import tail as post
 from .env import Env
 from .forms.deconvolution import fill_with_bias
-from .problem import BACKWARD_WEIGHTS, FORWARD, Problem
+from .problem import BACKWARD_WEIGHTS, FORWARD, RESULT, Problem
 from .program import Program, View
 from .registry import Formulation, Ranked, candidates
 
@@ -98,8 +98,9 @@ def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) 
         return
     # post-ops read what has not been rounded yet
     plain = program.like(problem.result, "f32" if form.converts(problem, env) else problem.dtype)
-    name = "dst" if problem.direction == FORWARD else "src"
-    form.build(program, problem.with_views(**{name: plain}, bias=bias if adds else None, tail=()), env)
+    form.build(
+        program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, tail=()), env
+    )
     post.apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result)
 
 

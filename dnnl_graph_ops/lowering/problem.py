@@ -6,12 +6,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..shapes.attributes import Attributes, Geometry
+from ..shapes.weights import channel_axes
 from .program import View
 from .tail import Tail
 
 FORWARD = "forward"
 BACKWARD_DATA = "backward_data"
 BACKWARD_WEIGHTS = "backward_weights"
+# which of a problem's views is written
+RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class Problem:
 
     @property
     def result(self) -> View:
-        return {FORWARD: self.dst, BACKWARD_DATA: self.src, BACKWARD_WEIGHTS: self.weights}[self.direction]
+        view: View = getattr(self, RESULT[self.direction])
+        return view
 
     @property
     def macs(self) -> int:
@@ -83,11 +87,10 @@ def data_view(view: View, data_format: str) -> View:
 
 def weights_view(view: View, attrs: Attributes, exchanged: bool) -> View:
     """Weights as (G, IC/G, OC/G, kernel...), for either grouped shape and any format; `exchanged`: I and O are."""
-    fmt, rank = attrs.weights_format, view.ndim - 2
-    letters = fmt.replace("X", "")
-    base = 0 if fmt.endswith("X") else rank
-    i, o = (base + letters.index(letter) for letter in ("OI" if exchanged else "IO"))
-    kernel = tuple(range(2, view.ndim)) if fmt.endswith("X") else tuple(range(rank))
+    i, o = channel_axes(attrs.weights_format, view.ndim)
+    if exchanged:
+        i, o = o, i
+    kernel = tuple(axis for axis in range(view.ndim) if axis not in (i, o))
     ordered = view.permute((i, o, *kernel))
     groups = attrs.groups
     if attrs.known.weights.documented:

@@ -11,6 +11,7 @@ from ..graph import Value
 from ..schema import KEYWORDS, OPS
 from ..shapes import Attributes, Meta, resolved
 from ..shapes.attributes import attributes, integers
+from ..shapes.weights import channel_axes
 from .build import as_value, graph_of, label
 
 # kind: the keywords that its builder takes
@@ -66,13 +67,12 @@ def check_scales(weights: Value, weights_format: str, where: str) -> None:
     node = weights.node
     if node is None or node.kind != "Dequantize" or node.attrs["qtype"] != "per_channel":
         return
-    letters = weights_format.upper()
-    channels = letters.index("O") if letters.endswith("X") else weights.ndim + letters.index("O") - 3
+    _, channels = channel_axes(weights_format, weights.ndim)
     axis = node.attrs["axis"] % weights.ndim
     if axis != channels:
         raise InvalidArgumentError(
             f"{where}: 'weights' come from dequantize {node.name!r} with scales on axis {axis}, but the output "
-            f"channels of {letters} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
+            f"channels of {weights_format} weights are axis {channels}; pass axis={channels} to quantize and dequantize"
         )
 
 

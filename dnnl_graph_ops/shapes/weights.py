@@ -9,6 +9,13 @@ from .attributes import WEIGHTS_FORMATS, Attributes, Dim, Dims, WeightsShape
 from .common import agree
 
 
+def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
+    """The axes called I and O of weights."""
+    letters = weights_format.replace("X", "")
+    base = 0 if weights_format.endswith("X") else ndim - 2
+    return base + letters.index("I"), base + letters.index("O")
+
+
 def split_weights(shape: Sequence[Dim], weights_format: str) -> tuple[Dim, Dim, Dims]:
     """(dim called I, dim called O, kernel) of a weights shape."""
     shape = tuple(shape)
