@@ -1,4 +1,4 @@
-"""Which nodes run together: the library's own partitioning of the graph."""
+"""Which nodes run together: by own rules where own code serves, else as the library partitions the graph."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
 from .native import FPMATH, fresh_id, native_op
+from .own_groups import Readers, elementwise, own_groups
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
@@ -63,17 +64,60 @@ class _Structure:
 
 
 def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
-    """Partition the nodes as the library does."""
+    """Which nodes run together; with tune="off", policy "debug" or on a device as the library alone has it."""
     supported = [runs_natively(node, env) for node in nodes]
     if len(nodes) < 2:
-        return [Group((node,), native) for node, native in zip(nodes, supported, strict=True)]
+        members: Sequence[tuple[int, ...]] = [(i,) for i in range(len(nodes))]
+    elif env.tune == "off" or policy != "fusion" or env.engine.memory is not None:
+        members = _partitioned(nodes, outputs, env, policy, supported)
+    else:
+        members = _mixed(nodes, outputs, env, supported)
+    return ordered([Group(tuple(nodes[i] for i in some), all(supported[i] for i in some)) for some in members])
+
+
+def _mixed(
+    nodes: Sequence[Node], outputs: Sequence[Value], env: Env, supported: Sequence[bool]
+) -> list[tuple[int, ...]]:
+    """The library's partitions of what it alone has kernels for, and own groups of the rest."""
+    readers = Readers(nodes, outputs)
+    theirs = _library_only(nodes)
+    found: list[tuple[int, ...]] = []
+    if any(reader in theirs for i in theirs for value in nodes[i].outputs for reader in readers.of(value)):
+        shown = [native and i in theirs for i, native in enumerate(supported)]
+        parts = _partitioned(nodes, outputs, env, "fusion", shown)
+        found += [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
+    taken = {i for part in found for i in part}
+    alone = [(i,) for i, native in enumerate(supported) if not native and i not in taken]
+    free = {i for i, native in enumerate(supported) if native and i not in taken}
+    return sorted([*found, *alone, *own_groups(free, readers)])
+
+
+_QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
+_OPENING = frozenset({"Dequantize", "DynamicDequantize", "TypeCast"})
+_FOLLOWING = schema.POST_OPS | {"TypeCast"}
+
+
+def _library_only(nodes: Sequence[Node]) -> set[int]:
+    """Nodes that may be part of a pattern that own code does not serve: int8 ones, and products with their post-ops."""
+    found: dict[Node, int] = {}
+    for i, node in enumerate(nodes):
+        makers = [value.node.kind for value in node.inputs if value.node in found]
+        if (
+            node.kind == "MatMul"
+            or node.kind in _QUANTIZING
+            or (makers and node.kind in _FOLLOWING)
+            or not _OPENING.isdisjoint(makers)
+        ):
+            found[node] = i
+    return set(found.values())
+
+
+def _partitioned(
+    nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str, supported: Sequence[bool]
+) -> Sequence[tuple[int, ...]]:
+    """The members of each partition as the library has it; it knows nothing of nodes that are not supported."""
     structure = _structure(nodes, outputs, env, supported)
-    return ordered(
-        [
-            Group(tuple(nodes[i] for i in members), all(supported[i] for i in members))
-            for members in _partitions(env.engine, env.fpmath_mode, policy, structure)
-        ]
-    )
+    return _partitions(env.engine, env.fpmath_mode, policy, structure)
 
 
 def _native_kind(kind: str) -> str:
