@@ -52,16 +52,23 @@ def assemble(
     macs: int = 0,
     threads: int | None = None,
     name: str = "",
+    literal: bool = False,
 ) -> Plan:
-    """Compile the steps of `program` into an executor whose inputs and outputs are the given views."""
+    """Compile the steps of `program` into an executor whose inputs and outputs are the given views.
+
+    `literal`: the library's steps run on them as they are wherever it can.
+    """
     count = pool.get_num_threads() if threads is None else threads
     seconds = _seconds(program.steps, macs)
     if seconds < SERIAL_SECONDS:
         count = 1
     with pool.using(count):
         parts: list[Compiled | KernelStep | HostStep] = []
+        as_they_are = literal or engine.memory is not None
         steps = [
-            one for given in program.steps for one in (staged(given) if isinstance(given, NativeStep) else [given])
+            one
+            for given in program.steps
+            for one in (staged(given, as_they_are) if isinstance(given, NativeStep) else [given])
         ]
         for step in fold_constants(steps):
             parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])

@@ -57,4 +57,5 @@ def _plan_family(
         macs=problem.macs,
         threads=env.threads,
         name=name,
+        literal=env.tune == "off",
     )

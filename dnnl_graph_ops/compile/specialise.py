@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Node, Value
+from ..lowering.as_given import Places
 from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
@@ -15,6 +16,7 @@ from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .absorb import absorbed
 from .grouping import group
+from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .plan import Plan, assemble
 
@@ -142,9 +144,11 @@ def specialise(
         nodes = absorbed(nodes, results)
         views |= _own_constants(nodes, views)
     groups = group(nodes, results, env, policy)
-    built = build(groups, views, env, _chooser(env))
-    for value, target in copies:
-        built.program.copy(views[value], target, "copy to output")
+    layouts = (lay_out if chosen(env, policy) else as_given)(groups, views)
+    places = Places(layouts.given, layouts.planned)
+    built = build(groups, places, env, _chooser(env), layouts.entering)
+    for source, target in (*layouts.leaving, *((places[value], target) for value, target in copies)):
+        built.program.copy(source, target, "copy to output")
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],
@@ -154,6 +158,7 @@ def specialise(
         macs=built.macs,
         threads=env.threads,
         name=name,
+        literal=env.tune == "off",
     )
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import schema
 from ..graph import Node, Value
@@ -13,10 +13,24 @@ from .lower import Decision
 from .program import Edge, HostStep, NativeOp, Operand, Program, View
 
 
+class Places(dict[Value, View]):
+    """Where values live; `planned`: where those will that nothing has been made for yet."""
+
+    def __init__(self, given: Mapping[Value, View], planned: Mapping[Value, View]) -> None:
+        super().__init__(given)
+        self.planned = planned
+
+
+def place_of(value: Value, views: Mapping[Value, View]) -> View | None:
+    """Where a value lives or will, if that is known."""
+    planned = views.planned if isinstance(views, Places) else {}
+    return views.get(value) or planned.get(value)
+
+
 def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
-    """Where a value lives; an intermediate one gets a dense buffer."""
+    """Where a value lives; an intermediate one that no place is planned for gets a dense buffer."""
     if value not in views:
-        views[value] = program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
+        views[value] = place_of(value, views) or program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
     return views[value]
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from . import nonfinite
-from .as_given import build_native, leaving_of, native_ops, view_of
+from .as_given import build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
 from .forms.deconvolution import repeats_fused_ops
 from .groups import Group, native_attributes, ops_of
 from .host_ops import step
 from .lower import Chooser, Decision, lower
-from .own import OWN
+from .own import OWN, VIEWS
 from .problem import data_view
 from .program import Edge, NativeOp, Operand, Program, View
 from .routes import How, route_of
@@ -34,13 +34,21 @@ class Built:
     macs: int = 0
 
 
-def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
-    """Append the steps of every group. `views` has the inputs, constants and outputs; the rest gets scratch.
+def build(
+    groups: Sequence[Group],
+    views: dict[Value, View],
+    env: Env,
+    choose: Chooser | None = None,
+    copies: Sequence[tuple[View, View]] = (),
+) -> Built:
+    """Append the steps of every group, behind copies. `views` has inputs, constants and outputs; the rest gets scratch.
 
     `choose` ranks the formulations of family ops, if they are not to be ranked by their estimates.
     """
     parts = split(groups, env)
     built = Built(Program(), _shared(parts, views))
+    for source, target in copies:
+        built.program.copy(source, target, "copy in another order")
     for one in parts:
         built.program.group = len(built.decisions)
         built.decisions.append((one, _build_group(built, one, views, env, choose)))
@@ -60,11 +68,22 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
     head = item.nodes[0]
     if all(0 in value.shape for value in item.outputs):
         return Decision("nothing to do", head.outputs[0].dtype)
+    if _sees_operand(item, views):
+        return Decision("view", head.outputs[0].dtype)
     if not item.supported:
         return _build_elsewhere(built, item, views, env, choose)
     if head.kind in MEMBERS:
         return _build_family(built, item, views, env, choose)
     return build_native(built.program, item, built.shared, views, env)
+
+
+def _sees_operand(item: Group, views: dict[Value, View]) -> bool:
+    """Whether the result's place is its operand's, so that nothing is left to do."""
+    node = item.nodes[0]
+    if len(item.nodes) > 1 or node.kind not in VIEWS:
+        return False
+    places = [place_of(value, views) for value in (node.inputs[0], node.outputs[0])]
+    return places[0] is not None and places[1] is not None and places[0].buffer is places[1].buffer
 
 
 def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: Env, choose: Chooser | None) -> Decision:

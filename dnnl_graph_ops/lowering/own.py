@@ -13,22 +13,28 @@ def _copy(program: Program, node: Node, source: View, target: View) -> None:
     program.copy(source, target, node.kind)
 
 
+def _transposed(node: Node, source: View) -> View:
+    return source.permute([axis % source.ndim for axis in node.attrs["order"]])
+
+
 def _transpose(program: Program, node: Node, source: View, target: View) -> None:
-    order = [axis % source.ndim for axis in node.attrs["order"]]
-    program.copy(source.permute(order), target, node.kind)
+    program.copy(_transposed(node, source), target, node.kind)
+
+
+def _reshaped(node: Node, source: View) -> View | None:
+    return source.reshaped(node.outputs[0].shape)  # type: ignore[arg-type]
 
 
 def _reshape(program: Program, node: Node, source: View, target: View) -> None:
-    """Elements in row-major order: where neither side is row-major in memory, through scratch."""
-    if source.row_major:
-        source = View(source.buffer, target.shape, dense_strides(target.shape), source.offset)
-    elif target.row_major:
-        target = View(target.buffer, source.shape, dense_strides(source.shape), target.offset)
-    else:
-        dense = program.scratch(source.shape, source.dtype)
-        program.copy(source, dense, node.kind)
-        source = View(dense.buffer, target.shape, dense_strides(target.shape))
-    program.copy(source, target, node.kind)
+    """Elements in the order of the axes: where neither side can be seen in the other's shape, through scratch."""
+    seen, filled = source.reshaped(target.shape), target.reshaped(source.shape)
+    if seen is None and filled is None:
+        seen = program.scratch(target.shape, source.dtype)
+        program.copy(source, View(seen.buffer, source.shape, dense_strides(source.shape)), node.kind)
+    if seen is not None:
+        program.copy(seen, target, node.kind)
+    elif filled is not None:
+        program.copy(source, filled, node.kind)
 
 
 OWN: dict[str, Callable[[Program, Node, View, View], None]] = {
@@ -36,4 +42,10 @@ OWN: dict[str, Callable[[Program, Node, View, View], None]] = {
     "StaticReshape": _reshape,
     "StaticTranspose": _transpose,
     "TypeCast": _copy,
+}
+
+# Ops whose result is their operand, seen in another way; None where strides cannot say it.
+VIEWS: dict[str, Callable[[Node, View], View | None]] = {
+    "StaticReshape": _reshaped,
+    "StaticTranspose": _transposed,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -115,6 +116,24 @@ class View:
             strides=(*self.strides[:axis], stride, *self.strides[axis + 2 :]),
         )
 
+    def reshaped(self, shape: Sequence[int]) -> View | None:
+        """The elements, taken in the order of the axes, in another shape; None where strides cannot say it."""
+        if not self.size:
+            return replace(self, shape=tuple(shape), strides=dense_strides(shape))
+        blocks = common_blocks(self.shape, shape)
+        strides: list[int] = []
+        for old, new in blocks:
+            kept = [axis for axis in old if self.shape[axis] > 1]
+            if any(self.strides[a] != self.strides[b] * self.shape[b] for a, b in pairwise(kept)):
+                return None
+            stride = self.strides[kept[-1]] if kept else 1
+            inner = []
+            for axis in reversed(new):
+                inner.append(stride)
+                stride *= shape[axis]
+            strides += reversed(inner)
+        return replace(self, shape=tuple(shape), strides=tuple(strides))
+
     def insert(self, axis: int) -> View:
         """A new axis of size 1."""
         return replace(
@@ -129,9 +148,41 @@ def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[in
     return View(Buffer(place, dtype, prod(shape), index), shape, strides)
 
 
+def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[range, range]]:
+    """The axes of two shapes of as many elements in the smallest neighbouring blocks that hold equally many."""
+    found = []
+    a = b = 0
+    while a < len(first) or b < len(second):
+        start_a, start_b, size_a, size_b = a, b, 1, 1
+        while True:
+            if a < len(first) and (size_a < size_b or a == start_a):
+                size_a, a = size_a * first[a], a + 1
+            elif b < len(second) and (size_b < size_a or b == start_b):
+                size_b, b = size_b * second[b], b + 1
+            elif size_a == size_b:
+                break
+            else:
+                raise RuntimeError(f"{tuple(first)} and {tuple(second)} have different sizes")
+        # what is left of one side is all ones
+        if a == len(first) or b == len(second):
+            a, b = len(first), len(second)
+        found.append((range(start_a, a), range(start_b, b)))
+    return found
+
+
 def order_of(view: View) -> tuple[int, ...]:
     """The axes from the slowest to the fastest in memory."""
     return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
+
+
+def is_dense(view: View) -> bool:
+    """Whether the elements fill a piece of memory, whatever the order of the axes."""
+    expected = 1
+    for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def describable(view: View) -> bool:

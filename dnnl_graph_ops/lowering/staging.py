@@ -1,4 +1,4 @@
-"""Views that the library cannot describe, or describes and misreads: copies around the steps that use them."""
+"""Views that the library cannot describe, misreads, or is slow on: copies around the steps that use them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from .program import NativeOp, NativeStep, Program, Step, View, describable, order_of
+from .family import MEMBERS
+from .program import NativeOp, NativeStep, Program, Step, View, describable, is_dense, order_of
+
+Ints = tuple[int, ...]
 
 
-def staged(step: NativeStep) -> list[Step]:
-    """The step, working on row-major copies of the views that the library cannot describe."""
+def staged(step: NativeStep, literal: bool = False) -> list[Step]:
+    """The step, working on copies of the views that the library cannot describe, or has only reference kernels for.
+
+    `literal`: what it can describe is left as it is.
+    """
     program = Program(step.group, step.condition)
     if len(step.ops) == 1 and wrong_when_narrow(step.ops[0]) and step.ops[0].outputs[0].dtype != "f32":
         twins = {view: program.scratch(view.shape, "f32", order_of(view)) for view in _views(step)}
@@ -20,7 +26,8 @@ def staged(step: NativeStep) -> list[Step]:
         step = replace(step, ops=ops)
     misread = {view for op in step.ops for view in _misread(op)}
     odd = [view for view in _views(step) if view.size and (view in misread or not _taken(view))]
-    twins = {view: program.scratch(view.shape, view.dtype) for view in odd}
+    twins = {} if literal else {view: program.scratch(view.shape, view.dtype, order) for view, order in _slow(step)}
+    twins |= {view: program.scratch(view.shape, view.dtype) for view in odd}
     return _on_copies(program, step, twins, lambda on: [on], "copy of a strided view", "copy to a strided view")
 
 
@@ -66,6 +73,27 @@ def _misread(op: NativeOp) -> list[View]:
         return []
     views = [item for item in op.inputs if isinstance(item, View)]
     return [v for v in views if any(stride == 0 < size - 1 for stride, size in zip(v.strides, v.shape, strict=True))]
+
+
+# heads whose kernels of the library take any strides, by reorders of its own where they must
+_TAKING_ANY = frozenset({*MEMBERS, "Concat", "MatMul", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"})
+
+
+def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
+    """Views that the library, 3.2, has only reference kernels for, and the order of the axes that it is fast with."""
+    head = step.ops[0]
+    first = head.inputs[0]
+    found = {}
+    if not any(op.kind in _TAKING_ANY for op in step.ops):
+        found = {view: order_of(view) for view in _views(step) if view.size > 1 and not is_dense(view)}
+    if head.kind.startswith("Reduce") and isinstance(first, View):
+        axes = {axis % first.ndim for axis in head.attrs["axes"]}
+        wide = [axis for axis in order_of(first) if first.shape[axis] > 1]
+        finest = wide[len(wide) - len(axes.intersection(wide)) :]
+        # in the order of the axes only
+        if axes == set(range(first.ndim - len(axes), first.ndim)) and not axes.issuperset(finest):
+            found[first] = tuple(range(first.ndim))
+    return list(found.items())
 
 
 def _on(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:

@@ -1,0 +1,256 @@
+"""How intermediate values lie in memory: chosen for a whole graph, not taken over from each op.
+
+An activation has two sensible orders: that of its axes, and with axis 1 the fastest, which is channels last where the
+data format is NCX. Ops that do not care tie their operands and results together; the convolution families and others
+that do care vote with the bytes that would have to be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import prod
+
+from .. import dtypes, schema
+from ..graph import Node, Value
+from ..lowering.env import Env
+from ..lowering.family import MEMBERS
+from ..lowering.groups import Group
+from ..lowering.own import VIEWS
+from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
+from ..lowering.program import Place, Program, View
+
+Ints = tuple[int, ...]
+
+# Ops besides those that the library fuses behind others that compute in any order of the axes.
+_INDIFFERENT = frozenset(
+    kind
+    for kind in schema.OPS
+    if kind in schema.POST_OPS
+    or kind.removesuffix("Backward") in schema.POST_OPS
+    or kind.removesuffix("Backward") in ("AvgPool", "BatchNormTraining", "Interpolate", "MaxPool", "PReLU")
+) | {
+    "BatchNormForwardTraining",
+    "BatchNormInference",
+    "Concat",
+    "Dequantize",
+    "Dropout",
+    "GroupNorm",
+    "Pow",
+    "Quantize",
+    "Reciprocal",
+    "Reorder",
+    "Select",
+    "SquaredDifference",
+    "TypeCast",
+}
+_SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
+# what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
+_FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
+
+
+def channels_last(rank: int) -> Ints:
+    """The axes of (N, C, spatial...) from the slowest to the fastest, channels last."""
+    return (0, *range(2, rank), 1)
+
+
+class _Regions:
+    """Values tied together, each in one of two orders: the same as the others of its region, or the other one."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Value, Value] = {}
+        self._turned: dict[Value, bool] = {}
+        self._votes: dict[Value, float] = {}
+
+    def _find(self, value: Value) -> tuple[Value, bool]:
+        """The value that stands for a region, and whether this one has the other order."""
+        path, root = [], value
+        while self._parent.setdefault(root, root) is not root:
+            path.append(root)
+            root = self._parent[root]
+        turned = False
+        for one in reversed(path):
+            turned ^= self._turned.get(one, False)
+            self._parent[one], self._turned[one] = root, turned
+        return root, turned
+
+    def tie(self, a: Value, b: Value, turned: bool = False) -> None:
+        (first, one), (second, other) = self._find(a), self._find(b)
+        if first is not second:
+            turned ^= one ^ other
+            self._parent[second], self._turned[second] = first, turned
+            votes = self._votes.pop(second, 0.0)
+            self._votes[first] = self._votes.get(first, 0.0) + (-votes if turned else votes)
+
+    def vote(self, value: Value, last: bool, weight: float) -> None:
+        """For axis 1 to be the last in memory, or for the order of the axes."""
+        root, turned = self._find(value)
+        weight *= prod(value.shape) * dtypes.itemsize(value.dtype)  # type: ignore[arg-type]
+        self._votes[root] = self._votes.get(root, 0.0) + (weight if last is not turned else -weight)
+
+    def last(self, value: Value) -> bool:
+        """Whether axis 1 is to be the last in memory."""
+        root, turned = self._find(value)
+        votes = self._votes.get(root, 0.0)
+        return (votes < 0) if turned else (votes > 0)
+
+
+def _has_order(value: Value) -> bool:
+    """Whether it is an activation in which the two orders differ."""
+    shape = value.shape
+    return 3 <= len(shape) <= 5 and shape[1] != 1 and any(size != 1 for size in shape[2:])
+
+
+def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Value]:
+    """The values whose axis 1 is to be the last in memory; `given`: those that lie somewhere already."""
+    regions = _Regions()
+    for node in nodes:
+        _consider(regions, node)
+    values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+    for value in values:
+        view = given.get(value)
+        if view is not None and not view.is_constant and _has_order(value):
+            regions.vote(value, _lies_last(view), _GIVEN)
+    return {value for value in values if _has_order(value) and regions.last(value)}
+
+
+def _lies_last(view: View) -> bool:
+    return is_channels_last(view) and not view.row_major
+
+
+def _consider(regions: _Regions, node: Node) -> None:
+    """Tie and vote as the op asks for."""
+    ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
+    if not ordered:
+        return
+    by_format = "data_format" in node.attrs
+    if node.kind in MEMBERS:
+        for value in _activations(node):
+            if _has_order(value):
+                regions.vote(value, node.attrs["data_format"] == "NCX", _FAMILY)
+    elif node.kind in _INDIFFERENT or node.kind in _SOFTMAX:
+        for value in ordered[1:]:
+            if value.ndim == ordered[0].ndim:
+                regions.tie(ordered[0], value)
+        if by_format:
+            regions.vote(ordered[-1], node.attrs["data_format"] == "NCX", _FORMAT)
+        elif node.kind in _SOFTMAX:
+            axis = node.attrs["axis"] % ordered[-1].ndim
+            if axis in (1, ordered[-1].ndim - 1):
+                regions.vote(ordered[-1], axis == 1, _SLOW)
+    elif node.kind in _MOVES:
+        _MOVES[node.kind](regions, node)
+    else:
+        for value in ordered:
+            regions.vote(value, False, _SHAPE)
+
+
+def _activations(node: Node) -> list[Value]:
+    """Of a member of the families: what it reads and writes besides weights."""
+    member = MEMBERS[node.kind]
+    read = [value for name, value in zip(member.inputs, node.inputs, strict=False) if name in ("src", "dst")]
+    return read if member.direction == BACKWARD_WEIGHTS else [*read, *node.outputs]
+
+
+def _reshape(regions: _Regions, node: Node) -> None:
+    source, target = node.inputs[0], node.outputs[0]
+    if _has_order(source) and _has_order(target) and source.shape[:2] == target.shape[:2]:
+        regions.tie(source, target)
+        return
+    for value in (source, target):
+        if _has_order(value):
+            regions.vote(value, False, _SHAPE)
+
+
+def _transpose(regions: _Regions, node: Node) -> None:
+    source, target = node.inputs[0], node.outputs[0]
+    order = tuple(axis % source.ndim for axis in node.attrs["order"])
+    to_last = channels_last(source.ndim)
+    back = tuple(to_last.index(axis) for axis in range(source.ndim))
+    if _has_order(source) and _has_order(target) and order in (to_last, back):
+        regions.tie(source, target, turned=True)
+
+
+_MOVES: dict[str, Callable[[_Regions, Node], None]] = {"StaticReshape": _reshape, "StaticTranspose": _transpose}
+
+
+@dataclass
+class Layouts:
+    """Where values lie, and what must be copied for it.
+
+    `planned`: places of values that nothing has been made for yet; `given`: of inputs, constants and outputs, changed
+    where a copy in another order serves. `entering` and `leaving`: those copies, at the beginning and the end.
+    """
+
+    given: dict[Value, View]
+    planned: dict[Value, View] = field(default_factory=dict)
+    entering: list[tuple[View, View]] = field(default_factory=list)
+    leaving: list[tuple[View, View]] = field(default_factory=list)
+
+
+def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Layouts:
+    """Places for the values between the groups; `given`: inputs, constants and outputs."""
+    nodes = [node for item in groups for node in item.nodes]
+    found = Layouts(dict(given))
+    last = last_in_memory(nodes, given)
+    heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
+    readers: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in dict.fromkeys(node.inputs):
+            readers.setdefault(value, []).append(node)
+    for value in last:
+        view = given.get(value)
+        if view is None:
+            if value.node is not None:
+                found.planned[value] = _scratch(value, last)
+        elif not is_channels_last(view):
+            _beside(found, value, heads.get(value, ""), readers.get(value, ()), last)
+    _alias(found, groups, readers, last)
+    return found
+
+
+def _scratch(value: Value, last: set[Value]) -> View:
+    order = channels_last(value.ndim) if value in last else None
+    return Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
+
+
+def _beside(found: Layouts, value: Value, head: str, readers: Sequence[Node], last: set[Value]) -> None:
+    """A copy of something given that ops would read, or write, in another order than it has."""
+    view = found.given[value]
+    if view.buffer.place is Place.OUTPUT:
+        # a convolution writes it as well as anything
+        if readers or head not in MEMBERS:
+            found.given[value] = _scratch(value, last)
+            found.leaving.append((found.given[value], view))
+    elif any(node.kind not in MEMBERS for node in readers):
+        found.given[value] = _scratch(value, last)
+        found.entering.append((view, found.given[value]))
+
+
+def _alias(found: Layouts, groups: Sequence[Group], readers: Mapping[Value, Sequence[Node]], last: set[Value]) -> None:
+    """Results that are their operand seen in another shape, where that serves who reads them."""
+    for node in chain.from_iterable(item.nodes for item in groups if len(item.nodes) == 1):
+        if node.kind not in VIEWS or node.outputs[0] in found.given:
+            continue
+        source, target = node.inputs[0], node.outputs[0]
+        view = found.given.get(source) or found.planned.get(source) or _scratch(source, last)
+        result = VIEWS[node.kind](node, view)
+        if result is None:
+            continue
+        passed_on = all(reader.kind in VIEWS for reader in readers.get(target, ()))
+        serves = is_channels_last(result) and not result.row_major if target in last else result.row_major
+        if serves or passed_on:
+            found.planned[target] = result
+            if source not in found.given:
+                found.planned[source] = view
+
+
+def as_given(groups: Sequence[Group], given: Mapping[Value, View]) -> Layouts:
+    """Every value in the order of its axes."""
+    return Layouts(dict(given))
+
+
+def chosen(env: Env, policy: str) -> bool:
+    """Whether layouts are chosen at all."""
+    return policy == "fusion" and env.tune != "off" and env.engine.kind == "cpu" and env.engine.memory is None
