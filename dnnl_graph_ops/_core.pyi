@@ -6,7 +6,7 @@ Enumerated arguments take the enums below or their integer values. Strides count
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, ClassVar, TypeAlias, overload
 
 import numpy as np
 
@@ -679,6 +679,24 @@ class kernels:
         @property
         def products(self) -> int: ...
 
+    class Tail:
+        """Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written, and
+        operands (spread, data type), whose numbers begin with OPERANDS."""
+
+        # elements that operands by channel go on for behind the last channel, beginning again with the first
+        REPEAT: ClassVar[int]
+        REGISTERS: ClassVar[int]
+        OPERANDS: ClassVar[int]
+
+        def __init__(
+            self,
+            steps: Sequence[tuple[str, int, int, int, float, float]] = (),
+            operands: Sequence[tuple[str, int]] = (),
+        ) -> None: ...
+        def __bool__(self) -> bool: ...
+        @property
+        def operands(self) -> int: ...
+
     class FilterProblem:
         def __init__(
             self,
@@ -806,6 +824,18 @@ class kernels:
 
         Strides: image, row, depth (one of the last two is 1) of a and b; image (0: summed), row, column of c.
         """
+    @staticmethod
+    def chain(
+        shape: _Dims,
+        steps: Sequence[tuple[str, int, int, int, float, float]],
+        operands: Sequence[tuple[int, _Dims]],
+        dst_dtype: int,
+        dst_strides: _Dims,
+    ) -> Kernel:
+        """run(operands..., dst): steps as of Tail, but no register is written at first, and only by the last step 0."""
+    @staticmethod
+    def tail(tail: Tail, positions: _Dims, channels: int, strides: _Dims) -> Kernel:
+        """run(operands..., dst): the post-ops on dst itself, f32, channels last."""
     @staticmethod
     def stem_refusal(layer: LayerSizes) -> str: ...
     @staticmethod

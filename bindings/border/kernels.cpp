@@ -20,6 +20,7 @@ namespace dgo {
 
 void bind_filter_kernels(py::module_& m);
 void bind_stem_kernels(py::module_& m);
+void bind_tail_kernels(py::module_& m);
 void bind_work(py::module_& m);
 
 namespace {
@@ -145,6 +146,7 @@ void bind_kernels(py::module_& parent) {
     py::class_<LayerSizes>(m, "LayerSizes", "A layer that treats its channels alike, seen as a transposed convolution.")
         .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
              "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);
+    bind_tail_kernels(m);
     bind_depthwise(m);
     bind_columns(m);
     bind_filter_kernels(m);

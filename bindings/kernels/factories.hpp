@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/kernel.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 
@@ -132,5 +133,16 @@ struct RowProductProblem {
 
 // a, b, [bias,] c; sums are f32, and rounded once
 std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem);
+
+// the tail's operands, dst: post-ops on dst itself (f32), whose channels lie side by side; the sizes and strides of its
+// other axes, images first
+std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides);
+
+// operands, dst: element-wise steps on tensors of one shape, whose strides may be 0. Nothing is in the registers at first,
+// and the last step, no other, writes register 0. dst may be an operand of the same strides and item size. Each operand is
+// its data type and its strides.
+std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStepSpec>& steps,
+                                   const std::vector<std::pair<int, Dims>>& operands, int dst_dtype,
+                                   const Dims& dst_strides);
 
 }  // namespace dgo

@@ -4,22 +4,26 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/chain/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
 #include "kernels/stem/vtable.hpp"
+#include "kernels/tail/vtable.hpp"
 
 namespace dgo {
 
 struct VectorCode {
     const char* isa;
     int64_t lanes;  // floats of a vector
+    const ChainCode& chain;
     const DepthwiseCode& depthwise;
     const FilterCode& filter;
     const OverlapCode& overlap;
     const RowCode& rows;
     const StemCode& stem;
+    const TailCode& tail;
 };
 
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest

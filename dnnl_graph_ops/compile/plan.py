@@ -107,7 +107,7 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
     flag = (part.condition.flag,) if part.condition else ()
     if isinstance(part, Compiled):
         return Use((*part.inputs, *flag), part.outputs, part.in_place)
-    return Use((*part.reads, *flag), part.writes)
+    return Use((*part.reads, *flag), part.writes, part.in_place if isinstance(part, KernelStep) else ())
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:

@@ -249,7 +249,10 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class KernelStep:
-    """An own kernel and its operands: sources first, then what it writes, scratch included."""
+    """An own kernel and its operands: sources first, then what it writes, scratch included.
+
+    `in_place`: a result that it can write over an operand.
+    """
 
     kernel: Any
     reads: tuple[View, ...]
@@ -257,6 +260,7 @@ class KernelStep:
     label: str
     group: int | None = None
     condition: Condition | None = None
+    in_place: tuple[tuple[View, View], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -321,8 +325,16 @@ class Program:
     def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
         self.steps.append(NativeStep(tuple(ops), label, fallback, self.group, self.condition))
 
-    def kernel(self, kernel: Any, reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, self.group, self.condition))
+    def kernel(
+        self,
+        kernel: Any,
+        reads: Sequence[View],
+        writes: Sequence[View],
+        label: str,
+        in_place: Sequence[tuple[View, View]] = (),
+    ) -> None:
+        step = KernelStep(kernel, tuple(reads), tuple(writes), label, self.group, self.condition, tuple(in_place))
+        self.steps.append(step)
 
     def host(self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str) -> None:
         self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group, self.condition))

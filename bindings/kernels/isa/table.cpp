@@ -15,7 +15,7 @@ const bool kEmulated = false;
 #endif
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kDepthwiseCode, kFilterCode,
-                                kOverlapCode,      kRowCode, kStemCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kChainCode, kDepthwiseCode, kFilterCode,
+                                kOverlapCode,      kRowCode, kStemCode,  kTailCode};
 
 }  // namespace dgo::DGO_ISA

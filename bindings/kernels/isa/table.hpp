@@ -5,10 +5,12 @@
 
 namespace dgo::DGO_ISA {
 
+extern const ChainCode kChainCode;
 extern const DepthwiseCode kDepthwiseCode;
 extern const FilterCode kFilterCode;
 extern const OverlapCode kOverlapCode;
 extern const RowCode kRowCode;
 extern const StemCode kStemCode;
+extern const TailCode kTailCode;
 
 }  // namespace dgo::DGO_ISA

@@ -1,0 +1,175 @@
+// Chains of element-wise ops on strided tensors: what fits into the first cache is computed together, op by op.
+#include <algorithm>
+
+#include "kernels/checked.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/division.hpp"
+#include "kernels/factories.hpp"
+#include "kernels/filtering/filter_product.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "chain";
+constexpr int64_t kBlockElements = 16 * 1024;
+constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
+
+// An axis of all tensors; strides: dst first.
+struct ChainAxis {
+    int64_t size;
+    Dims strides;
+};
+
+// The axes in the order of dst, outermost first, neighbours merged where all tensors allow it.
+std::vector<ChainAxis> merged_axes(const Dims& shape, const std::vector<Dims>& strides) {
+    std::vector<ChainAxis> axes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] == 1) continue;
+        ChainAxis axis{shape[i], {}};
+        for (const Dims& of : strides) axis.strides.push_back(of[i]);
+        axes.push_back(axis);
+    }
+    std::stable_sort(axes.begin(), axes.end(),
+                     [](const ChainAxis& a, const ChainAxis& b) { return a.strides[0] > b.strides[0]; });
+    std::vector<ChainAxis> merged;
+    for (const ChainAxis& axis : axes) {
+        bool joins = !merged.empty();
+        for (size_t i = 0; joins && i < strides.size(); ++i) {
+            joins = merged.back().strides[i] == axis.strides[i] * axis.size;
+        }
+        if (joins) {
+            merged.back() = {merged.back().size * axis.size, axis.strides};
+        } else {
+            merged.push_back(axis);
+        }
+    }
+    return merged;
+}
+
+struct ChainKernel : Kernel {
+    std::vector<TailStep> steps;
+    std::vector<ChainSide> sides;  // dst first; without addresses
+    std::vector<ChainAxis> outer;
+    int64_t elements, rows, columns, block_rows, block_columns, tasks;
+    bool joined, vast = false;
+    double bytes = 0;
+
+    ChainKernel(const Dims& shape, const std::vector<TailStepSpec>& specs, const std::vector<int>& dtypes,
+                const std::vector<Dims>& strides)
+        : steps(tail_steps(specs, dtypes.size() - 1, false)), outer(merged_axes(shape, strides)) {
+        name = kName;
+        arity = static_cast<int>(dtypes.size());
+        const ChainAxis one{1, Dims(dtypes.size(), 0)};
+        const ChainAxis inner = take(one), next = take(one);
+        columns = inner.size;
+        rows = next.size;
+        for (size_t i = 0; i < dtypes.size(); ++i) {
+            sides.push_back({nullptr, float_cell(dtypes[i]), next.strides[i], inner.strides[i]});
+            if (columns == 1) sides[i].column = 1;
+            bytes += static_cast<double>(item_size(dtypes[i]));
+        }
+        const ChainSide& dst = sides[0];
+        joined = rows > 1 && columns <= vector_code().chain.most_joined && dst.column == 1 && dst.row == columns;
+        block_columns = std::min(columns, kBlockElements);
+        block_rows =
+            std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_columns, 1), 1, std::max<int64_t>(rows, 1));
+        elements = checked_product(kName, {columns, rows});
+        tasks = columns == 0 || rows == 0 ? 0 : ceil_div(rows, block_rows) * ceil_div(columns, block_columns);
+        for (const ChainAxis& axis : outer) {
+            elements = checked_product(kName, {elements, axis.size});
+            tasks = checked_product(kName, {tasks, axis.size});
+        }
+        bytes = static_cast<double>(elements) * (bytes + kBytesOfStep * static_cast<double>(steps.size()));
+        vast = dst.cell == Cell::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
+    }
+
+    ChainAxis take(const ChainAxis& otherwise) {
+        if (outer.empty()) return otherwise;
+        const ChainAxis axis = outer.back();
+        outer.pop_back();
+        return axis;
+    }
+
+    void run(char* const* operands) const override {
+        const int threads = threads_for(tasks, bytes);
+        ScratchLayout each;
+        const ScratchArray<float> floats = each.add<float>(vector_code().chain.scratch(arity - 1));
+        const Scratch scratch({}, each, threads);
+        char* const dst = operands[arity - 1];
+        const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            std::vector<ChainSide> all = sides;
+            ChainBlock block{};
+            block.steps = steps.data();
+            block.count = static_cast<int64_t>(steps.size());
+            block.operands = all.data() + 1;
+            block.operand_count = arity - 1;
+            block.joined = joined;
+            block.vast = vast && apart;
+            block.scratch = floats.in(scratch.of(rank));
+            for (int64_t task = begin; task < end; ++task) {
+                int64_t rest = task;
+                const int64_t column = take_index(rest, ceil_div(columns, block_columns)) * block_columns;
+                const int64_t row = take_index(rest, ceil_div(rows, block_rows)) * block_rows;
+                block.columns = std::min(block_columns, columns - column);
+                block.rows = std::min(block_rows, rows - row);
+                for (size_t i = 0; i < all.size(); ++i) {
+                    int64_t offset = row * all[i].row + column * all[i].column, left = rest;
+                    for (size_t axis = outer.size(); axis-- > 0;) {
+                        offset += take_index(left, outer[axis].size) * outer[axis].strides[i];
+                    }
+                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * (all[i].cell == Cell::f32 ? 4 : 2);
+                }
+                block.dst = all[0];
+                vector_code().chain.run(block);
+            }
+        });
+    }
+
+    static int64_t take_index(int64_t& number, int64_t size) {
+        const int64_t index = number % size;
+        number /= size;
+        return index;
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStepSpec>& steps,
+                                   const std::vector<std::pair<int, Dims>>& operands, int dst_dtype,
+                                   const Dims& dst_strides) {
+    check_number(kName, "the number of axes", static_cast<int64_t>(shape.size()), 0, kMaxAxes);
+    check_number(kName, "the number of operands", static_cast<int64_t>(operands.size()), 0, kChainOperands);
+    for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
+    std::vector<int> dtypes = {dst_dtype};
+    std::vector<Dims> strides = {dst_strides};
+    for (const auto& [dtype, of] : operands) {
+        dtypes.push_back(dtype);
+        strides.push_back(of);
+    }
+    for (size_t i = 0; i < strides.size(); ++i) {
+        const std::string which = i == 0 ? "dst" : "operand " + std::to_string(i - 1);
+        if (strides[i].size() != shape.size()) {
+            fail(ErrorKind::invalid_argument, std::string(kName) + ": " + which + " has " +
+                                                  std::to_string(strides[i].size()) + " strides, the shape has " +
+                                                  std::to_string(shape.size()) + " axes");
+        }
+        for (const int64_t stride : strides[i]) check_number(kName, "strides", stride, 0, kMostElements);
+        check_extent(kName, which.c_str(), shape, strides[i]);
+    }
+    if (steps.empty() || steps.back().to != 0) {
+        fail(ErrorKind::invalid_argument, std::string(kName) + ": no step writes register 0 in the end");
+    }
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+        if (steps[i].to == 0) {
+            fail(ErrorKind::invalid_argument,
+                 std::string(kName) + ": step " + std::to_string(i) + " writes register 0, which only the last may");
+        }
+    }
+    return std::make_shared<ChainKernel>(shape, steps, dtypes, strides);
+}
+
+}  // namespace dgo

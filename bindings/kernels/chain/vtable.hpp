@@ -1,0 +1,38 @@
+// What chains of element-wise ops ask of the vector code.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tail/vtable.hpp"
+
+namespace dgo {
+
+constexpr int kChainOperands = 32;
+
+// A tensor's part in a block: the address of its first element, and strides in elements.
+struct ChainSide {
+    char* at;
+    Cell cell;  // f32, bf16 or f16
+    int64_t row, column;
+};
+
+struct ChainBlock {
+    const TailStep* steps;  // only the last one writes register 0, where nothing is at first
+    int64_t count;
+    const ChainSide* operands;
+    int64_t operand_count;
+    ChainSide dst;
+    int64_t rows, columns;
+    bool joined;  // rows of dst follow each other in memory, and are too short to be taken one by one
+    bool vast;    // dst is written past the caches
+    float* scratch;
+};
+
+struct ChainCode {
+    int64_t most_joined;  // columns of rows that are joined
+    // Floats for a block of so many operands.
+    int64_t (*scratch)(int64_t operands);
+    void (*run)(const ChainBlock& block);
+};
+
+}  // namespace dgo

@@ -1,0 +1,178 @@
+#include "kernels/chain/vtable.hpp"
+
+#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/table.hpp"
+#include "kernels/isa/tail/execute.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // of what is computed together
+
+template <class Cells>
+DGO_INLINE void by_cell(Cell cell, Cells&& run) {
+    if (cell == Cell::bf16) return run(Bf16{});
+    if (cell == Cell::f16) return run(F16{});
+    run(F32{});
+}
+
+int64_t item_of(const ChainSide& side) { return side.cell == Cell::f32 ? 4 : 2; }
+
+void fetch(const ChainSide& side, int64_t offset, int64_t count, float* to) {
+    const char* const at = side.at + offset * item_of(side);
+    if (side.column == 1) return widen(side.cell, at, count, to);
+    by_cell(side.cell, [&](auto tag) {
+        using C = decltype(tag);
+        const auto* from = reinterpret_cast<const typename C::T*>(at);
+        for (int64_t i = 0; i < count; ++i, from += side.column) to[i] = C::get(from);
+    });
+}
+
+void put(const ChainSide& side, int64_t offset, int64_t count, bool vast, const float* from) {
+    char* const at = side.at + offset * item_of(side);
+    if (side.column == 1 && vast) return stream(from, count, reinterpret_cast<float*>(at));
+    if (side.column == 1) return narrow(side.cell, from, count, at);
+    by_cell(side.cell, [&](auto tag) {
+        using C = decltype(tag);
+        auto* to = reinterpret_cast<typename C::T*>(at);
+        for (int64_t i = 0; i < count; ++i, to += side.column) C::put(to, from[i]);
+    });
+}
+
+float* whole_vector(const ChainSide& side, int64_t offset, float* to) {
+    float value;
+    fetch({side.at, side.cell, 0, 1}, offset, 1, &value);
+    store_bytes(to, value - Lanes{});
+    return to;
+}
+
+// An operand of a block, and the values of a part of it: where they lie, or in scratch memory.
+struct Operand {
+    const ChainSide* side;
+    float* values;
+    const float* rows[kMostRows];
+    TailSource source;
+    bool settled;  // the same values in every part
+
+    bool direct() const { return side->column == 1 && side->cell == Cell::f32; }
+};
+
+// Elements [begin, begin + count) of rows that are joined; begin lies where a row does.
+void fetch_joined(const ChainSide& side, int64_t columns, int64_t begin, int64_t count, float* to) {
+    int64_t offset = begin / columns * side.row;
+    for (const float* const end = to + count; to < end; to += columns, offset += side.row) {
+        const int64_t some = smaller(columns, end - to);
+        if (side.column != 0) {
+            fetch(side, offset, some, to);
+        } else {
+            float value;
+            fetch({side.at, side.cell, 0, 1}, offset, 1, &value);
+            for (int64_t i = 0; i < some; ++i) to[i] = value;
+        }
+    }
+}
+
+// Part of a block: so many rows and columns, or one row of joined ones.
+struct Part {
+    int64_t row, rows, column, columns;
+
+    int64_t pitch() const { return round_up(columns, kLanes); }
+};
+
+void settle(const ChainBlock& block, Operand& operand, int64_t most) {
+    const ChainSide& side = *operand.side;
+    operand.source = {operand.rows, 0, 1};
+    if (side.row == 0 && side.column == 0) {
+        operand.rows[0] = whole_vector(side, 0, operand.values);
+        operand.source.lane_step = 0;
+        operand.settled = true;
+    } else if (block.joined && side.row == 0) {
+        fetch_joined(side, block.columns, 0, smaller(most, block.rows * block.columns), operand.values);
+        operand.rows[0] = operand.values;
+        operand.settled = true;
+    }
+}
+
+void load(const ChainBlock& block, Operand& operand, const Part& part) {
+    const ChainSide& side = *operand.side;
+    if (operand.settled) return;
+    if (block.joined) {
+        const bool whole = side.column == 1 && side.row == block.columns;
+        operand.rows[0] = operand.values;
+        if (whole && side.cell == Cell::f32) {
+            operand.rows[0] = reinterpret_cast<const float*>(side.at) + part.column;
+        } else if (whole) {
+            fetch(side, part.column, part.columns, operand.values);
+        } else {
+            fetch_joined(side, block.columns, part.column, part.columns, operand.values);
+        }
+        return;
+    }
+    const int64_t rows = side.row == 0 ? 1 : part.rows;
+    operand.source = {operand.rows, side.row == 0 ? 0 : 1, side.column == 0 ? 0 : 1};
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t offset = (part.row + r) * side.row + part.column * side.column;
+        if (operand.direct()) {
+            operand.rows[r] = reinterpret_cast<const float*>(side.at) + offset;
+        } else if (side.column == 0) {
+            operand.rows[r] = whole_vector(side, offset, operand.values + r * kLanes);
+        } else {
+            float* const values = operand.values + r * part.pitch();
+            fetch(side, offset, part.columns, values);
+            operand.rows[r] = values;
+        }
+    }
+}
+
+void run_part(const ChainBlock& block, Operand* operands, const Part& part, float* memory) {
+    float* registers[kTailRegisters][kMostRows];
+    const bool direct = block.dst.column == 1 && block.dst.cell == Cell::f32 && !block.vast;
+    const auto offset = [&](int64_t r) { return (part.row + r) * block.dst.row + part.column * block.dst.column; };
+    int made = 0;
+    for (const TailStep *step = block.steps, *end = step + block.count; step != end; ++step) {
+        for (; made <= step->to; ++made) {
+            for (int64_t r = 0; r < part.rows; ++r) {
+                registers[made][r] = made == 0 && direct ? reinterpret_cast<float*>(block.dst.at) + offset(r)
+                                                         : memory + made * kMostFloats + r * part.pitch();
+            }
+        }
+        const auto source = [&](int64_t number) {
+            return number >= kTailOperands ? operands[number - kTailOperands].source
+                                           : TailSource{registers[number], 1, 1};
+        };
+        execute(*step, source(step->left), source(step->right), registers[step->to], part.rows, part.columns);
+    }
+    if (direct) return;
+    for (int64_t r = 0; r < part.rows; ++r) put(block.dst, offset(r), part.columns, block.vast, registers[0][r]);
+}
+
+int64_t scratch_of(int64_t operands) { return (operands + kTailRegisters) * kMostFloats; }
+
+void run(const ChainBlock& block) {
+    Operand operands[kChainOperands];
+    const int64_t width = block.joined ? block.rows * block.columns : block.columns,
+                  height = block.joined ? 1 : block.rows;
+    const int64_t most = block.joined ? kMostFloats / block.columns * block.columns : kMostFloats;
+    for (int64_t i = 0; i < block.operand_count; ++i) {
+        operands[i].side = block.operands + i;
+        operands[i].values = block.scratch + i * kMostFloats;
+        operands[i].settled = false;
+        settle(block, operands[i], most);
+    }
+    Part part{};
+    for (part.column = 0; part.column < width; part.column += part.columns) {
+        part.columns = smaller(width - part.column, most);
+        for (part.row = 0; part.row < height; part.row += part.rows) {
+            part.rows = smaller(smaller(height - part.row, kMostRows), kMostFloats / part.pitch());
+            for (int64_t i = 0; i < block.operand_count; ++i) load(block, operands[i], part);
+            run_part(block, operands, part, block.scratch + block.operand_count * kMostFloats);
+        }
+    }
+    if (block.vast) _mm_sfence();
+}
+
+}  // namespace
+
+const ChainCode kChainCode = {kMostFloats / 16, scratch_of, run};
+
+}  // namespace dgo::DGO_ISA

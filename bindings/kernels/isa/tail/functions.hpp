@@ -1,0 +1,191 @@
+// Transcendental functions of lanes, to about 2 units in the last place, with the limits that they have at infinity,
+// subnormal results and NaN for NaN. The polynomials are fitted to the functions on the ranges that the comments name.
+#pragma once
+
+#include "kernels/isa/lanes.hpp"
+
+namespace dgo::DGO_ISA {
+
+using Integers = Vec<kLanes>::s32;
+
+DGO_INLINE Lanes lanes_of(float value) { return value - Lanes{}; }
+
+// NaN where either is.
+DGO_INLINE Lanes smaller_of(Lanes x, Lanes y) { return x != x ? x : (x > y ? y : (y != y ? y : x)); }
+DGO_INLINE Lanes larger_of(Lanes x, Lanes y) { return x != x ? x : (x < y ? y : (y != y ? y : x)); }
+// Of a bound that is a number; NaN where x is.
+DGO_INLINE Lanes at_most(Lanes x, float most) { return x > most ? lanes_of(most) : x; }
+DGO_INLINE Lanes at_least(Lanes x, float least) { return x < least ? lanes_of(least) : x; }
+
+DGO_INLINE Lanes absolute(Lanes x) { return bits<Lanes>(bits<Integers>(x) & 0x7fffffff); }
+DGO_INLINE Lanes with_sign(Lanes magnitude, Lanes sign) {
+    return bits<Lanes>(bits<Integers>(magnitude) | (bits<Integers>(sign) & INT32_MIN));
+}
+
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+DGO_INLINE Lanes root(Lanes x) { return bits<Lanes>(_mm512_sqrt_ps(bits<__m512>(x))); }
+DGO_INLINE Lanes rounded(Lanes x) {
+    return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+DGO_INLINE Integers to_integers(Lanes x) { return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x))); }
+DGO_INLINE Lanes to_floats(Integers x) { return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x))); }
+#else
+// Calls function(half) for every 8 lanes.
+template <class To, class From, class Function>
+DGO_INLINE To by_eights(const From& from, Function&& function) {
+    To to;
+    for (int at = 0; at < kLanes; at += 8) {
+        __m256 half;
+        __builtin_memcpy(&half, reinterpret_cast<const char*>(&from) + at * 4, sizeof(half));
+        const auto result = function(half);
+        __builtin_memcpy(reinterpret_cast<char*>(&to) + at * 4, &result, sizeof(result));
+    }
+    return to;
+}
+DGO_INLINE Lanes root(Lanes x) {
+    return by_eights<Lanes>(x, [](__m256 v) { return _mm256_sqrt_ps(v); });
+}
+DGO_INLINE Lanes rounded(Lanes x) {
+    return by_eights<Lanes>(x,
+                            [](__m256 v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); });
+}
+DGO_INLINE Integers to_integers(Lanes x) {
+    return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
+}
+DGO_INLINE Lanes to_floats(Integers x) {
+    return by_eights<Lanes>(x, [](__m256 v) { return _mm256_cvtepi32_ps(_mm256_castps_si256(v)); });
+}
+#endif
+
+template <int kCount>
+DGO_INLINE Lanes polynomial(const float (&coefficients)[kCount], Lanes x) {
+    Lanes sum = lanes_of(coefficients[kCount - 1]);
+#pragma GCC unroll 16
+    for (int i = kCount - 2; i >= 0; --i) sum = sum * x + coefficients[i];
+    return sum;
+}
+
+constexpr float kLog2E = 1.44269504f;
+// ln 2 as a number with few bits, so that its multiples are exact, and the rest.
+constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f, kLn2 = 0.693147181f;
+
+// e^x = 2^power * (1 + rest), for x within reach of the powers.
+struct Powers {
+    Integers power;
+    Lanes rest;
+
+    explicit DGO_INLINE Powers(Lanes x) {
+        // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2
+        constexpr float kRest[] = {5.000000066e-01f, 1.666653801e-01f, 4.166626662e-02f, 8.367247109e-03f,
+                                   1.394759193e-03f};
+        const Lanes n = rounded(x * kLog2E);
+        const Lanes r = (x - n * kLn2High) - n * kLn2Low;
+        power = to_integers(n);
+        rest = r * r * polynomial(kRest, r) + r;
+    }
+};
+
+DGO_INLINE Lanes power_of_two(Integers power) { return bits<Lanes>((power + 127) << 23); }
+
+DGO_INLINE Lanes exponential(Lanes x) {
+    const Powers e(at_least(at_most(x, 89.0f), -104.0f));
+    // in two steps, as the powers of subnormal results have no number
+    const Integers first = e.power >> 1;
+    const Lanes all = (e.rest + 1.0f) * power_of_two(first) * power_of_two(e.power - first);
+    return x != x ? x : all;
+}
+
+// e^x - 1 for x <= 0
+DGO_INLINE Lanes exponential_less_one(Lanes x) {
+    const Powers e(at_least(x, -25.0f));
+    const Lanes scale = power_of_two(e.power);
+    const Lanes all = e.rest * scale + (scale - 1.0f);
+    return x != x ? x : all;
+}
+
+DGO_INLINE Lanes hyperbolic_tangent(Lanes x) {
+    const Lanes less = exponential_less_one(absolute(x) * -2.0f);
+    return with_sign(absolute(less / (less + 2.0f)), x);
+}
+
+DGO_INLINE Lanes logistic(Lanes x) {
+    const Lanes e = exponential(-absolute(x));
+    return (x < 0.0f ? e : lanes_of(1.0f)) / (e + 1.0f);
+}
+
+// log(1 + f) for f in [1 / sqrt 2 - 1, sqrt 2 - 1]
+DGO_INLINE Lanes log_near_one(Lanes f) {
+    // (log(1 + f) - f + f^2 / 2) / f^3
+    constexpr float kRest[] = {3.333331673e-01f, -2.500081046e-01f, 2.000228582e-01f, -1.662455193e-01f,
+                               1.418120179e-01f, -1.312878501e-01f, 1.288158826e-01f, -7.859456821e-02f};
+    const Lanes square = f * f;
+    return f + (square * f * polynomial(kRest, f) - 0.5f * square);
+}
+
+DGO_INLINE Lanes logarithm(Lanes x) {
+    const auto tiny = x < 1.17549435e-38f;
+    const Lanes normal = tiny ? x * 8388608.0f : x;
+    // the exponent that leaves a mantissa in [1 / sqrt 2, sqrt 2)
+    constexpr int32_t kRoot = 0x3f3504f3;
+    const Integers all = bits<Integers>(normal) - kRoot;
+    const Integers power = all >> 23;
+    const Lanes mantissa = bits<Lanes>((all & 0x7fffff) + kRoot);
+    const Lanes n = to_floats(tiny ? power - 23 : power), f = mantissa - 1.0f;
+    Lanes log = n * kLn2High + (n * kLn2Low + log_near_one(f));
+    const Lanes infinite = lanes_of(__builtin_inff());
+    log = x == infinite ? infinite : log;
+    log = x == 0.0f ? -infinite : log;
+    return x >= 0.0f ? log : (x != x ? x : lanes_of(__builtin_nanf("")));
+}
+
+// log(1 + y) for y in [0, 1]
+DGO_INLINE Lanes log_of_one_and(Lanes y) {
+    const auto large = y > 0.414213562f;
+    const Lanes log = log_near_one(large ? (y - 1.0f) * 0.5f : y);
+    return large ? log + kLn2 : log;
+}
+
+DGO_INLINE Lanes soft_plus(Lanes x) {
+    const Lanes log = log_of_one_and(exponential(-absolute(x)));
+    return x < 0.0f ? log : x + log;
+}
+
+// e^-log(erfc x)... for x >= 1
+DGO_INLINE Lanes error_left(Lanes x) {
+    // log(erfc(x)) for x from 1 to 4.2, beyond which it goes on falling
+    constexpr float kLog[] = {7.336749963e-05f, -1.129056403e+00f, -6.342162111e-01f, -1.073866804e-01f,
+                              2.458289208e-02f, -3.983176810e-03f, 3.990256629e-04f,  -1.832617351e-05f};
+    return exponential(polynomial(kLog, at_most(x, 10.0f)));
+}
+
+DGO_INLINE Lanes error_near_zero(Lanes x) {
+    // erf(x) / x of x^2, for |x| <= 1
+    constexpr float kErf[] = {1.128379166e+00f, -3.761262714e-01f, 1.128360017e-01f, -2.685444451e-02f,
+                              5.189535191e-03f, -8.020839954e-04f, 7.889115103e-05f};
+    return x * polynomial(kErf, x * x);
+}
+
+DGO_INLINE Lanes error_function(Lanes x) {
+    const Lanes magnitude = absolute(x);
+    const Lanes far = with_sign(1.0f - error_left(magnitude), x), near = error_near_zero(x);
+    return magnitude < 1.0f ? near : far;
+}
+
+DGO_INLINE Lanes gelu_with_erf(Lanes x) {
+    const Lanes z = x * 0.707106781f, magnitude = absolute(z);
+    const Lanes left = error_left(magnitude);
+    const Lanes twice = magnitude < 1.0f ? 1.0f + error_near_zero(z) : (x < 0.0f ? left : 2.0f - left);
+    return 0.5f * x * twice;
+}
+
+DGO_INLINE Lanes gelu_with_tanh(Lanes x) {
+    // (1 + tanh z) / 2 is the logistic function of 2 z
+    return x * logistic(1.59576912f * (x + 0.044715f * x * x * x));
+}
+
+DGO_INLINE Lanes mish_of(Lanes x) {
+    const Lanes e = exponential(at_most(x, 30.0f)), n = e * (e + 2.0f);
+    return x * (n / (n + 2.0f));
+}
+
+}  // namespace dgo::DGO_ISA

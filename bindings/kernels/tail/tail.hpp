@@ -1,0 +1,47 @@
+// Post-ops that a kernel applies to its results before they are rounded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/tail/vtable.hpp"
+
+namespace dgo {
+
+// A step by the name of its op; `right` is left out of account where the op has one operand.
+struct TailStepSpec {
+    std::string op;
+    int64_t left, right, to;
+    double alpha, beta;
+};
+
+// An operand by the name of its spread and its data type.
+struct TailOperandSpec {
+    std::string spread;
+    int dtype;
+};
+
+class Tail {
+public:
+    Tail() = default;
+    // Throws unless every step reads what a step before it wrote, or an operand.
+    Tail(const std::vector<TailStepSpec>& steps, const std::vector<TailOperandSpec>& operands);
+
+    bool empty() const { return steps_.empty(); }
+    // What it adds to a kernel's operands: behind the bias, before scratch and destination.
+    int operands() const { return static_cast<int>(operands_.size()); }
+    // For a dst whose axes other than the channels have these sizes and strides, the images first; points into this
+    // object. Throws where an operand's spread does not fit such strides.
+    TailParams params(int64_t channels, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) const;
+
+    const std::vector<TailStep>& steps() const { return steps_; }
+
+private:
+    std::vector<TailStep> steps_;
+    std::vector<TailOperand> operands_;
+};
+
+// The steps of a program that begins with register 0 written, or with none.
+std::vector<TailStep> tail_steps(const std::vector<TailStepSpec>& steps, size_t operands, bool begun);
+
+}  // namespace dgo

@@ -1,0 +1,94 @@
+// Post-ops as kernels apply them: a short program on f32 values that are about to be written.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+
+namespace dgo {
+
+// What a step computes; x is `left`, y is `right`, which ops of one operand do not have. NaN gives NaN.
+enum class TailOp : uint8_t {
+    abs,
+    add,
+    clamp,  // min(max(x, alpha), beta)
+    divide,
+    elu,  // x > 0 ? x : alpha * (e^x - 1)
+    erf,
+    exp,
+    gelu_erf,
+    gelu_tanh,
+    hardsigmoid,  // clamp(alpha * x + beta, 0, 1)
+    hardswish,    // x * clamp(x / 6 + 1 / 2, 0, 1)
+    leaky_relu,   // x > 0 ? x : alpha * x
+    linear,       // alpha * x + beta
+    log,
+    maximum,
+    minimum,
+    mish,  // x * tanh(log(1 + e^x))
+    move,  // x
+    multiply,
+    power,  // x^alpha
+    prelu,  // x > 0 ? x : y * x
+    reciprocal,
+    relu,
+    round,  // ties to even
+    sigmoid,
+    softplus,  // log(1 + e^(alpha * x)) / alpha
+    sqrt,
+    square,
+    squared_difference,
+    subtract,
+    swish,  // x / (1 + e^(-alpha * x))
+    tanh,
+};
+
+// How an operand lies over dst.
+enum class TailSpread : uint8_t {
+    one,            // a single element
+    channel,        // f32, one for each channel
+    full,           // an element for each of dst, with dst's strides
+    image_channel,  // f32, one for each image and channel: vectors as of `channel`, one after the other
+    pixel,          // one for each position of all images: strides are dst's divided by the pixel pitch
+};
+
+constexpr int kTailRegisters = 8;
+constexpr int kTailOperands = 64;  // numbers from here on are operands
+// Elements that vectors of channels go on for behind the last channel, beginning again with the first: rows that are
+// many pixels of few channels meet them at any place.
+constexpr int64_t kTailRepeat = 256;
+
+// to = op(left, right). Registers: 0 is the value that is written; the others are empty at first.
+struct TailStep {
+    TailOp op;
+    int16_t left, right, to;
+    float alpha, beta;
+};
+
+struct TailOperand {
+    TailSpread spread;
+    Cell cell;  // f32, bf16 or f16
+};
+
+// The channel stride of dst is 1; its other strides are multiples of the pixel pitch, that of the images is the largest.
+struct TailParams {
+    const TailStep* steps;
+    int64_t count;  // no steps: nothing is done
+    const TailOperand* operands;
+    int64_t channels, pixel_pitch, image_pitch;
+};
+
+// Rows of `columns` values, in f32 and wherever they are. A row stays within a pixel, or the pixel pitch is the number of
+// channels and it stays within an image.
+struct TailTile {
+    float* const* rows;
+    const int64_t* offsets;  // of the rows' first elements from dst's first, in elements of dst
+    int64_t count, columns;
+    int64_t channel;  // of the first column
+};
+
+struct TailCode {
+    void (*apply)(const TailParams& params, const char* const* operands, const TailTile& tile);
+};
+
+}  // namespace dgo

@@ -1,0 +1,329 @@
+"""Element-wise ops by own code: as programs that kernels apply to their results, or as steps of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from .. import dtypes
+from .._core import kernels
+from ..graph import Node, Value
+from ..strides import extent
+from .env import Env
+from .program import Buffer, Place, Program, View
+from .tail import Tail
+
+FLOATS = frozenset({"f32", "bf16", "f16"})
+# of one step
+MOST_OPERANDS = 32
+
+
+class Op(NamedTuple):
+    """An op of a program, with its attributes in the order that they have there."""
+
+    name: str
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+def _named(name: str, *attributes: str) -> Callable[[Mapping[str, Any]], Op]:
+    return lambda attrs: Op(name, *(float(attrs[attribute]) for attribute in attributes))
+
+
+# what programs have for an op kind
+OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
+    "Abs": _named("abs"),
+    "Add": _named("add"),
+    "BiasAdd": _named("add"),
+    "Clamp": _named("clamp", "min", "max"),
+    "Divide": _named("divide"),
+    "Elu": _named("elu", "alpha"),
+    "Exp": _named("exp"),
+    "GELU": lambda attrs: Op(attrs.get("mode", "gelu_erf")),
+    "HardSigmoid": _named("hardsigmoid", "alpha", "beta"),
+    "HardSwish": _named("hardswish"),
+    "LeakyReLU": _named("leaky_relu", "alpha"),
+    "Log": _named("log"),
+    "Maximum": _named("maximum"),
+    "Minimum": _named("minimum"),
+    "Mish": _named("mish"),
+    "Multiply": _named("multiply"),
+    "PReLU": _named("prelu"),
+    "Pow": _named("power", "beta"),
+    "ReLU": _named("relu"),
+    "Reciprocal": _named("reciprocal"),
+    "Round": _named("round"),
+    "Sigmoid": _named("sigmoid"),
+    "SoftPlus": lambda attrs: Op("softplus", float(attrs.get("beta", 1.0))),
+    "Sqrt": _named("sqrt"),
+    "Square": _named("square"),
+    "SquaredDifference": _named("squared_difference"),
+    "Subtract": _named("subtract"),
+    "Tanh": _named("tanh"),
+}
+
+
+class _Call(NamedTuple):
+    """An op on operands: results are numbers as of `TailOp`, -1 - i stands for the i-th of what is read."""
+
+    op: Op
+    operands: tuple[int, ...]
+
+
+Step = tuple[str, int, int, int, float, float]
+
+
+def _steps(calls: Sequence[_Call], head: bool) -> list[Step] | None:
+    """Calls with registers: the last result gets 0, which is the first value where there is a `head`.
+
+    Without a head the last step alone writes 0. None where there are too few registers.
+    """
+    last_use: dict[int, int] = {}
+    for position, call in enumerate(calls):
+        last_use.update(dict.fromkeys(call.operands, position))
+    free = list(range(0 if not head else 1, kernels.Tail.REGISTERS))
+    if not head:
+        free.remove(0)
+    register = {0: 0} if head else {}
+    steps: list[Step] = []
+    for position, call in enumerate(calls):
+        places = [kernels.Tail.OPERANDS - 1 - o if o < 0 else register[o] for o in call.operands]
+        for operand in set(call.operands):
+            if operand >= 0 and last_use[operand] == position:
+                free.append(register.pop(operand))
+        free.sort()
+        last = position == len(calls) - 1
+        if not last and not free:
+            return None
+        to = 0 if last else free.pop(0)
+        register[position + 1] = to
+        steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
+    return steps
+
+
+# ---- post-ops that a kernel applies to its results ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Post-ops as a kernel takes them, and the views that it reads besides."""
+
+    tail: Any
+    views: tuple[View, ...] = ()
+
+
+NOTHING = Fused(kernels.Tail())
+
+
+def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
+    """Post-ops for a kernel that writes `dst`, axes (N, C, spatial...); operands that lie otherwise are copied.
+
+    None where they cannot be expressed: ask `expresses` first where nothing may be appended in vain.
+    """
+    if not tail:
+        return NOTHING
+    if not expresses(tail, dst):
+        return None
+    views, calls = _calls(tail)
+    steps = _steps(calls, head=True)
+    if steps is None:
+        return None
+    described, taken = [], []
+    for view in views:
+        spread, laid = _laid(program, view, dst)
+        described.append((spread, dtypes.CODES[laid.dtype]))
+        taken.append(laid)
+    return Fused(kernels.Tail(steps, described), tuple(taken))
+
+
+def expresses(tail: Tail, dst: View) -> bool:
+    """Whether kernels that write such a view can apply the post-ops."""
+    if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
+        return False
+    views, calls = _calls(tail)
+    if len(views) > MOST_OPERANDS or _steps(calls, head=True) is None:
+        return False
+    return all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views)
+
+
+def _calls(tail: Tail) -> tuple[list[View], list[_Call]]:
+    views = list(dict.fromkeys(o for op in tail for o in op.operands if isinstance(o, View)))
+    calls = [
+        _Call(OPS[op.kind](op.attrs), tuple(o if isinstance(o, int) else -1 - views.index(o) for o in op.operands))
+        for op in tail
+    ]
+    return views, calls
+
+
+def _channels_last(dst: View) -> bool:
+    """Whether dst's strides are what kernels with post-ops expect: whole pixels of contiguous channels."""
+    if dst.shape[1] > 1 and dst.strides[1] != 1:
+        return False
+    pitch = _pixel_pitch(dst)
+    others = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
+    return pitch >= dst.shape[1] and all(stride % pitch == 0 for stride in others)
+
+
+def _pixel_pitch(dst: View) -> int:
+    found = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
+    return min(found, default=max(dst.shape[1], 1))
+
+
+def _images_apart(dst: View) -> bool:
+    """Whether images lie one behind the other, so that an offset tells the image."""
+    sizes = [(s, n) for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis > 1]
+    reach = sum((n - 1) * s for s, n in sizes)
+    return dst.shape[0] == 1 or reach + dst.shape[1] <= dst.strides[0]
+
+
+def _spread(view: View, dst: View) -> str | None:
+    """How an operand lies over dst, as kernels name it; None where they have no name for it."""
+    if view.ndim == 1:  # a bias
+        return "channel" if view.shape == dst.shape[1:2] and _channels_last(dst) else None
+    varies = tuple(axis for axis, size in enumerate(view.shape) if size != 1)
+    if view.ndim != dst.ndim or any(view.shape[axis] != dst.shape[axis] for axis in varies):
+        return None
+    if not varies:
+        return "one"
+    if not _channels_last(dst):
+        return None
+    if varies == (1,):
+        return "channel"
+    if varies in ((0,), (0, 1)) and any(n > 1 for n in dst.shape[2:]) and _images_apart(dst):
+        return "image_channel"
+    if view.shape == dst.shape:
+        return "full"
+    return "pixel" if view.shape == (dst.shape[0], 1, *dst.shape[2:]) else None
+
+
+def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
+    """The spread of an operand, and the operand as kernels read it: a copy where it lies otherwise."""
+    spread = _spread(view, dst)
+    if spread == "one":
+        return "one", view
+    if spread == "channel":
+        return "channel", _vectors(program, view if view.ndim == 1 else _axis(view, 1), dst)
+    if spread == "image_channel":
+        return "image_channel", _vectors(program, view, dst)
+    pitch = _pixel_pitch(dst) if spread == "pixel" else 1
+    strides = tuple(0 if n == 1 else s // pitch for s, n in zip(dst.strides, view.shape, strict=True))
+    given = tuple(_steps_of(view))
+    if given == strides:
+        return str(spread), view
+    laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
+    program.copy(view, laid, "operand laid out as the result")
+    return str(spread), laid
+
+
+def _axis(view: View, axis: int) -> View:
+    return replace(view, shape=(view.shape[axis],), strides=(view.strides[axis],))
+
+
+def _vectors(program: Program, view: View, dst: View) -> View:
+    """Vectors of channels in f32 that begin again behind the last channel, for each image where the view has any."""
+    channels, pitch = dst.shape[1], dst.shape[1] + kernels.Tail.REPEAT
+    images = 1 if view.ndim == 1 else dst.shape[0]
+    by_image, by_channel = [0, *_steps_of(view)] if view.ndim == 1 else _steps_of(view)[:2]
+    rounds, rest = divmod(pitch, channels)
+    items = [([images, rounds, channels], 0, [by_image, 0, by_channel], 0, [pitch, channels, 1])]
+    if rest:
+        items.append(([images, rest], 0, [by_image, by_channel], rounds * channels, [pitch, 1]))
+    vectors = program.scratch((images, pitch), "f32")
+    kernel = kernels.copy_list(items, dtypes.CODES[view.dtype], dtypes.CODES["f32"])
+    program.kernel(kernel, [view], [vectors], "vectors of channels")
+    return vectors
+
+
+def _steps_of(view: View) -> list[int]:
+    """Its strides, without those of axes of one element."""
+    return [0 if n == 1 else s for s, n in zip(view.strides, view.shape, strict=True)]
+
+
+# ---- steps of their own ---------------------------------------------------------------------------------------
+
+
+def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> bool:
+    """Append post-ops as a step of own code, which reads `source` as it is; False where they are beyond it."""
+    if any(op.kind not in OPS for op in tail):
+        return False
+    views, calls = _calls(tail)
+    operands = [source, *(_over(view, dst.shape, 1) for view in views)]
+    # the source is the first of what is read, and the head of the calls
+    moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]
+    return _append(program, moved, operands, dst, label)
+
+
+def takes(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether nodes, of which the last one's result alone is read by others, run as one step of own code."""
+    if env.engine.memory is not None or env.tune == "off" or any(node.kind not in OPS for node in nodes):
+        return False
+    shape = nodes[-1].outputs[0].shape
+    values = {value: None for node in nodes for value in (*node.inputs, *node.outputs)}
+    if any(value.dtype not in FLOATS or None in value.shape for value in values):
+        return False
+    if any(node.outputs[0].shape != shape for node in nodes):
+        return False
+    operands, calls = _of_nodes(nodes)
+    return len(operands) <= MOST_OPERANDS and _steps(calls, head=False) is not None
+
+
+def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
+    """Append nodes as one step."""
+    operands, calls = _of_nodes(nodes)
+    dst = view_of(nodes[-1].outputs[0])
+    views = [_over(view_of(value), dst.shape, axis) for value, axis in operands]
+    if not _append(program, calls, views, dst, label):
+        raise RuntimeError(f"{label}: more operands than own code takes")
+
+
+def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value, int | None]], list[_Call]]:
+    """What nodes read, each with the axis along which it lies if it is a vector of channels, and the nodes as calls."""
+    results: dict[Value, int] = {}
+    operands: dict[tuple[Value, int | None], int] = {}
+    calls = []
+    for position, node in enumerate(nodes, 1):
+        numbers = []
+        for index, value in enumerate(node.inputs):
+            if value in results:
+                numbers.append(results[value])
+                continue
+            given = (value, _channel_axis(node) if index == 1 else None)
+            numbers.append(-1 - operands.setdefault(given, len(operands)))
+        calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
+        results[node.outputs[0]] = position
+    return list(operands), calls
+
+
+def _channel_axis(node: Node) -> int | None:
+    """Where the second operand of a node lies along the channels: their axis."""
+    if node.kind not in ("BiasAdd", "PReLU"):
+        return None
+    shape, rank = node.inputs[1].shape, len(node.inputs[0].shape)
+    if node.kind == "PReLU" and (shape == (1,) or len(shape) != 1 or not node.attrs.get("per_channel_broadcast", True)):
+        return None
+    return 1 if rank > 1 and node.attrs["data_format"] == "NCX" else rank - 1
+
+
+def _over(view: View, shape: tuple[int, ...], axis: int | None) -> View:
+    """An operand spread over a result of this shape by strides of 0; a vector lies along `axis`."""
+    sizes, strides = view.shape, view.strides
+    if axis is not None and len(sizes) == 1:
+        behind = len(shape) - 1 - axis
+        sizes, strides = (*sizes, *(1,) * behind), (*strides, *(0,) * behind)
+    missing = len(shape) - len(sizes)
+    found = tuple(0 if n == 1 != m else s for s, n, m in zip(strides, sizes, shape[missing:], strict=True))
+    return View(view.buffer, shape, (*(0,) * missing, *found), view.offset)
+
+
+def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], dst: View, label: str) -> bool:
+    views = list(dict.fromkeys(operands))
+    places = [-1 - views.index(view) for view in operands]
+    steps = _steps([_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls], head=False)
+    if steps is None or len(views) > MOST_OPERANDS:
+        return False
+    codes = dtypes.CODES
+    described = [(codes[view.dtype], view.strides) for view in views]
+    kernel = kernels.chain(dst.shape, steps, described, codes[dst.dtype], dst.strides)
+    program.kernel(kernel, views, [dst], label, in_place=[(view, dst) for view in views])
+    return True
