@@ -34,14 +34,19 @@ _INDIFFERENT = frozenset(
     "BatchNormForwardTraining",
     "BatchNormInference",
     "Concat",
+    "Cos",
     "Dequantize",
     "Dropout",
+    "Erf",
     "GroupNorm",
+    "Pad",
     "Pow",
     "Quantize",
     "Reciprocal",
     "Reorder",
     "Select",
+    "Sin",
+    "Slice",
     "SquaredDifference",
     "TypeCast",
 }
@@ -240,7 +245,8 @@ def _alias(found: Layouts, groups: Sequence[Group], readers: Mapping[Value, Sequ
             continue
         passed_on = all(reader.kind in VIEWS for reader in readers.get(target, ()))
         serves = is_channels_last(result) and not result.row_major if target in last else result.row_major
-        if serves or passed_on:
+        # who reads a part of something takes its strides; a copy would be read as well
+        if serves or passed_on or node.kind == "Slice":
             found.planned[target] = result
             if source not in found.given:
                 found.planned[source] = view

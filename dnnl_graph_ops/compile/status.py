@@ -68,7 +68,8 @@ def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:
     for kind, op in sorted(schema.OPS.items()):
         results = [how(kind, version) for version in versions]
         reason = next((text for _, text in results if text), "")
-        found.append(Row(kind, ".".join(map(str, op.since)), tuple(name for name, _ in results), reason))
+        since = "-" if op.own else ".".join(map(str, op.since))
+        found.append(Row(kind, since, tuple(name for name, _ in results), reason))
     return found
 
 

@@ -33,6 +33,8 @@ PROPERTIES = ("undef", "variable", "constant", "host_scalar")
 ATTR_TYPES = ("s64", "s64[]", "f32", "f32[]", "bool", "string")
 
 Dims = tuple[int | None, ...]
+# the key of a header that names the ops of the file which only this package has
+OWN_OPS = "own_ops"
 
 
 class Tensor(NamedTuple):
@@ -165,7 +167,7 @@ def _document(data: Any) -> Document:
     _need(isinstance(data, Mapping), where, "the file", "an object", data)
     _need("graph" in data, where, "the key 'graph'", "present; it lists the ops", None)
     header = {}
-    for name in ("version", "engine_kind", "fpmath_mode", "fpmath_mode_apply_to_int"):
+    for name in ("version", "engine_kind", "fpmath_mode", "fpmath_mode_apply_to_int", OWN_OPS):
         if name in data:
             header[name] = _text(data[name], name, where)
     for name, allowed in (("engine_kind", ENGINE_KINDS), ("fpmath_mode_apply_to_int", ("true", "false"))):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..graph import Node
 from ..strides import dense_strides
+from .pieces import copy_slice, pad, sliced
 from .program import Program, View
 
 
@@ -14,7 +15,7 @@ def _copy(program: Program, node: Node, source: View, target: View) -> None:
 
 
 def _transposed(node: Node, source: View) -> View:
-    return source.permute([axis % source.ndim for axis in node.attrs["order"]])
+    return source.permute([axis % source.ndim for axis in node.attrs["order"] or range(source.ndim)[::-1]])
 
 
 def _transpose(program: Program, node: Node, source: View, target: View) -> None:
@@ -37,8 +38,15 @@ def _reshape(program: Program, node: Node, source: View, target: View) -> None:
         program.copy(source, filled, node.kind)
 
 
+def _sliced(node: Node, source: View) -> View | None:
+    view, backwards = sliced(node, source)
+    return None if backwards else view
+
+
 OWN: dict[str, Callable[[Program, Node, View, View], None]] = {
+    "Pad": pad,
     "Reorder": _copy,
+    "Slice": copy_slice,
     "StaticReshape": _reshape,
     "StaticTranspose": _transpose,
     "TypeCast": _copy,
@@ -46,6 +54,7 @@ OWN: dict[str, Callable[[Program, Node, View, View], None]] = {
 
 # Ops whose result is their operand, seen in another way; None where strides cannot say it.
 VIEWS: dict[str, Callable[[Node, View], View | None]] = {
+    "Slice": _sliced,
     "StaticReshape": _reshaped,
     "StaticTranspose": _transposed,
 }

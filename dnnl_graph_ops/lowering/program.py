@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -341,18 +341,16 @@ class Program:
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 
-    def copy(self, source: View, target: View, label: str = "copy") -> None:
-        """Copy, transpose and convert."""
+    def copy(self, source: View, target: View, label: str = "copy", backwards: Collection[int] = ()) -> None:
+        """Copy, transpose and convert; `backwards`: axes on which the last element of the source comes first."""
         if target.size == 0:
             return
         codes = dtypes.CODES
-        args = (
-            list(target.shape),
-            codes[source.dtype],
-            list(source.strides),
-            codes[target.dtype],
-            list(target.strides),
-        )
+        strides = [-stride if axis in backwards else stride for axis, stride in enumerate(source.strides)]
+        args = (list(target.shape), codes[source.dtype], strides, codes[target.dtype], list(target.strides))
+        for axis in backwards:
+            # views have no negative strides: the kernel is given the last element, and walks back
+            source = source.narrow(axis, source.shape[axis] - 1, 1)
         self.kernel(kernels.copy(*args), [source], [target], label)
 
     def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:

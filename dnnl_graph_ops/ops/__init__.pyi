@@ -501,3 +501,25 @@ def dropout(
 def dropout(
     src: Tensor, seed: Tensor, offset: Tensor, probability: Tensor, *, outputs: Literal[2], name: str | None = None
 ) -> tuple[Value, Value]: ...
+def cos(src: Tensor, *, name: str | None = None) -> Value: ...
+def erf(src: Tensor, *, name: str | None = None) -> Value: ...
+def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = None) -> Value: ...
+def pad(
+    src: Tensor,
+    *,
+    pads_begin: Ints,
+    pads_end: Ints,
+    mode: str = "constant",
+    value: float = 0.0,
+    name: str | None = None,
+) -> Value: ...
+def sin(src: Tensor, *, name: str | None = None) -> Value: ...
+def slice(
+    src: Tensor,
+    *,
+    starts: Ints,
+    ends: Ints,
+    axes: Ints | None = None,
+    steps: Ints | None = None,
+    name: str | None = None,
+) -> Value: ...

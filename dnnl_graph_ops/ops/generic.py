@@ -59,7 +59,8 @@ def _open_dtype(spec: schema.OpSchema) -> bool:
 
 def _document(kind: str) -> str:
     spec = schema.OPS[kind]
-    lines = [f"{kind}, an op of the oneDNN Graph API.", "", "Args:"]
+    whose = "this package, which oneDNN does not have" if spec.own else "the oneDNN Graph API"
+    lines = [f"{kind}, an op of {whose}.", "", *([spec.own, ""] if spec.own else []), "Args:"]
     for slot in spec.inputs:
         how = "any number of tensors" if slot.variadic else "a tensor" + ("" if slot.required else ", optional")
         lines.append(f"    {slot.name}: {how}; {', '.join(slot.dtypes) or 'any dtype'}.")
@@ -79,9 +80,9 @@ def _document(kind: str) -> str:
         "",
         "Raises:",
         "    ShapeError, InvalidArgumentError: shapes, dtypes or attributes that do not fit. TypeError: wrong types.",
-        "",
-        f"Source: oneDNN Graph API, {kind} ({spec.page}).",
     ]
+    if not spec.own:
+        lines += ["", f"Source: oneDNN Graph API, {kind} ({spec.page})."]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import schema
 from ..errors import InvalidArgumentError, warn
 from ..graph import Graph, Node, Value
-from ..graph.json_format import UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read, same_shape
+from ..graph.json_format import OWN_OPS, UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read, same_shape
 from ..schema.attributes import op_schema
 from ..shapes import Meta
 from ..strides import dense_strides
@@ -240,7 +240,7 @@ def to_json(graph: Graph) -> str:
     inputs = (*graph.inputs, *graph.constants)
     outputs = graph.outputs.values() or _unread(graph)
     document = Document(
-        source.document.header or _header(graph),
+        _marked(source.document.header or _header(graph), graph),
         tuple(ids[value] for value in inputs if value in ids),
         tuple(ids[value] for value in outputs if value in ids),
         ops,
@@ -261,6 +261,15 @@ def _header(graph: Graph) -> dict[str, str]:
         "engine_kind": graph.engine.kind if graph.engine is not None else "cpu",
         "fpmath_mode": graph.fpmath_mode,
     }
+
+
+def _marked(header: Mapping[str, str], graph: Graph) -> Mapping[str, str]:
+    """The header, and in it the names of ops that benchdnn does not know."""
+    own = sorted({node.kind for node in graph.nodes if schema.OPS[_kind(node)].own})
+    if not own:
+        return header
+    warn(f"graph JSON: {', '.join(own)}: ops that oneDNN does not have; benchdnn cannot read the file")
+    return {**header, OWN_OPS: " ".join(own)}
 
 
 def _kind(node: Node) -> str:

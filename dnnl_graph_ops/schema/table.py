@@ -1,4 +1,4 @@
-"""Reads ops.json: every op kind of the oneDNN Graph API with its slots, attributes and versions.
+"""Reads ops.json: every op kind of the oneDNN Graph API, and own ones, with their slots, attributes and versions.
 
 Facts of the table: oneDNN 3.0 to 3.13. A slot is written "name:group" with "?" for optional, "!" for optional and made
 only for those who ask, "*" for any number and "@version" for one that came later; slots of one group have one dtype.
@@ -7,6 +7,7 @@ An optional input "x_input" says what the attribute "x" says.
 order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
 "partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes.
 "post_op": what the library fuses behind a ConvTranspose.
+"own": what an op means that this package has and the library does not; it has no value there, its attributes no code.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
 than the library has; some functions call one otherwise.
 """
@@ -22,6 +23,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Version: TypeAlias = tuple[int, ...]
 
 FIRST: Final[Version] = (3, 0)
+# the number of what the library has none for
+NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Attr:
     """One attribute of an op."""
 
     name: str
-    code: int
+    code: int  # NONE: of own ops only
     type: str  # s64, s64[], f32, f32[], bool, string
     required: bool
     default: Any  # None: none
@@ -88,7 +91,7 @@ class OpSchema:
 
     kind: str
     builder: str
-    value: int
+    value: int  # NONE: of an own op
     since: Version
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -102,6 +105,7 @@ class OpSchema:
     partly: tuple[str, ...]  # equal: what can stand in for a missing kernel of some uses only
     stated: Stated | None
     post_op: bool
+    own: str  # what an op means that the library does not have; empty: the library has it
 
     @property
     def binary(self) -> bool:
@@ -173,7 +177,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         fill = default["fill"] if isinstance(default, dict) else None
         attrs[name] = Attr(
             name=name,
-            code=fact["code"],
+            code=fact.get("code", NONE),
             type=fact["type"],
             required=name in required,
             default=None if fill is not None else default,
@@ -186,12 +190,12 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
     inputs = _slots(row["inputs"], row["types"])
     outputs = _slots(row["outputs"], row["types"])
     arity = row.get("arity", {})
-    kernel = row.get("cpu", row.get("since", "3.0"))
+    kernel = None if "own" in row else row.get("cpu", row.get("since", "3.0"))
     row_major, _, row_major_since = row.get("row_major", "").partition("@")
     return OpSchema(
         kind=kind,
         builder=row["builder"],
-        value=row["value"],
+        value=row.get("value", NONE),
         since=since,
         inputs=inputs,
         outputs=outputs,
@@ -205,6 +209,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         partly=tuple(row.get("partly", "").split()),
         stated=_stated(inputs, attrs),
         post_op=row.get("post_op", False),
+        own=row.get("own", ""),
     )
 
 
@@ -227,4 +232,6 @@ KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
 }
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
 POST_OPS: Final[frozenset[str]] = frozenset(kind for kind, op in OPS.items() if op.post_op)
-ATTR_CODES: Final[dict[str, int]] = {name: attr.code for op in OPS.values() for name, attr in op.attrs.items()}
+ATTR_CODES: Final[dict[str, int]] = {
+    name: attr.code for op in OPS.values() for name, attr in op.attrs.items() if attr.code != NONE
+}

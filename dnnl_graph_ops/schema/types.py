@@ -103,6 +103,8 @@ def availability(
     for is not tried on a GPU either.
     """
     op = op_schema(kind, kind)
+    if op.own:
+        return f"{kind} is an op of this package, which oneDNN does not have"
     loaded = f"oneDNN {_text(version)} is loaded"
     if version < op.since:
         return f"{kind} needs oneDNN {_text(op.since)} or later; {loaded}"

@@ -22,7 +22,9 @@ from .registry import Meta, Shape, rule
 @rule(
     "Abs",
     "Clamp",
+    "Cos",
     "Elu",
+    "Erf",
     "Exp",
     "GELU",
     "HardSigmoid",
@@ -36,6 +38,7 @@ from .registry import Meta, Shape, rule
     "Reorder",
     "Round",
     "Sigmoid",
+    "Sin",
     "SoftPlus",
     "Sqrt",
     "Square",

@@ -220,6 +220,23 @@ def test_short_runs_with_a_short_rest(seed, run, gap):
         check_copy(src, "bf16", "f32", [run + gap, 1])
 
 
+@pytest.mark.parametrize(("src_dtype", "dst_dtype"), [("f32", "f32"), ("bf16", "f32"), ("s8", "s8")])
+def test_sources_are_walked_backwards(src_dtype, dst_dtype, seed):
+    """Any axes of any sizes, beside others in every order: all kinds of blocks."""
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        shape = tuple(rng.choice([1, 2, 3, 8, 17, 40], int(rng.integers(1, 5))))
+        src = random_values(rng, shape, src_dtype).transpose(rng.permutation(len(shape)))
+        backwards = [slice(None, None, int(step)) for step in rng.choice([-1, 1], len(shape))]
+        turned = src[tuple(backwards)]
+        dst = blank(src.size, dst_dtype).reshape(src.shape)
+        kernel = kernels.copy(
+            src.shape, code(src_dtype), element_strides(turned), code(dst_dtype), element_strides(dst)
+        )
+        kernel.run(turned.ctypes.data, dst.ctypes.data)
+        np.testing.assert_array_equal(bits(dst), bits(convert(np.ascontiguousarray(turned), dst_dtype)))
+
+
 def test_empty_copies_write_nothing():
     dst = blank(8, "f32")
     kernels.copy((0, 4), code("f32"), [4, 1], code("bf16"), [4, 1]).run(dst, dst)
@@ -240,6 +257,7 @@ def test_addresses_are_as_good_as_arrays():
     [
         (((2, 3), 3, [1], 3, [3, 1]), "src has 1 strides, the shape has 2 axes"),
         (((2, 3), 3, [3, 1], 3, [3, -1]), "dst has the negative stride -1"),
+        (((2, 3), 3, [-(2**63), 1], 3, [3, 1]), "reaches beyond any array"),
         (((2, 3), 3, [3, 1], 3, [0, 1]), "dst has stride 0 on axis 0 of extent 2"),
         (((2, 3), 3, [3, 1], 16, [3, 1]), "data type 16 cannot be converted"),
         (((2, 3), 12, [3, 1], 12, [3, 1]), "data type 12 has no elements of whole bytes"),

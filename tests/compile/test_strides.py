@@ -33,7 +33,7 @@ def every_other(shape):
 
 
 def padded_rows(shape):
-    return dense((*shape[:-1], shape[-1] + 3), range(len(shape))[::-1])
+    return dense((*shape[:-1], *(n + 3 for n in shape[-1:])), range(len(shape))[::-1])
 
 
 def first_axis_fastest(shape):

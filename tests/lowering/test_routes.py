@@ -69,6 +69,8 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             assert way.how is How.NOWHERE
             assert str(error).endswith(way.reason)
             continue
+        if any(0 in value.shape for value in outputs):
+            continue
         compiled += 1
         taken, compute = way_of(net, kind)
         assert route_of(node, net.env()).how is taken

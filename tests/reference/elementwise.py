@@ -64,7 +64,9 @@ def power(x: np.ndarray, beta: float) -> np.ndarray:
 UNARY = {
     "Abs": np.abs,
     "Clamp": lambda x, min, max: np.clip(x, min, max),
+    "Cos": np.cos,
     "Elu": elu,
+    "Erf": erf,
     "Exp": np.exp,
     "GELU": gelu,
     "HardSigmoid": hard_sigmoid,
@@ -79,6 +81,7 @@ UNARY = {
     "Round": np.rint,
     "Sigmoid": sigmoid,
     "SoftPlus": softplus,
+    "Sin": np.sin,
     "Sqrt": np.sqrt,
     "Square": np.square,
     "Tanh": np.tanh,

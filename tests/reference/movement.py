@@ -56,6 +56,24 @@ def static_reshape(src, *, shape, special_zero):
     return src.reshape(target)
 
 
+def part(src, *, starts, ends, axes=None, steps=None):
+    index = [slice(None)] * src.ndim
+    for axis, *one in zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True):
+        index[axis] = slice(*one)
+    return src[tuple(index)]
+
+
+def pad(src, *, pads_begin, pads_end, mode="constant", value=0.0):
+    more = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(src, list(zip(pads_begin, pads_end, strict=True)), mode.lower(), **more)
+
+
+def gather(src, indices, *, axis=0):
+    size = src.shape[axis]
+    places = indices.astype(np.int64)
+    return np.take(src, np.clip(np.where(places < 0, places + size, places), 0, size - 1), axis)
+
+
 def gen_index(src, *, axis):
     axis %= src.ndim
     column = np.arange(src.shape[axis]).reshape([-1 if a == axis else 1 for a in range(src.ndim)])

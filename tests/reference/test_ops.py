@@ -81,7 +81,7 @@ def gradient(function, x, diff):
 
 
 def test_every_kind_has_an_evaluator_or_no_meaning():
-    assert len(EVALUATORS) == 87
+    assert len(EVALUATORS) == 93
     assert not OPAQUE & EVALUATORS.keys()
 
 

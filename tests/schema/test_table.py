@@ -3,11 +3,14 @@
 from bindings import headers
 from dnnl_graph_ops import _core, dtypes, schema
 
+THEIRS = [op for op in schema.OPS.values() if not op.own]
+OWN = {kind for kind, op in schema.OPS.items() if op.own}
+
 
 def test_every_op_kind_has_the_value_of_the_headers():
     """The extension's own enums are held against the headers of both releases in bindings/test_parity.py."""
     known = {name: int(member) for name, member in _core.OpKind.__members__.items()}
-    assert {op.builder: op.value for op in schema.OPS.values()} == known
+    assert {op.builder: op.value for op in THEIRS} == known
 
 
 def test_every_attribute_has_the_code_of_the_headers():
@@ -17,7 +20,7 @@ def test_every_attribute_has_the_code_of_the_headers():
 def test_what_came_after_the_oldest_release_says_so():
     first = headers.declared("3.2")["enumerators"]
     late = {op.kind for op in schema.OPS.values() if op.since > (3, 2)}
-    assert late == {op.kind for op in schema.OPS.values() if f"dnnl_graph_op_{op.builder}" not in first}
+    assert late == {op.kind for op in THEIRS if f"dnnl_graph_op_{op.builder}" not in first}
     assert {name for name in schema.ATTR_CODES if f"dnnl_graph_op_attr_{name}" not in first} == {
         "group_shape",
         "accumulation_mode",
@@ -25,8 +28,8 @@ def test_what_came_after_the_oldest_release_says_so():
 
 
 def test_88_kinds_with_distinct_values_and_builders():
-    assert sorted(op.value for op in schema.OPS.values()) == list(range(88))
-    assert len(schema.BUILDERS) == 88
+    assert sorted(op.value for op in THEIRS) == list(range(88))
+    assert len(schema.BUILDERS) == 88 + len(OWN)
     assert schema.BUILDERS["batch_norm_backward"] == "BatchNormTrainingBackward"
 
 
@@ -91,5 +94,18 @@ def test_outputs_on_request_are_optional_and_last():
 
 
 def test_wide_and_packed_integers():
-    assert [op.kind for op in schema.OPS.values() if op.has_wide_integers] == ["Dropout"]
+    assert [op.kind for op in schema.OPS.values() if op.has_wide_integers] == ["Dropout", "Gather"]
+
+
+def test_own_ops_are_none_of_the_library():
+    assert {"Cos", "Erf", "Gather", "Pad", "Sin", "Slice"} == OWN
+    for kind in OWN:
+        op = schema.OPS[kind]
+        assert op.value == -1 and op.cpu_since is None and not op.post_op
+        assert f"dnnl_graph_op_{op.builder}" not in headers.declared("3.13")["enumerators"]
+        reason = schema.availability(kind, ["f32"], (99, 0))
+        assert reason == f"{kind} is an op of this package, which oneDNN does not have"
+    foreign = {name for op in THEIRS for name in op.attrs}
+    assert {name for kind in OWN for name in schema.OPS[kind].attrs} - foreign == {"starts", "ends", "steps", "value"}
+    assert set(schema.ATTR_CODES) == foreign
     assert {"s4", "u4"} == dtypes.PACKED

@@ -351,6 +351,37 @@ def gen_index(rng: Random) -> Case:
     return Case([src], {"axis": rng.randrange(len(src))})
 
 
+MOVED = ("f32", "bf16", "f16", "s32", "s8", "u8")
+
+
+def part(rng: Random) -> Case:
+    src = shape(rng)
+    axes = rng.sample(range(len(src)), rng.randint(1, len(src)))
+    attrs: dict[str, Any] = {"steps": [rng.choice([1, 1, 1, 2, 3, -1, -2]) for _ in axes]}
+    attrs |= {
+        name: [rng.choice([rng.randint(-7, 7), -(2**63), 2**63 - 1]) for _ in axes] for name in ("starts", "ends")
+    }
+    attrs["axes"] = [axis - len(src) if boolean(rng) else axis for axis in axes]
+    if sorted(axes) == list(range(len(axes))) and boolean(rng):
+        del attrs["axes"]
+    if boolean(rng):
+        del attrs["steps"]
+    return Case([src], attrs, (rng.choice([*MOVED, "boolean"]),))
+
+
+def pad(rng: Random) -> Case:
+    src, mode = shape(rng), rng.choice(["constant", "reflect", "edge", "wrap"])
+    most = [{"reflect": size - 1, "wrap": size}.get(mode, 4) for size in src]
+    attrs = {name: [rng.randint(0, min(m, 3)) for m in most] for name in ("pads_begin", "pads_end")}
+    return Case([src], {**attrs, "mode": mixed_case(rng, mode), "value": rng.randint(0, 9)}, (rng.choice(MOVED),))
+
+
+def gather(rng: Random) -> Case:
+    src = shape(rng, most=4)
+    dtypes = (rng.choice([*MOVED, "boolean"]), rng.choice(["s32", "s64"]))
+    return Case([src, shape(rng, least=0, most=2)], {"axis": rng.randrange(-len(src), len(src))}, dtypes)
+
+
 def dropout(rng: Random) -> Case:
     src = shape(rng)
     return Case([src, (), (1,), ()], {}, ("f32", "s64", "s64", "f32"), outputs=rng.choice([1, 2]))
@@ -359,6 +390,7 @@ def dropout(rng: Random) -> Case:
 GENERATORS: dict[str, Callable[[Random], Case]] = {
     **dict.fromkeys(("Abs", "Exp", "HardSwish", "Log", "Mish", "ReLU", "Reciprocal", "Round"), unary()),
     **dict.fromkeys(("Sigmoid", "Sqrt", "Square", "Tanh", "Reorder", "GELU", "SoftPlus"), unary()),
+    **dict.fromkeys(("Cos", "Erf", "Sin"), unary()),
     **dict.fromkeys(("Elu", "LeakyReLU"), unary(alpha=positive)),
     "Clamp": unary(min=lambda rng: -1, max=positive),
     "HardSigmoid": unary(alpha=positive, beta=positive),
@@ -405,7 +437,10 @@ GENERATORS: dict[str, Callable[[Random], Case]] = {
     "Dequantize": lambda rng: quantized(rng.choice(["u8", "s8"]), None)(rng),
     "DynamicQuantize": lambda rng: dynamic("f32", rng.choice(["u8", "s8"]))(rng),
     "DynamicDequantize": lambda rng: dynamic(rng.choice(["u8", "s8"]), None)(rng),
+    "Gather": gather,
     "GenIndex": gen_index,
+    "Pad": pad,
+    "Slice": part,
     "Dropout": dropout,
     "End": unary(),
     "Wildcard": lambda rng: Case([shape(rng) for _ in range(rng.randint(0, 3))], {}),

@@ -19,12 +19,15 @@ void check_strides(const char* operand, size_t rank, const std::vector<int64_t>&
         fail(ErrorKind::invalid_argument, std::string("copy: ") + operand + " has " + std::to_string(strides.size()) +
                                               " strides, the shape has " + std::to_string(rank) + " axes");
     }
-    for (const int64_t stride : strides) {
-        if (stride < 0) {
-            fail(ErrorKind::invalid_argument,
-                 std::string("copy: ") + operand + " has the negative stride " + std::to_string(stride));
-        }
+}
+
+std::vector<int64_t> magnitudes(const std::vector<int64_t>& strides) {
+    std::vector<int64_t> found = strides;
+    for (int64_t& stride : found) {
+        // the lowest number has no counterpart, and is refused as it is
+        if (stride < 0 && stride != INT64_MIN) stride = -stride;
     }
+    return found;
 }
 
 }  // namespace
@@ -142,6 +145,9 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
         if (shape[i] < 0) {
             fail(ErrorKind::invalid_argument, "copy: negative extent " + std::to_string(shape[i]));
         }
+        if (dst_strides[i] < 0) {
+            fail(ErrorKind::invalid_argument, "copy: dst has the negative stride " + std::to_string(dst_strides[i]));
+        }
         if (shape[i] > 1 && dst_strides[i] == 0) {
             fail(ErrorKind::invalid_argument, "copy: dst has stride 0 on axis " + std::to_string(i) + " of extent " +
                                                   std::to_string(shape[i]) + "; its elements would overlap");
@@ -150,7 +156,7 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
     }
     if (count == 0) return;
     for (const int64_t size : shape) count = checked_product("copy", {count, size});
-    check_extent("copy", "src", shape, src_strides);
+    check_extent("copy", "src", shape, magnitudes(src_strides));
     check_extent("copy", "dst", shape, dst_strides);
     bytes_ = static_cast<double>(count) * static_cast<double>(src_size + dst_size);
 

@@ -12,8 +12,8 @@ constexpr int kMaxAxes = 12;
 
 class StridedCopy {
 public:
-    // Strides in elements, one for each axis. A stride of the source may be 0 (broadcast); destination
-    // elements must not share an address.
+    // Strides in elements, one for each axis. A stride of the source may be 0 (broadcast) or negative (backwards from
+    // the address that run is given); destination elements must not share an address.
     StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const std::vector<int64_t>& src_strides,
                 int dst_dtype, const std::vector<int64_t>& dst_strides);
 

@@ -28,6 +28,13 @@ def _concat(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any
     return (np.concatenate(inputs, axis=attrs["axis"]),)
 
 
+def _gather(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
+    src, indices = inputs
+    size = src.shape[attrs["axis"]]
+    places = np.where(indices < 0, indices + size, indices)
+    return (np.take(src, np.clip(places, 0, max(size - 1, 0)), attrs["axis"]),)
+
+
 def _gen_index(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
     axis = attrs["axis"] % len(shape)
     return (np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))]),)
@@ -82,6 +89,7 @@ def _dropout(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[An
 RULES: dict[str, Rule] = {
     "Concat": _concat,
     "Dropout": _dropout,
+    "Gather": _gather,
     "GenIndex": _gen_index,
     "MatMul": _matmul,
     "ReduceL1": _reduction(lambda x, axes: np.abs(x).sum(axes)),
