@@ -15,6 +15,7 @@ from ..lowering.program import Buffer, Place, View, argument
 from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .absorb import absorbed
+from .edges import trimmed
 from .grouping import group
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
@@ -141,7 +142,7 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     results = [value for value, _ in outputs]
     if env.tune != "off" and policy == "fusion":
-        nodes = absorbed(nodes, results)
+        nodes = absorbed(trimmed(nodes, results), results)
         views |= _own_constants(nodes, views)
     groups = group(nodes, results, env, policy)
     layouts = (lay_out if chosen(env, policy) else as_given)(groups, views)

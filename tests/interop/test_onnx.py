@@ -298,7 +298,7 @@ def test_batch_norm_behind_conv_transpose_is_one_partition():
 
 def test_everything_unsupported_is_listed_at_once():
     nodes = [
-        helper.make_node("Sin", ["x"], ["a"]),
+        helper.make_node("Tan", ["x"], ["a"]),
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("Resize", ["b", "", "scales"], ["c"], mode="cubic"),
         helper.make_node("FancyOp", ["x"], ["d"], domain="com.example"),
@@ -310,7 +310,7 @@ def test_everything_unsupported_is_listed_at_once():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     message = str(caught.value)
-    for part in ("6 parts", "Sin", "cubic", "com.example.FancyOp", "mystery", "exponent", "'g' (Pow)"):
+    for part in ("6 parts", "Tan", "cubic", "com.example.FancyOp", "mystery", "exponent", "'g' (Pow)"):
         assert part in message or part == "6 parts", message
     assert "Relu" not in message
 
@@ -319,7 +319,7 @@ def test_only_causes_are_listed():
     """Shapes behind a refused node are neither needed nor wrong."""
     node = helper.make_node
     nodes = [
-        node("Sin", ["x"], ["a"]),
+        node("Tan", ["x"], ["a"]),
         node("Shape", ["a"], ["s"]),
         node("Size", ["a"], ["z"]),
         node("Gather", ["s", "zero"], ["n"]),
@@ -334,7 +334,7 @@ def test_only_causes_are_listed():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 3 and "no op for Sin" in lines[1] and "com.example.Concat" in lines[2]
+    assert len(lines) == 3 and "no op for Tan" in lines[1] and "com.example.Concat" in lines[2]
 
 
 def test_what_reads_a_refused_initializer_says_nothing():

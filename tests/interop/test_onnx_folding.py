@@ -52,6 +52,7 @@ CASES = {
     "Slice": [([ROW, whole(-1), whole(-9), whole(1), whole(-2)], {}), ([SIZES, whole(1), whole(1 << 62)], {})],
     "Sqrt": [([np.abs(ROW)], {})],
     "Squeeze": [([COLUMN, whole(1)], {}), ([ROW], {})],
+    "Tile": [([ROW, whole(2, 3)], {})],
     "Sub": [([COLUMN, ROW], {})],
     "Transpose": [([ROW], {}), ([ROW], {"perm": [1, 0]})],
     "Unsqueeze": [([ROW, whole(0, -1)], {})],

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from .fold import NUMPY
+from .gelu import gelu_source
 from .model import type_name
 from .node import Operand
 from .step import Result, Step
@@ -19,8 +20,8 @@ _F32_MAX = float(np.finfo(np.float32).max)
 
 # the same function, with attributes of the same names
 _SAME: dict[str, tuple[str, dict[str, Any]]] = {
-    **{kind: (kind, {}) for kind in ("Abs", "Exp", "HardSwish", "Log", "Mish", "Reciprocal", "Round")},
-    **{kind: (kind, {}) for kind in ("Sigmoid", "Sqrt", "Tanh")},
+    **{kind: (kind, {}) for kind in ("Abs", "Cos", "Erf", "Exp", "HardSwish", "Log", "Mish")},
+    **{kind: (kind, {}) for kind in ("Reciprocal", "Round", "Sigmoid", "Sin", "Sqrt", "Tanh")},
     "Elu": ("Elu", {"alpha": number(1.0)}),
     "HardSigmoid": ("HardSigmoid", {"alpha": number(0.2), "beta": number(0.5)}),
     "LeakyRelu": ("LeakyReLU", {"alpha": number(0.01)}),
@@ -122,7 +123,18 @@ def _shared(step: Step, operand: Operand, other: Operand) -> Operand:
 
 @rule("Add", "Sub", "Mul", "Div", inputs=2)
 def binary(step: Step) -> Value:
-    return _pair(step, _BINARY[step.node.op_type], step.operand(0), step.operand(1))
+    made = _pair(step, _BINARY[step.node.op_type], step.operand(0), step.operand(1))
+    source = gelu_source(step.operand(0), step.operand(1)) if step.node.op_type == "Mul" else None
+    if source is not None and source.shape == made.shape:
+        # what it is made of has no readers now
+        return step.op("GELU", source, mode="gelu_erf")
+    return made
+
+
+@rule("GreaterOrEqual", "LessOrEqual", inputs=2)
+def at_least(step: Step) -> Value:
+    pair = step.operand(0), step.operand(1)
+    return _pair(step, "GreaterEqual", *(pair if step.node.op_type == "GreaterOrEqual" else pair[::-1]))
 
 
 @rule("Max", "Min", "Sum", "Mean", inputs=(1, ANY))
@@ -156,11 +168,6 @@ def power(step: Step) -> Operand:
 @rule("Where", inputs=3)
 def where(step: Step) -> Value:
     return step.op("Select", *(step.value(i) for i in range(3)))
-
-
-@rule("GreaterOrEqual", inputs=2)
-def greater_equal(step: Step) -> Value:
-    return step.op("GreaterEqual", *(_shared(step, step.operand(i), step.operand(1 - i)) for i in range(2)))
 
 
 @rule("Cast", to=integer(None), saturate=integer(1))

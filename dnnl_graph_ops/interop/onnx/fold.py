@@ -45,7 +45,7 @@ def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[
         return None
     entry, arrays = _FOLDS[node.op_type], list[Any](operands)
     size = entry.size(node, arrays)
-    if node.op_type in RULES:
+    if node.op_type in RULES and node.op_type not in _LARGER:
         if not budget.take(size):
             return None
     else:
@@ -208,9 +208,17 @@ def _slice(node: OnnxNode, inputs: Sequence[Array]) -> Array:
     axes, steps = lists[2] or list(range(len(starts))), lists[3] or [1] * len(starts)
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # an end far below zero means: down to the first element
+        # a start far below zero means from the first element on, an end down to it
+        start = max(start, -data.shape[axis])
         index[axis] = slice(start, None if step < 0 and end < -data.shape[axis] else end, step)
     return data[tuple(index)]
+
+
+def _tiled_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
+    counts = _integers(node, inputs[1])
+    if len(counts) != inputs[0].ndim or min(counts, default=0) < 0:
+        raise ShapeError(f"{node.where}: repeats {counts[:8]} of an array of shape {inputs[0].shape}")
+    return inputs[0].nbytes * math.prod(counts)
 
 
 def _divide(node: OnnxNode, inputs: Sequence[Array]) -> Array:
@@ -277,10 +285,13 @@ _FOLDS: dict[str, _Fold] = {
     "Sqrt": _plain(np.sqrt, _all),
     "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs)), _view),
     "Sub": _plain(np.subtract, _wide),
+    "Tile": _Fold(lambda node, inputs: np.tile(inputs[0], _integers(node, inputs[1])), _tiled_size),
     "Transpose": _Fold(lambda node, inputs: np.transpose(inputs[0], node.attrs.get("perm")), _view),
     "Unsqueeze": _Fold(lambda node, inputs: np.expand_dims(inputs[0], _axes(node, inputs) or ()), _view),
     "Where": _plain(np.where, _wide),
 }
 _SIZES = ("Shape", "Size")
+# results that are larger than what they are made of: an op of a constant is no way around the bound
+_LARGER = frozenset({"Expand", "Gather", "Tile"})
 # what needs no op of its own where its inputs are known
 FOLDED = frozenset({*_FOLDS, *_SIZES, "Constant"})

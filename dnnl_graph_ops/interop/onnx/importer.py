@@ -10,7 +10,15 @@ import numpy as np
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...runtime.engines import Engine
-from . import convolution, elementwise, movement, normalization, quantization, resize  # noqa: F401  (fill the table)
+from . import (  # noqa: F401  (fill the table)
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pieces,
+    quantization,
+    resize,
+)
 from .budget import Budget
 from .fold import FOLDED, fold
 from .model import Model, read

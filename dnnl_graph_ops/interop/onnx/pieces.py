@@ -1,0 +1,191 @@
+"""Slice, Split, Pad, Gather, Expand and Tile: parts of tensors, and more of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import ShapeError, UnsupportedError
+from ...graph import Value
+from ...graph.json_format import MAX_NDIM
+from ...schema.arguments import INT64_MAX
+from ...shapes.pieces import ranges
+from .node import Array, Operand
+from .step import Result, Step
+from .table import ANY, integer, ints, number, rule, text
+
+# indices that stand next to each other are taken as one part; more parts than this are gathered one by one
+_MOST_PARTS = 16
+
+
+@rule("Slice", inputs=(1, 5), starts=ints(), ends=ints(), axes=ints(), steps=ints())
+def part(step: Step) -> Operand:
+    """Attributes until opset 9, inputs since."""
+    src = step.value(0)
+    names = ("starts", "ends", "axes", "steps")
+    starts, ends, axes, steps = (
+        step.integers(i + 1, name) if step.has(i + 1) else step.attr(name) for i, name in enumerate(names)
+    )
+    if starts is None or ends is None:
+        raise ShapeError(f"{step.where}: starts or ends are missing")
+    return _sliced(step, src, starts, ends, axes, steps)
+
+
+def _sliced(
+    step: Step,
+    src: Value,
+    starts: list[int],
+    ends: list[int],
+    axes: list[int] | None = None,
+    steps: list[int] | None = None,
+) -> Value:
+    axes = [step.axis(axis, src.ndim) for axis in (range(len(starts)) if axes is None else axes)]
+    sizes = [src.shape[axis] for axis in axes]
+    # backwards from far in front of the first element means from it, not from nowhere
+    starts = [max(start, -(INT64_MAX if size is None else size)) for start, size in zip(starts, sizes, strict=False)]
+    steps = [1] * len(starts) if steps is None else steps
+    attrs: dict[str, Any] = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    found = ranges(src.shape, attrs, step.where)
+    # exporters write the size of an axis, or the largest number, for the end of what is not cut off
+    if all(one == (0, size, 1) and size is not None for one, size in zip(found.values(), sizes, strict=True)):
+        return src
+    return step.op("Slice", src, **attrs)
+
+
+@rule("Split", inputs=(1, 2), outputs=ANY, axis=integer(0), split=ints(), num_outputs=integer(None))
+def split(step: Step) -> Result:
+    src, count = step.value(0), len(step.node.outputs)
+    axis = step.axis(step.attr("axis"), src.ndim)
+    sizes, size = step.integers(1, "the sizes") if step.has(1) else step.attr("split"), src.shape[axis]
+    if sizes is None:
+        if size is None:
+            raise UnsupportedError(f"{step.where}: equal parts of an unknown size, {src.shape}")
+        parts = step.attr("num_outputs") or count
+        if parts < 1 or (step.attr("num_outputs") is None and size % parts):
+            raise ShapeError(f"{step.where}: {size} elements in {parts} equal parts")
+        # the last one is smaller where they cannot be equal
+        each = -(-size // parts)
+        sizes = [min(each, max(size - i * each, 0)) for i in range(parts)]
+    if len(sizes) < count or min(sizes, default=0) < 0 or (size is not None and sum(sizes) != size):
+        raise ShapeError(f"{step.where}: {count} parts of the sizes {sizes[:8]} of axis {axis} of {src.shape}")
+    ends = np.cumsum(sizes, dtype=object).tolist()
+    return tuple(
+        _sliced(step, src, [end - one], [end], [axis]) if name else src
+        for name, one, end in zip(step.node.outputs, sizes, ends, strict=False)
+    )
+
+
+@rule(
+    "Pad",
+    inputs=(1, 4),
+    mode=text("constant", "constant", "reflect", "edge", "wrap"),
+    pads=ints(),
+    paddings=ints(),
+    value=number(0.0),
+)
+def pad(step: Step) -> Value:
+    """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
+    src = step.value(0)
+    pads = step.integers(1, "pads") if step.has(1) else step.attr("pads") or step.attr("paddings")
+    value = step.scalar(2, "the value") if step.has(2) else float(step.attr("value"))
+    axes = [step.axis(axis, src.ndim) for axis in (step.integers(3, "axes") if step.has(3) else range(src.ndim))]
+    if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) < len(axes):
+        raise ShapeError(f"{step.where}: pads={pads and pads[:16]} for the axes {axes} of {src.shape}")
+    begin, end = [0] * src.ndim, [0] * src.ndim
+    for axis, first, last in zip(axes, pads, pads[len(axes) :], strict=False):
+        begin[axis], end[axis] = first, last
+    cut = [axis for axis in range(src.ndim) if min(begin[axis], end[axis]) < 0]
+    if cut:
+        starts = [max(-begin[axis], 0) for axis in cut]
+        ends = [min(end[axis], 0) or INT64_MAX for axis in cut]
+        src = _sliced(step, src, starts, ends, cut)
+    more = [[max(item, 0) for item in some] for some in (begin, end)]
+    if not any(map(any, more)):
+        return src
+    return step.op("Pad", src, pads_begin=more[0], pads_end=more[1], mode=step.attr("mode"), value=value)
+
+
+@rule("Gather", inputs=2, axis=integer(0))
+def gather(step: Step) -> Value:
+    """Known places that follow each other are parts, which are views; others are gathered."""
+    src, indices = step.value(0), step.operand(1)
+    axis = step.axis(step.attr("axis"), src.ndim)
+    size = src.shape[axis]
+    if src.ndim - 1 + len(indices.shape) > MAX_NDIM:
+        raise ShapeError(f"{step.where}: indices of shape {indices.shape} for axis {axis} of {src.shape}")
+    if not isinstance(indices, Value) and indices.size and size is not None:
+        if indices.dtype.kind not in "iu":
+            raise ShapeError(f"{step.where}: indices of {indices.dtype}")
+        if indices.min() < -size or indices.max() >= size:
+            raise ShapeError(f"{step.where}: indices from {indices.min()} to {indices.max()} of {size} elements")
+        step.spend(indices)
+        made = _parts(step, src, axis, (indices % size).reshape(-1))
+        if made is not None:
+            return step.reshape(made, (*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :]))
+    return step.op("Gather", src, indices, axis=axis)
+
+
+def _parts(step: Step, src: Value, axis: int, places: Array) -> Value | None:
+    """Elements of an axis in steps as one part; several parts joined, if they are few."""
+    runs: list[list[int]] = []
+    for place in places.tolist():
+        if runs and (len(runs[-1]) == 1 or place - runs[-1][-1] == runs[-1][1] - runs[-1][0]) and place != runs[-1][-1]:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+        if len(runs) > _MOST_PARTS:
+            return None
+    if len(runs) > 1 and src.dtype not in ("f32", "bf16", "f16"):
+        return None
+    made = []
+    for first, *rest in runs:
+        by = rest[0] - first if rest else 1
+        end = (rest[-1] if rest else first) + (1 if by > 0 else -1)
+        made.append(_sliced(step, src, [first], [-INT64_MAX if end < 0 else end], [axis], [by]))
+    return made[0] if len(made) == 1 else step.op("Concat", *made, axis=axis)
+
+
+def _repeated(step: Step, src: Value, counts: list[int]) -> Value:
+    """Every axis as often as its count says."""
+    for axis, count in enumerate(counts):
+        if count == 1:
+            continue
+        size = src.shape[axis]
+        if size == 1 and count > 0:
+            begin, end = [0] * src.ndim, [0] * src.ndim
+            end[axis] = count - 1
+            src = step.op("Pad", src, pads_begin=begin, pads_end=end, mode="edge")
+        elif count == 0:
+            src = _sliced(step, src, [0], [0], [axis])
+        elif count > _MOST_PARTS * 4:
+            raise UnsupportedError(f"{step.where}: axis {axis} of {src.shape} {count} times; at most {_MOST_PARTS * 4}")
+        else:
+            src = step.op("Concat", *[src] * count, axis=axis)
+    return src
+
+
+@rule("Tile", inputs=(2, 3))
+def tile(step: Step) -> Value:
+    src, counts = step.value(0), step.integers(1, "the repeats")
+    if len(counts) != src.ndim or min(counts, default=0) < 0:
+        raise ShapeError(f"{step.where}: repeats {counts[:8]} of a tensor of shape {src.shape}")
+    return _repeated(step, src, counts)
+
+
+@rule("Expand", inputs=2)
+def expand(step: Step) -> Value:
+    """To the common shape of two that broadcast."""
+    src, wanted = step.value(0), step.integers(1, "the shape")
+    rank = max(src.ndim, len(wanted))
+    if rank > MAX_NDIM or min(wanted, default=0) < 0:
+        raise ShapeError(f"{step.where}: {src.shape} to {wanted[:12]}")
+    src = step.reshape(src, (*(1,) * (rank - src.ndim), *src.shape))
+    counts = []
+    for size, target in zip(src.shape, [1] * (rank - len(wanted)) + wanted, strict=True):
+        if size is None and target != 1:
+            raise UnsupportedError(f"{step.where}: an unknown size to {target}, {src.shape} to {wanted}")
+        if target not in (1, size) and size != 1:
+            raise ShapeError(f"{step.where}: {src.shape} does not broadcast to {wanted}")
+        counts.append(target if size == 1 else 1)
+    return _repeated(step, src, counts)
