@@ -26,6 +26,21 @@ def fresh_id() -> int:
     return next(_ids)
 
 
+def _as_beside(view: View) -> list[int]:
+    """The strides with those of axes of size 1 as if there were more: behind channels last if these lie so."""
+    steps = [stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
+    order = list(range(view.ndim))
+    if view.ndim > 2 and view.shape[1] > 1 and view.strides[1] == min(steps, default=0):
+        order = [0, *order[2:], 1]
+    strides, reach = list(view.strides), 1
+    for axis in reversed(order):
+        if view.shape[axis] == 1:
+            strides[axis] = reach
+        else:
+            reach = max(reach, view.strides[axis] * view.shape[axis])
+    return strides
+
+
 def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> LogicalTensor:
     """The library's description of a view (strided), or of an edge (layout left to the library)."""
     code = dtypes.CODES[operand.dtype]
@@ -33,7 +48,7 @@ def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> Logic
         return LogicalTensor(identity, code, list(operand.shape), layout=LayoutType.any)
     kind = TensorProperty.constant if baked and operand.is_constant else TensorProperty.variable
     # the library guesses layouts from the strides of all axes, also of those of size 1
-    strides = dense_strides(operand.shape) if operand.row_major else operand.strides
+    strides = dense_strides(operand.shape) if operand.row_major else _as_beside(operand)
     return LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
 
 

@@ -90,7 +90,8 @@ def build_native(program: Program, item: Group, shared: set[Value], views: dict[
     ops = ops_of(item.nodes)
     staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
     dense = _taken_row_major(item, env)
-    staged |= dict.fromkeys(v for v in values if v in dense and v in views and not views[v].row_major)
+    places = {value: place_of(value, views) for value in values if value in dense}
+    staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         return _build_staged(program, item, leaving, views, env, list(staged))
     made = native_ops(program, item.nodes, leaving, views, {}, env)
@@ -116,7 +117,8 @@ def _build_staged(
 ) -> Decision:
     """The group on row-major copies of some values, in the dtype to compute in."""
     made = set(item.outputs)
-    inner = {value: views[value] for node in item.nodes for value in node.inputs if value in views}
+    known = {value: place_of(value, views) for node in item.nodes for value in node.inputs}
+    inner = {value: place for value, place in known.items() if place is not None}
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
     for value in staged:

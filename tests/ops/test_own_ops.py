@@ -159,3 +159,21 @@ def test_pickled_nets_have_them():
 def test_mistakes_are_named(build, message):
     with pytest.raises(dgo.InvalidArgumentError, match=message):
         build(dgo.Graph().input("x", (2, 3, 4)))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_pads_between_normalizations_and_convolutions(dtype):
+    """A kernel that takes its operands row-major only, beside values that lie channels last."""
+    rng = np.random.default_rng(5)
+    weights = [(rng.standard_normal((16, 16, 3, 3)) / 12).astype(dtypes.numpy_dtype(dtype)) for _ in range(2)]
+    array = rng.standard_normal((1, 16, 12, 12)).astype(dtypes.numpy_dtype(dtype))
+    window = {"strides": 1, "pads_begin": 1, "pads_end": 1, "dilations": 1, "data_format": "NCX"}
+    graph = dgo.Graph()
+    y = ops.convolution(graph.input("x", array.shape, dtype), weights[0], **window, weights_format="OIX")
+    y = ops.static_reshape(y, shape=(1, 16, 144), special_zero=False)
+    y = ops.layer_norm(y, use_affine=False, keep_stats=False)
+    y = ops.relu(ops.static_reshape(y, shape=(1, 16, 12, 12), special_zero=False))
+    y = ops.pad(y, pads_begin=[0, 0, 2, 2], pads_end=[0, 0, 2, 2], mode="reflect")
+    y = ops.convolution(y, weights[1], **window, weights_format="OIX")
+    found, want = (graph.compile(y, tune=tune)(array).astype(np.float64) for tune in ("heuristic", "off"))
+    np.testing.assert_allclose(found, want, rtol=0, atol={"f32": 1e-4, "bf16": 0.1}[dtype] * np.abs(want).max())
