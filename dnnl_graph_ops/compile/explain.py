@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,10 +22,6 @@ from ..runtime.verbose import Record, verbose
 from .native import Compiled
 from .plan import Plan, data_of, ones
 from .specialise import Options, Specialised
-
-# as the log names an implementation: ref:any, ref_int8:any, gemm:ref
-_REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
-
 
 # properties of a PartitionReport that its record has too
 _DERIVED = ("implementation", "layouts", "reference", "scratch_bytes", "remark")
@@ -233,7 +228,7 @@ def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     records = plan.executed.get(number, ())
     main = [record for record in records if record.primitive != "reorder"] or records
     names = ", ".join(f"{record.primitive} {record.implementation}" for record in main) or "unknown"
-    reference = any(_REFERENCE.search(record.implementation) for record in main)
+    reference = any(record.reference for record in main)
     reorders = sum(record.primitive == "reorder" for record in records)
     scratch = _scratch(part.outputs) + part.partition.scratchpad_size
     reads, writes = _layouts(part.inputs), _layouts(part.outputs)

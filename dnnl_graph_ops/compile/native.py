@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,9 @@ from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
 from ..errors import UnsupportedError
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
+from ..lowering.staging import wrong_when_narrow
 from ..runtime.engines import KINDS, Engine
+from ..runtime.verbose import verbose
 from ..strides import dense_strides
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
@@ -131,31 +134,99 @@ def miscounts_channels(step: NativeStep) -> bool:
     return (flat and len(binary) > 1) or (alone and len(broadcast) > 1)
 
 
-def compile_step(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> list[Compiled]:
-    """Compile the ops of a step; a chain that the library does not take as one partition becomes several.
+@dataclass(frozen=True)
+class Partitioned:
+    """A step of ops and the library's partitions of it."""
 
-    Edges that then cross partitions get scratch buffers of `program`.
+    step: NativeStep
+    builder: _Builder
+    ops: Mapping[int, NativeOp]
+    partitions: Sequence[Any]
+    engine: Engine
+    fpmath_mode: str
+    judged: bool
+
+
+def partitioned(
+    steps: Sequence[NativeStep],
+    engine: Engine,
+    fpmath_mode: str,
+    *,
+    judged: bool = False,
+    baked: bool | None = None,
+    fused: bool | None = None,
+) -> list[Partitioned]:
+    """The library's partitions of the ops of each step, which may be several.
+
+    `judged`: where a partition of several ops would be left to a reference kernel, its parts are compiled instead.
+    `baked` and `fused`: whether constants are told to the library, and ops run together; None: as the step allows.
     """
-    return _compile_ops(program, step, engine, fpmath_mode, not _gives_constants(step), not miscounts_channels(step))
+    found: list[tuple[NativeStep, _Builder, dict[int, NativeOp], str, bool]] = []
+    graphs: dict[tuple[str, bool], Any] = {}
+    for step in steps:
+        builder = _Builder(engine, not _gives_constants(step) if baked is None else baked)
+        mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
+        key = (mode, len(step.ops) > 1 and (not miscounts_channels(step) if fused is None else fused))
+        if key not in graphs:
+            graphs[key] = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[mode])
+        ops = [builder.op(op) for op in step.ops]
+        for op in ops:
+            graphs[key].add_op(op)
+        found.append((step, builder, {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}, *key))
+    step_of = {i: number for number, (_, _, ops, *_) in enumerate(found) for i in ops}
+    partitions: list[list[Any]] = [[] for _ in found]
+    for (_, together), graph in graphs.items():
+        graph.finalize()
+        # in oneDNN 3.2 the pattern matcher takes 4 ms whatever the graph: once for all steps, and one op needs none
+        graph.filter(PartitionPolicy.fusion if together else PartitionPolicy.debug)
+        for partition in graph.partitions():
+            partitions[step_of[partition.op_ids[0]]].append(partition)
+    return [
+        Partitioned(step, builder, ops, parts, engine, mode, judged)
+        for (step, builder, ops, mode, _), parts in zip(found, partitions, strict=True)
+    ]
 
 
-def _compile_ops(
-    program: Program, step: NativeStep, engine: Engine, fpmath_mode: str, baked: bool, fused: bool
-) -> list[Compiled]:
-    builder = _Builder(engine, baked)
-    ops = [builder.op(op) for op in step.ops]
-    kind = KINDS[engine.kind]
-    graph = Graph(engine.runtime.library, kind, FPMATH[fpmath_mode])
-    for op in ops:
-        graph.add_op(op)
-    graph.finalize()
-    # in oneDNN 3.2 the pattern matcher takes 4 ms, and one op needs none
-    policy = PartitionPolicy
-    graph.filter(policy.fusion if fused and len(ops) > 1 else policy.debug)
-    partitions = graph.partitions()
-    by_id = {op.id: spec for op, spec in zip(ops, step.ops, strict=True)}
-    _materialise(program, builder, partitions)
-    return [_compile(partition, builder, engine, fpmath_mode, step, by_id) for partition in partitions]
+def compile_partitions(program: Program, given: Partitioned) -> list[Compiled]:
+    """The partitions of a step, compiled. Edges that cross partitions get scratch buffers of `program`."""
+    _materialise(program, given.builder, given.partitions)
+    return [one for partition in given.partitions for one in _compiled(program, partition, given)]
+
+
+def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Compiled]:
+    """A partition, or its parts where as a whole it would be left to a reference kernel, and they would not."""
+    if not given.judged or len(partition.op_ids) == 1:
+        return [_compile(partition, given)]
+    whole, slow = _judged(partition, given)
+    if not slow:
+        return [whole]
+    ops = [given.builder.bound(given.ops[i]) for i in partition.op_ids]
+    head, rest = _in_parts(program, ops, whole.outputs[0], given)
+    first, slow = _judged(head.partitions[0], head)
+    return [whole] if slow else [first, *compile_partitions(program, rest)]
+
+
+def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
+    """A compiled partition, and whether a reference kernel is part of it, by the library's log of what it creates."""
+    with verbose(2) as log:
+        made = _compile(partition, given)
+    here = threading.get_native_id()
+    return made, any(record.thread == here and record.reference for record in log.created())
+
+
+def _in_parts(program: Program, ops: Sequence[NativeOp], result: View, given: Partitioned) -> list[Partitioned]:
+    """The first op of a partition apart from the others."""
+    edge = ops[0].outputs[0]
+    same = edge.shape == result.shape
+    between = program.like(result, edge.dtype) if same else program.scratch(edge.shape, edge.dtype)
+
+    def placed(op: NativeOp) -> NativeOp:
+        inputs, outputs = (tuple(between if o is edge else o for o in some) for some in (op.inputs, op.outputs))
+        return replace(op, inputs=inputs, outputs=outputs)
+
+    head, *rest = map(placed, ops)
+    steps = [replace(given.step, ops=(head,), fallback=None), replace(given.step, ops=tuple(rest), fallback=None)]
+    return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
 
 
 def _gives_constants(step: NativeStep) -> bool:
@@ -176,9 +247,8 @@ def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any])
                 builder.operands[port.id] = program.scratch(operand.shape, operand.dtype)
 
 
-def _compile(
-    partition: Any, builder: _Builder, engine: Engine, fpmath_mode: str, step: NativeStep, ops: Mapping[int, NativeOp]
-) -> Compiled:
+def _compile(partition: Any, given: Partitioned) -> Compiled:
+    step, builder, ops, engine = given.step, given.builder, given.ops, given.engine
     kinds = tuple(ops[i].kind for i in partition.op_ids)
     names = tuple(ops[i].name or ops[i].kind for i in partition.op_ids)
     if not partition.is_supported:
@@ -197,9 +267,14 @@ def _compile(
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
     alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
-    again = partial(_compile_ops, Program(), alone, engine, fpmath_mode, builder.baked, True)
+    again = partial(_again, alone, engine, given.fpmath_mode, builder.baked)
     views = tuple(inputs.values()), tuple(outputs.values())
     return Compiled(compiled, *views, step.label, names, kinds, again, step.group, step.condition, pairs)
+
+
+def _again(step: NativeStep, engine: Engine, fpmath_mode: str, baked: bool) -> list[Compiled]:
+    (given,) = partitioned([step], engine, fpmath_mode, baked=baked, fused=True)
+    return compile_partitions(Program(), given)
 
 
 def _bound(ports: Sequence[Any], builder: _Builder) -> dict[int, View]:

@@ -12,14 +12,14 @@ from .. import dtypes
 from .._core import Executor
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
-from ..lowering.staging import staged, wrong_when_narrow
+from ..lowering.staging import staged
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import Use, place
-from .native import Compiled, compile_step
+from .native import Compiled, Partitioned, compile_partitions, partitioned
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
@@ -56,7 +56,8 @@ def assemble(
 ) -> Plan:
     """Compile the steps of `program` into an executor whose inputs and outputs are the given views.
 
-    `literal`: the library's steps run on them as they are wherever it can.
+    `literal`: the library's steps run on them as they are wherever it can, else partitions of several ops that would
+    be left to a reference kernel are compiled in parts.
     """
     count = pool.get_num_threads() if threads is None else threads
     seconds = _seconds(program.steps, macs)
@@ -70,8 +71,11 @@ def assemble(
             for given in program.steps
             for one in (staged(given, as_they_are) if isinstance(given, NativeStep) else [given])
         ]
-        for step in fold_constants(steps):
-            parts.extend(_compiled(program, step, engine, fpmath_mode) if isinstance(step, NativeStep) else [step])
+        steps = fold_constants(steps)
+        natives = [step for step in steps if isinstance(step, NativeStep)]
+        given = iter(partitioned(natives, engine, fpmath_mode, judged=not as_they_are))
+        for step in steps:
+            parts.extend(_compiled(program, next(given)) if isinstance(step, NativeStep) else [step])
         offsets, scratch, merged = place([_use(part) for part in parts])
         one_place = set(merged)
         parts = [
@@ -93,10 +97,10 @@ def _seconds(steps: Sequence[Step], macs: int) -> float:
     return moved / _BYTES_PER_SECOND + macs / _MACS_PER_SECOND
 
 
-def _compiled(program: Program, step: NativeStep, engine: Engine, fpmath_mode: str) -> Sequence[Compiled | HostStep]:
-    mode = "strict" if any(map(wrong_when_narrow, step.ops)) else fpmath_mode
+def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
+    step = given.step
     try:
-        return compile_step(program, step, engine, mode)
+        return compile_partitions(program, given)
     except UnsupportedError:
         if step.fallback is None:
             raise

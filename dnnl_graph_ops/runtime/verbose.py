@@ -20,6 +20,8 @@ _OPEN: list[Log] = []  # under the lock
 _MARK = "onednn_verbose,"
 # a field of the form key:value or a plain word; what stands before the event differs by version
 _EVENTS = ("exec", "create", "compile", "info", "error")
+# as the log names an implementation: ref:any, ref_int8:any, gemm:ref
+_REFERENCE = re.compile("(^|[:+])ref(_|:|$)")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Record:
     text: str = ""
     thread: int = 0
 
+    @property
+    def reference(self) -> bool:
+        """Whether the implementation is a slow one that is there for completeness."""
+        return _REFERENCE.search(self.implementation) is not None
+
 
 @dataclass
 class Log:
@@ -50,6 +57,10 @@ class Log:
     def executed(self) -> list[Record]:
         """The primitives that ran, in order."""
         return [record for record in self.records if record.event.startswith("exec")]
+
+    def created(self) -> list[Record]:
+        """The primitives that were made, or found in the library's cache, in order."""
+        return [record for record in self.records if record.event.startswith("create")]
 
 
 @contextmanager
@@ -87,7 +98,9 @@ def verbose(level: int = 1) -> Iterator[Log]:
                 if asked < level:
                     library.set_verbose(asked)
             _OPEN.pop()
-            log.records += [replace(parse(line), thread=thread) for thread, line in capture.stop()]
+            lines = [replace(parse(line), thread=thread) for thread, line in capture.stop()]
+            # a log inside of this one may have asked for more
+            log.records += [record for record in lines if level > 1 or not record.event.startswith("create")]
 
 
 def parse(line: str) -> Record:

@@ -6,8 +6,11 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import grouping
+from dnnl_graph_ops.compile import grouping, native
+from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering.env import Env
+from dnnl_graph_ops.lowering.program import Edge, NativeOp, Place, Program, argument
+from dnnl_graph_ops.strides import dense_strides
 
 
 @pytest.fixture
@@ -177,3 +180,47 @@ def test_random_dags_have_no_circles(no_partitioner):
             read = {value for other in found if other is not item for node in other.nodes for value in node.inputs}
             leaving = {value for value in item.outputs if value in read or value in outputs}
             assert len(leaving) == 1 and leaving | inside >= set(item.outputs), f"seed {seed}"
+
+
+def test_steps_are_matched_together(graph, monkeypatch):
+    """The library's pattern matcher is asked once, whatever the number of steps."""
+    asked = []
+
+    class Counting(native.Graph):
+        def filter(self, policy):
+            asked.append(policy)
+            super().filter(policy)
+
+    monkeypatch.setattr(native, "Graph", Counting)
+    x = image(graph)
+    y, z = (ops.tanh(ops.add(ops.exp(x), image(graph, name))) for name in "pq")
+    graph.compile({"y": y, "z": z, "sum": ops.reduce_sum(z, axes=(1,), keep_dims=True)})
+    assert asked.count(native.PartitionPolicy.fusion) <= 1 and len(asked) <= 2
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_no_fusion_ends_in_a_reference_kernel(literal):
+    """What the residual blocks of HiFi-GAN end with: as one partition in NCX the library has no other kernel."""
+    rng = np.random.default_rng(5)
+    shape = (1, 16, 4, 24)
+    arrays = [rng.integers(-3, 4, shape).astype(np.float32) for _ in range(4)]
+    views = [argument(Place.INPUT, "f32", shape, dense_strides(shape), i) for i in range(4)]
+    out = argument(Place.OUTPUT, "f32", shape, dense_strides(shape))
+    program = Program()
+    weights = program.constant(rng.integers(-2, 3, (16, 16, 3, 3)).astype(np.float32))
+    edges = [Edge(shape, "f32") for _ in range(4)]
+    attrs = dict.fromkeys(("strides", "pads_begin", "pads_end", "dilations"), (1, 1))
+    attrs |= {"groups": 1, "data_format": "NCX", "weights_format": "OIX"}
+    two = program.constant(np.full((1, 1, 1, 1), 2, np.float32))
+    chain = [NativeOp("Add", {"auto_broadcast": "numpy"}, (edges[i], views[i + 1]), (edges[i + 1],)) for i in range(3)]
+    last = NativeOp("Divide", {"auto_broadcast": "numpy"}, (edges[3], two), (out,))
+    program.native([NativeOp("Convolution", attrs, (views[0], weights), (edges[0],)), *chain, last], "all")
+    plan = assemble(program, views, [out], dgo.engine("cpu"), literal=literal)
+    result = np.full(shape, np.nan, np.float32)
+    with dgo.verbose() as log:
+        plan.executor.run(arrays, [result])
+    assert literal or not any(record.reference for record in log.executed())
+    padded = np.pad(arrays[0], ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    exact = np.einsum("nchwkl,ockl->nohw", windows, weights.buffer.array.reshape(16, 16, 3, 3))
+    np.testing.assert_array_equal(result, (exact + sum(arrays[1:])) / 2)
