@@ -47,11 +47,7 @@ def _load(file: str) -> Graph:
 
 def _print_profile(net: Net) -> None:
     rng = np.random.default_rng(0)
-    steps = net.profile(*(_random(value, rng) for value in net.inputs))
-    total = sum(step.seconds for step in steps) or 1.0
-    width = max(len(step.step) for step in steps)
-    for step in steps:
-        print(f"{step.step:{width}}  {step.seconds * 1e6:10.1f} us  {step.seconds / total:6.1%}")
+    print(net.profile(*(_random(value, rng) for value in net.inputs)))
 
 
 def _random(value: Value, rng: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -47,12 +47,20 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Median seconds of one step of the plan."""
+    """Median seconds of one step of the plan, and what that is of the whole and of what the machine can do.
+
+    of_peak: of multiply-adds (`bound` is "arithmetic") or of bytes moved ("memory") in a second. Multiplications are
+    counted by the definition, so that forms with fewer may be above 1, as may be what lies in the caches.
+    """
 
     step: str
     seconds: float
     # of the partition that the step belongs to; none for a copy to a second output
     ops: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    share: float = 0.0
+    of_peak: float = 0.0
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,7 @@ class Explanation:
                     f"{how}: {others}" if others else "",
                 )
             )
-        yield from _table(rows)
+        yield from table(rows)
         yield ""
         rows = [("step", "implementation", "reorders", "reads", "writes")]
         for step in self.steps:
@@ -163,26 +171,16 @@ class Explanation:
                     "; ".join(step.writes),
                 )
             )
-        yield from _table(rows)
+        yield from table(rows)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def profile(specialised: Specialised, ins: Sequence[Any], outs: Sequence[Any], repeat: int) -> list[StepTime]:
-    """The steps of a plan, timed on these arrays."""
-    plan, decisions = specialised.plan, specialised.built.decisions
-    times = plan.executor.profile(ins, outs, repeat)
-    return [
-        StepTime(label, seconds, () if part.group is None else _ops(decisions[part.group][0]))
-        for part, (label, seconds) in zip(plan.parts, times, strict=True)
-    ]
-
-
-def _ops(group: Group) -> tuple[str, ...]:
+def ops_of(group: Group) -> tuple[str, ...]:
     return tuple(node.name for node in group.listed)
 
 
@@ -192,7 +190,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
     steps = [_step(plan, number, engine) for number in range(len(plan.parts))]
     partitions = tuple(
         PartitionReport(
-            _ops(group),
+            ops_of(group),
             tuple(node.kind for node in group.listed),
             decision.formulation,
             decision.compute,

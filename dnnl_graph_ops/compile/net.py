@@ -19,9 +19,10 @@ from ..runtime.device_array import DeviceArray
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
-from .explain import Benchmark, Explanation, StepTime, explain, profile
+from .explain import Benchmark, Explanation, StepTime, explain
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
+from .profile import profile
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
@@ -286,10 +287,15 @@ class Net(NetBase):
         return Benchmark(tuple(specialised.plan.executor.benchmark(ins, outs, repeat)))
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
-        """Median time of each step of the plan on these arrays."""
+        """Median time of each step of the plan on these arrays; str() of the list is a table, the longest first.
+
+        A step is named with the ops and kinds of its partition, its share of the whole, and what it reaches of this
+        machine's peak: of multiplications for convolutions and matrix products, of memory's rate for all else. Both
+        peaks are measured at the first call, which takes a fraction of a second.
+        """
         self._check_repeat(repeat)
         ins, outs, specialised = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
-        return profile(specialised, ins, outs, repeat)
+        return profile(specialised, self.engine, ins, outs, repeat)
 
     def _check_repeat(self, repeat: Any) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int):

@@ -61,6 +61,11 @@ def make_problem(
     )
 
 
+def multiplications(kind: str, attrs: Mapping[str, Any], inputs: Sequence[tuple[int | None, ...]], where: str) -> int:
+    """Those of an op's definition, taps that meet padding included."""
+    return Sizes.of(resolved(kind, inputs, attrs, where).geometry).macs
+
+
 def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], output: View) -> NativeOp | None:
     """The op with the user's own formats as the library takes it, or None where it refuses or is wrong.
 

@@ -32,6 +32,14 @@ class Sizes(Geometry):
     def of(cls, geometry: Geometry) -> Sizes:
         return cls(**{field.name: getattr(geometry, field.name) for field in fields(geometry)})
 
+    @property
+    def macs(self) -> int:
+        """Multiplications of the definition, taps that meet padding included."""
+        total = self.batch * self.in_channels * (self.out_channels // self.groups)
+        for n, k in zip(self.src, self.kernel, strict=True):
+            total *= n * k
+        return total
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -66,11 +74,7 @@ class Problem:
     @property
     def macs(self) -> int:
         """Multiplications of the definition, taps that meet padding included."""
-        g = self.geometry
-        total = g.batch * g.in_channels * (g.out_channels // g.groups)
-        for n, k in zip(g.src, g.kernel, strict=True):
-            total *= n * k
-        return total
+        return self.geometry.macs
 
     def with_views(self, **views: Any) -> Problem:
         """The same problem on other views, or with other post-ops."""

@@ -1,0 +1,60 @@
+"""What this machine can do at most, measured: multiplications and bytes in a second."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import Error
+from ..lowering.program import NativeOp, Place, Program, View, argument
+from ..runtime import cpu
+from ..runtime.engines import Engine
+from ..strides import dense_strides
+from .plan import assemble, ones
+
+# of a square product, which lies in the caches; and what is copied, which does not
+SIDE, COPIED = 640, 48 << 20
+ROUNDS = 7
+
+
+class Peaks(NamedTuple):
+    """By so many threads: multiply-adds and bytes read or written in a second."""
+
+    macs: float
+    bytes: float
+
+
+@lru_cache(64)
+def peaks(engine: Engine, dtype: str, threads: int) -> Peaks:
+    """The best of a few products by the library, in f32 where it has none of the dtype, and of copies; remembered."""
+    narrow = dtype in ("bf16", "f16") and cpu.computes_natively(dtype, engine)
+    return Peaks(_macs(engine, dtype if narrow else "f32", threads), _bytes(engine, threads))
+
+
+@lru_cache(64)
+def _bytes(engine: Engine, threads: int) -> float:
+    program = Program()
+    source, target = (argument(place, "f32", (COPIED // 4,), (1,)) for place in (Place.INPUT, Place.OUTPUT))
+    program.copy(source, target)
+    return 2 * COPIED / _seconds(program, [source], target, engine, threads)
+
+
+def _macs(engine: Engine, dtype: str, threads: int) -> float:
+    shape = (SIDE, SIDE)
+    strides = dense_strides(shape)
+    program = Program()
+    source, target = (argument(place, dtype, shape, strides) for place in (Place.INPUT, Place.OUTPUT))
+    weights = program.constant(np.ones(shape, dtypes.numpy_dtype(dtype)))
+    program.native([NativeOp("MatMul", {}, (source, weights), (target,))], "peak")
+    try:
+        return SIDE**3 / _seconds(program, [source], target, engine, threads)
+    except Error:
+        return 0.0
+
+
+def _seconds(program: Program, inputs: list[View], output: View, engine: Engine, threads: int) -> float:
+    executor: Any = assemble(program, inputs, [output], engine, macs=SIDE**3, threads=threads).executor
+    return float(min(executor.benchmark([ones(view) for view in inputs], [ones(output)], ROUNDS)))

@@ -1,0 +1,65 @@
+"""What net.profile says of each step."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops.compile.peaks import peaks
+from dnnl_graph_ops.compile.profile import ARITHMETIC, MEMORY
+
+
+@pytest.fixture
+def net():
+    graph = dgo.Graph()
+    rng = np.random.default_rng(2)
+    x = graph.input("x", (1, 12, 12, 16))
+    weights = rng.integers(-2, 3, (3, 3, 16, 16)).astype(np.float32)
+    y = ops.relu(ops.convolution(x, weights, pads_begin=1, pads_end=1, name="conv"), name="act")
+    z = ops.max_pool(y, kernel=2, strides=2, pads_begin=0, pads_end=0, name="pool")
+    return graph.compile(ops.matmul(z, rng.random((16, 5), np.float32), name="head"))
+
+
+def test_steps_are_named_and_weighed(net):
+    times = net.profile(np.ones((1, 12, 12, 16), np.float32), repeat=3)
+    assert len(times) == len(net.explain().steps)
+    assert sum(step.share for step in times) == pytest.approx(1.0)
+    total = sum(step.seconds for step in times)
+    assert [step.seconds for step in times] == pytest.approx([step.share * total for step in times])
+    named = {step.ops: step for step in times}
+    assert named["conv", "act"].kinds == ("Convolution", "ReLU")
+    assert named["pool",].bound == MEMORY and named["head",].bound == ARITHMETIC
+    assert any(step.bound == ARITHMETIC for step in times if step.ops == ("conv", "act"))
+    assert all(step.of_peak > 0 for step in times)
+
+
+def test_the_table_has_the_longest_first(net):
+    times = net.profile(np.ones((1, 12, 12, 16), np.float32), repeat=3)
+    total, header, *rows = str(times).splitlines()
+    assert total.endswith(f"ms in {len(times)} steps") and header.split()[:2] == ["ms", "share"]
+    shown = [float(row.split()[0]) for row in rows]
+    assert len(rows) == len(times) and shown == sorted(shown, reverse=True)
+    assert any("Convolution + ReLU" in row and "conv, act" in row for row in rows)
+
+
+def test_the_products_of_several_steps_count_once():
+    """A transposed convolution in phases: all of them together did the work."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 8, 8, 4))
+    y = ops.conv_transpose(x, np.ones((5, 5, 3, 4), np.float32), strides=3)
+    net = graph.compile(y)
+    times = net.profile(np.ones(x.shape, np.float32), repeat=3)
+    reached = {step.of_peak for step in times if step.bound == ARITHMETIC}
+    assert len(reached) == 1
+    macs = 8 * 8 * 5 * 5 * 4 * 3
+    spent = sum(step.seconds for step in times if step.bound == ARITHMETIC)
+    most = peaks(net.engine, "f32", net.latest().plan.executor.threads)
+    assert reached.pop() == pytest.approx(macs / spent / most.macs)
+
+
+def test_peaks_are_measured_once():
+    engine = dgo.engine("cpu")
+    found = peaks(engine, "f32", 1)
+    assert found.macs > 1e8 and found.bytes > 1e7
+    assert peaks(engine, "f32", 1) is found
+    assert peaks(engine, "s8", 1).bytes == found.bytes
