@@ -29,6 +29,7 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     readers = Counter(value for node in nodes for value in node.inputs)
     found: list[Node] = []
     places: dict[Value, int] = {}  # where the convolution is whose result a value is
+    affines: dict[int, Affine] = {}  # what the convolution there takes over
     for node in nodes:
         result = next((value for value in node.inputs[:2] if value in places), None)
         affine = None
@@ -40,12 +41,26 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
                 places[node.outputs[0]] = len(found)
             found.append(node)
             continue
-        twin = _with(head, *affine)
-        twin.outputs, twin.absorbed = node.outputs, (*head.absorbed, node)
-        node.outputs[0].node = twin
-        places[node.outputs[0]] = places[result]
-        found[places[result]] = twin
+        place = places[node.outputs[0]] = places[result]
+        affines[place] = _after(affines[place], affine) if place in affines else affine
+        found[place] = _in_place_of(node, head, Node(head.id, head.kind, head.name, head.inputs, head.attrs))
+    for place, affine in affines.items():
+        head = found[place]
+        found[place] = _in_place_of(head, head, _with(head, *affine))
     return found
+
+
+def _in_place_of(node: Node, head: Node, twin: Node) -> Node:
+    """The twin of a convolution that gives what the node gave."""
+    twin.outputs, twin.absorbed = node.outputs, head.absorbed if node is head else (*head.absorbed, node)
+    node.outputs[0].node = twin
+    return twin
+
+
+def _after(first: Affine, then: Affine) -> Affine:
+    """One after the other."""
+    scale, shift = then
+    return first[0] * scale, first[1] * scale + shift
 
 
 def _absorbs(node: Node) -> bool:
@@ -106,11 +121,12 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
     src, weights, *rest = head.inputs
     assert weights.constant is not None and isinstance(head.attrs, Attributes)
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
-    inputs = (
-        src,
-        _constant(weights, weights.constant * _along_weights(head.attrs, weights, scale)),
-        _constant(rest[0] if rest else weights, bias * scale + shift),
-    )
+    if (scale != 1).any():
+        scaled = np.empty(weights.constant.shape, np.float32)
+        # each product is made in float64 and rounded once, with no copy of all of them
+        np.multiply(weights.constant, _along_weights(head.attrs, weights, scale), out=scaled, casting="same_kind")
+        weights = _constant(weights, scaled)
+    inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
     return Node(head.id, head.kind, head.name, inputs, attrs)
 

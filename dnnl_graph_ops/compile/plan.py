@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,7 +116,11 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
 
 
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
-    """Run the own steps that read only constants now, once; what they write becomes constant."""
+    """Run the own steps that read only constants now, once; what they write becomes constant.
+
+    Data that nothing reads any more is let go at once: weights are not needed beside their packed copies.
+    """
+    waiting = Counter(buffer for step in steps for buffer in _needed(step))
     readers: dict[Buffer, list[Step]] = {}
     for step in steps:
         for view in step.reads:
@@ -137,6 +142,7 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
         step = given
         if step.condition and step.condition.flag.is_constant:
             if bool(array_of(step.condition.flag)[0]) is not step.condition.wanted:
+                _let_go(given, waiting)
                 continue
             step = replace(step, condition=None)
         # what an earlier step of this loop wrote is constant by now
@@ -144,7 +150,20 @@ def fold_constants(steps: Sequence[Step]) -> list[Step]:
             remaining.append(step)
         else:
             _run_now(step)
+            _let_go(given, waiting)
     return remaining
+
+
+def _needed(step: Step) -> set[Buffer]:
+    return {view.buffer for view in (*step.reads, *((step.condition.flag,) if step.condition else ()))}
+
+
+def _let_go(step: Step, waiting: Counter[Buffer]) -> None:
+    """A step is over: what it alone still read loses its data, but for the graph's."""
+    for buffer in _needed(step):
+        waiting[buffer] -= 1
+        if not waiting[buffer] and buffer.place is Place.CONSTANT and not buffer.shared:
+            buffer.array = None
 
 
 def _run_now(step: Step) -> None:

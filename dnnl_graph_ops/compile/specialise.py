@@ -150,6 +150,10 @@ def specialise(
     built = build(groups, places, env, _chooser(env), layouts.entering)
     for source, target in (*layouts.leaving, *((places[value], target) for value, target in copies)):
         built.program.copy(source, target, "copy to output")
+    for value, view in views.items():
+        if view.is_constant and not view.buffer.shared:
+            # what is packed from it is all that is needed from here on
+            value.constant = None
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],

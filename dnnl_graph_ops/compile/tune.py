@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -98,7 +98,8 @@ def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
 
     def take(view: View) -> View:
         if view.is_constant:
-            return view
+            # the other candidates and the net need its data too
+            return replace(view, buffer=replace(view.buffer, shared=True))
         if view not in inputs:
             buffer = Buffer(Place.INPUT, view.dtype, extent(view.shape, view.strides), index=len(inputs))
             inputs[view] = View(buffer, view.shape, view.strides)
