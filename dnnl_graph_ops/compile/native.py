@@ -201,7 +201,7 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
     if not slow:
         return [whole]
     ops = [given.builder.bound(given.ops[i]) for i in partition.op_ids]
-    head, rest = _in_parts(program, ops, whole.outputs[0], given)
+    head, rest = _in_parts(program, ops, given)
     first, slow = _judged(head.partitions[0], head)
     return [whole] if slow else [first, *compile_partitions(program, rest)]
 
@@ -214,19 +214,29 @@ def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
     return made, any(record.thread == here and record.reference for record in log.created())
 
 
-def _in_parts(program: Program, ops: Sequence[NativeOp], result: View, given: Partitioned) -> list[Partitioned]:
+def _in_parts(program: Program, ops: Sequence[NativeOp], given: Partitioned) -> list[Partitioned]:
     """The first op of a partition apart from the others."""
-    edge = ops[0].outputs[0]
-    same = edge.shape == result.shape
-    between = program.like(result, edge.dtype) if same else program.scratch(edge.shape, edge.dtype)
+    step = replace(given.step, ops=tuple(ops), fallback=None)
+    steps = separated(program, step, [ops[:1], ops[1:]])
+    return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
 
-    def placed(op: NativeOp) -> NativeOp:
-        inputs, outputs = (tuple(between if o is edge else o for o in some) for some in (op.inputs, op.outputs))
+
+def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[NativeOp]]) -> list[NativeStep]:
+    """The ops of a step as several steps. Edges between these get scratch buffers, laid out as the last result."""
+    result = step.writes[-1]
+    maker = {edge: i for i, part in enumerate(parts) for op in part for edge in op.outputs}
+    placed: dict[Operand, View] = {}
+    for i, part in enumerate(parts):
+        for edge in (operand for op in part for operand in op.inputs):
+            if isinstance(edge, Edge) and maker[edge] != i and edge not in placed:
+                same = edge.shape == result.shape
+                placed[edge] = program.like(result, edge.dtype) if same else program.scratch(edge.shape, edge.dtype)
+
+    def on_buffers(op: NativeOp) -> NativeOp:
+        inputs, outputs = (tuple(placed.get(o, o) for o in some) for some in (op.inputs, op.outputs))
         return replace(op, inputs=inputs, outputs=outputs)
 
-    head, *rest = map(placed, ops)
-    steps = [replace(given.step, ops=(head,), fallback=None), replace(given.step, ops=tuple(rest), fallback=None)]
-    return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
+    return [replace(step, ops=tuple(map(on_buffers, part)), fallback=None) for part in parts]
 
 
 def _gives_constants(step: NativeStep) -> bool:

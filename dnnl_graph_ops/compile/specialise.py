@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,8 +146,12 @@ def specialise(
         views |= _own_constants(nodes, views)
     groups = group(nodes, results, env, policy)
     layouts = (lay_out if chosen(env, policy) else as_given)(groups, views)
-    places = Places(layouts.given, layouts.planned)
-    built = build(groups, places, env, _chooser(env), layouts.entering)
+
+    def lowered(choose: Chooser | None) -> tuple[Built, Places]:
+        places = Places(layouts.given, layouts.planned)
+        return build(groups, places, env, choose, layouts.entering), places
+
+    built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for source, target in (*layouts.leaving, *((places[value], target) for value, target in copies)):
         built.program.copy(source, target, "copy to output")
     for value, view in views.items():
@@ -168,6 +172,18 @@ def specialise(
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
 
 
+def measured(lowered: Callable[[Chooser | None], tuple[Built, Places]], env: Env) -> tuple[Built, Places]:
+    """The program by measured choices: first what there is to choose, then the heaviest first."""
+    from .tune import Answers, Question
+
+    questions: list[Question] = []
+    lowered(lambda problem, _, found: questions.append(Question(problem, found)))
+    answers = Answers(env, questions)
+    built, places = lowered(answers.choose)
+    answers.part(built.program, env)
+    return built, places
+
+
 def _own_constants(nodes: Sequence[Node], views: Mapping[Value, View]) -> dict[Value, View]:
     """Constants that are none of the graph's."""
     found = {}
@@ -176,12 +192,3 @@ def _own_constants(nodes: Sequence[Node], views: Mapping[Value, View]) -> dict[V
             buffer = Buffer(Place.CONSTANT, value.dtype, value.constant.size, array=value.constant)
             found[value] = View(buffer, value.constant.shape, dense_strides(value.constant.shape))
     return found
-
-
-def _chooser(env: Env) -> Chooser | None:
-    """What ranks the formulations by measurement, if that was asked for."""
-    if env.tune != "measure":
-        return None
-    from .tune import choose
-
-    return choose

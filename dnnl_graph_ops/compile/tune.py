@@ -12,23 +12,27 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core import __file__ as extension_file
+from ..dtypes import itemsize
 from ..errors import Error
 from ..lowering import lower as lowering
 from ..lowering import tail as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
-from ..lowering.program import Buffer, Place, Program, View
+from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View
 from ..lowering.registry import Formulation, Ranked
+from ..lowering.staging import on_views
 from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
 from ..strides import extent
+from .native import separated
 from .plan import assemble, ones
 
-# Seconds that one op may take to tune, and what its estimate or time must not exceed to stay in the race
-BUDGET = 2.0
+# Seconds that one op and all ops of a graph may take to tune
+BUDGET, GRAPH_BUDGET = 2.0, 20.0
+# What an estimate or time must not exceed to stay in the race
 HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
@@ -51,26 +55,121 @@ class Runner:
         self.times.append(time.perf_counter() - start)
 
 
-def choose(problem: Problem, env: Env, found: Ranked) -> Ranked:
-    """The candidates with their measured seconds, fastest first; from the file cache if they were measured before."""
+class Question(NamedTuple):
+    """A problem, and the formulations that may solve it with their estimates."""
+
+    problem: Problem
+    found: Ranked
+
+
+class Answers:
+    """What measuring says of the ops of a graph: the heaviest first, and none that the budget does not reach."""
+
+    def __init__(self, env: Env, questions: Sequence[Question]) -> None:
+        self._ranked: dict[Path, Ranked | None] = {}
+        self.deadline = time.perf_counter() + GRAPH_BUDGET
+        for problem, found in sorted(questions, key=lambda question: -question.found[0][1]):
+            path = _path(problem, env, sorted(form.name for form, _ in found))
+            if path not in self._ranked:
+                self._ranked[path] = choose(problem, env, found, min(BUDGET, self.left()))
+
+    def left(self) -> float:
+        """Seconds of the graph's budget that are left."""
+        return self.deadline - time.perf_counter()
+
+    def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
+        return self._ranked.get(_path(problem, env, sorted(form.name for form, _ in found)))
+
+    def part(self, program: Program, env: Env) -> None:
+        """Take apart the steps of several ops of the library whose parts are faster by themselves."""
+        known: dict[Path, bool] = {}
+        natives = [step for step in program.steps if isinstance(step, NativeStep) and len(step.ops) > 1]
+        for step in sorted(natives, key=_heaviness, reverse=True):
+            path = _path_of_step(step, env)
+            if path not in known:
+                known[path] = _faster_apart(step, env, path, self.left())
+        program.steps = [
+            one
+            for step in program.steps
+            for one in (
+                separated(program, step, [(op,) for op in step.ops])
+                if isinstance(step, NativeStep) and len(step.ops) > 1 and known[_path_of_step(step, env)]
+                else [step]
+            )
+        ]
+
+
+def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked | None:
+    """The candidates with their measured seconds, fastest first; from the file cache if they were measured before.
+
+    None where no time is left to measure them.
+    """
     names = {form.name: form for form, _ in found}
     path = _path(problem, env, sorted(names))
     known = _load(path, names)
     if known is not None:
         return [(names[name], seconds) for name, seconds in known]
+    if budget < 0:
+        return None
     limit = HOPELESS_ESTIMATE * found[0][1]
-    ranked = _race(problem, env, [form for form, seconds in found if seconds <= limit])
+    ranked = _race(problem, env, [form for form, seconds in found if seconds <= limit], budget)
     if not ranked:
         return found
     _save(path, [(form.name, seconds) for form, seconds in ranked])
     return ranked
 
 
-def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
+WHOLE, PARTS = "whole", "parts"
+
+
+def _faster_apart(step: NativeStep, env: Env, path: Path, left: float) -> bool:
+    """Whether the ops of a step one by one are faster; False where no time is left to measure it."""
+    rows = _load(path, (WHOLE, PARTS)) or []
+    if not rows and left > 0:
+        for name in (WHOLE, PARTS):
+            try:
+                rows.append((name, _seconds_of(step, env, name == PARTS, min(BUDGET, left) / 2)))
+            except (Error, MemoryError):
+                # the plan will say what is wrong with the whole
+                return False
+        rows.sort(key=lambda row: row[1])
+        _save(path, rows)
+    return bool(rows) and rows[0][0] == PARTS
+
+
+def _seconds_of(step: NativeStep, env: Env, apart: bool, budget: float) -> float:
+    """The median time of a step on buffers of its own."""
+    program, buffers = Program(), _Buffers()
+    taken = {view: buffers.take(view) for view in step.reads}
+    made = {view: _output(view, i) for i, view in enumerate(step.writes)}
+    own = on_views(step, {**taken, **made})
+    program.steps = list(separated(program, own, [(op,) for op in own.ops])) if apart else [own]
+    inputs, outputs = list(buffers.inputs.values()), list(made.values())
+    plan = assemble(program, inputs, outputs, env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads)
+    arrays = [ones(view) for view in inputs], [ones(view) for view in outputs]
+    plan.executor.run(*arrays)
+    times: list[float] = []
+    deadline = time.perf_counter() + budget
+    while len(times) < ROUNDS and (not times or time.perf_counter() < deadline):
+        start = time.perf_counter()
+        plan.executor.run(*arrays)
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _heaviness(step: NativeStep) -> int:
+    """Bytes that a step's operands have."""
+    return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
+
+
+def _race(problem: Problem, env: Env, forms: Sequence[Formulation], budget: float) -> Ranked:
     """Run the candidates in turn; drop those far behind the best; stop at the budget."""
-    runners = []
-    deadline = time.perf_counter() + BUDGET
+    runners: list[Runner] = []
+    deadline = time.perf_counter() + budget
     for form in forms:
+        if len(runners) > 1 and time.perf_counter() > deadline:
+            # the likeliest came first
+            break
         try:
             runner = runner_of(problem, env, form)
             runner.run()
@@ -91,23 +190,33 @@ def _race(problem: Problem, env: Env, forms: Sequence[Formulation]) -> Ranked:
     return sorted(((r.form, median(r.times)) for r in runners), key=lambda item: item[1])
 
 
-def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
-    """The problem on buffers of its own, filled with ones, as a plan of this formulation."""
-    program = Program()
-    inputs: dict[View, View] = {}
+class _Buffers:
+    """Inputs in the place of what a problem or step reads."""
 
-    def take(view: View) -> View:
+    def __init__(self) -> None:
+        self.inputs: dict[View, View] = {}
+
+    def take(self, view: View) -> View:
         if view.is_constant:
             # the other candidates and the net need its data too
             return replace(view, buffer=replace(view.buffer, shared=True))
-        if view not in inputs:
-            buffer = Buffer(Place.INPUT, view.dtype, extent(view.shape, view.strides), index=len(inputs))
-            inputs[view] = View(buffer, view.shape, view.strides)
-        return inputs[view]
+        if view not in self.inputs:
+            elements = extent(view.shape, view.strides)
+            buffer = Buffer(Place.INPUT, view.dtype, elements, index=len(self.inputs))
+            self.inputs[view] = View(buffer, view.shape, view.strides)
+        return self.inputs[view]
 
-    result = problem.result
-    buffer = Buffer(Place.OUTPUT, result.dtype, extent(result.shape, result.strides))
-    output = View(buffer, result.shape, result.strides)
+
+def _output(view: View, index: int = 0) -> View:
+    buffer = Buffer(Place.OUTPUT, view.dtype, extent(view.shape, view.strides), index=index)
+    return View(buffer, view.shape, view.strides)
+
+
+def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
+    """The problem on buffers of its own, filled with ones, as a plan of this formulation."""
+    program, buffers = Program(), _Buffers()
+    take, inputs, result = buffers.take, buffers.inputs, problem.result
+    output = _output(result)
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst")}
     own = problem.with_views(
         **{name: output if view is result else take(view) for name, view in views.items()},
@@ -133,26 +242,46 @@ def folder() -> Path:
 def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
     """A file per question: everything that can change the answer is in its name."""
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst", "bias")}
-    question = {
-        "direction": problem.direction,
-        "geometry": repr(problem.geometry),
-        "views": {
-            name: None if view is None else (view.dtype, view.shape, view.strides, view.is_constant)
-            for name, view in views.items()
+    return _file(
+        {
+            "direction": problem.direction,
+            "geometry": repr(problem.geometry),
+            "views": {name: _described(view) for name, view in views.items()},
+            "tail": [
+                (
+                    op.kind,
+                    sorted(map(repr, op.attrs.items())),
+                    [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands],
+                )
+                for op in problem.tail
+            ],
+            "candidates": list(names),
         },
-        "tail": [
-            (
-                op.kind,
-                sorted(map(repr, op.attrs.items())),
-                [o if isinstance(o, int) else (o.shape, o.strides) for o in op.operands],
-            )
-            for op in problem.tail
-        ],
+        env,
+    )
+
+
+def _path_of_step(step: NativeStep, env: Env) -> Path:
+    numbers: dict[Operand, int] = {}
+    ops = []
+    for op in step.ops:
+        operands = [(numbers.setdefault(o, len(numbers)), _described(o)) for o in (*op.inputs, *op.outputs)]
+        ops.append((op.kind, sorted(map(repr, op.attrs.items())), len(op.inputs), operands))
+    return _file({"ops": ops}, env)
+
+
+def _described(operand: Operand | None) -> tuple[Any, ...] | None:
+    if isinstance(operand, View):
+        return operand.dtype, operand.shape, operand.strides, operand.is_constant
+    return None if operand is None else (operand.dtype, operand.shape)
+
+
+def _file(question: dict[str, Any], env: Env) -> Path:
+    question |= {
         "env": env.key(),
         "engine": (env.engine.kind, env.engine.runtime.name, env.engine.runtime.version, env.isa),
         "package": version(),
         "cpu": cpu_model(),
-        "candidates": list(names),
         "forms": _forms(),
     }
     digest = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()

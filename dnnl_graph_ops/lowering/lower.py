@@ -25,7 +25,8 @@ class Decision:
 
 
 LITERAL = ("deconvolution", "convolution")
-Chooser = Callable[[Problem, Env, Ranked], Ranked]
+# None: it was not measured
+Chooser = Callable[[Problem, Env, Ranked], Ranked | None]
 
 
 def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None = None) -> Decision:
@@ -40,12 +41,12 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     if env.tune == "off":
         # nearest to the literal op, which the caller could not use as it is
         found.sort(key=lambda item: item[0].name not in LITERAL)
-    elif choose is not None:
-        found = choose(problem, env, found)
+    measured = choose(problem, env, found) if choose is not None and env.tune != "off" else None
+    found = measured or found
     form = found[0][0]
     build(program, problem, form, env)
     computed = form.compute_dtype(problem, env)
-    return Decision(form.name, computed, [(f.name, seconds) for f, seconds in found], choose is not None)
+    return Decision(form.name, computed, [(f.name, seconds) for f, seconds in found], measured is not None)
 
 
 def with_own_bias(problem: Problem) -> Problem:

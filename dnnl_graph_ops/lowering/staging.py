@@ -48,7 +48,7 @@ def _on_copies(
     for view, twin in twins.items():
         if view in reads:
             program.copy(view, twin, before)
-    program.steps += then(_on(step, twins) if twins else step)
+    program.steps += then(on_views(step, twins) if twins else step)
     for view, twin in twins.items():
         if view in writes:
             program.copy(twin, view, after)
@@ -96,7 +96,9 @@ def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
     return list(found.items())
 
 
-def _on(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
+def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
+    """The step on other views."""
+
     def op(item: NativeOp) -> NativeOp:
         inputs, outputs = (
             tuple(twins.get(o, o) if isinstance(o, View) else o for o in some) for some in (item.inputs, item.outputs)

@@ -94,7 +94,7 @@ def test_a_damaged_file_is_ignored(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", ["half", "no rows", "deep", "folder"])
 def test_a_damaged_file_is_measured_anew(folder: Path, damage: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "_race", lambda problem, env, forms: [(form, 1.0) for form in forms])
+    monkeypatch.setattr(tune, "_race", lambda problem, env, forms, budget: [(form, 1.0) for form in forms])
     rng = np.random.default_rng(seed)
     src, weights = integers(rng, (2, 6, 5, 16)), integers(rng, (4, 4, 24, 16))
     layer("measure", weights)
@@ -127,7 +127,7 @@ def test_a_file_of_other_forms_is_not_read(
     folder: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = integers(np.random.default_rng(seed), (4, 4, 24, 16))
-    monkeypatch.setattr(tune, "_race", lambda problem, env, forms: [(form, 1.0) for form in forms])
+    monkeypatch.setattr(tune, "_race", lambda problem, env, forms, budget: [(form, 1.0) for form in forms])
     layer("measure", weights)
     copied = tmp_path / "lowering"
     shutil.copytree(Path(tune.lowering.__file__).parent, copied)
@@ -139,3 +139,48 @@ def test_a_file_of_other_forms_is_not_read(
         with (copied / "forms" / "phases.py").open("a") as file:
             file.write("# another way\n")
     tune._forms.cache_clear()
+
+
+def several(how: str, x: np.ndarray) -> tuple[Any, Any]:
+    """Layers of two sizes and a product with post-ops, and the result."""
+    graph = dgo.Graph()
+    few, many = (np.ones((3, 3, channels, 8), np.float32) for channels in (8, 32))
+    small = dgo.ops.relu(dgo.ops.conv_transpose(graph.input("x", x.shape), few, pads_begin=1, pads_end=1))
+    large = dgo.ops.conv_transpose(small, many, strides=2, pads_begin=1, name="large")
+    product = dgo.ops.tanh(dgo.ops.relu(dgo.ops.matmul(large, np.full((32, 4), 1e-4, np.float32))))
+    net = graph.compile(product, tune=how)
+    return net, net(x)
+
+
+def test_the_heaviest_is_measured_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raced = []
+    real = tune._race
+    monkeypatch.setattr(tune, "_race", lambda problem, *rest: raced.append(problem.macs) or real(problem, *rest))
+    x = np.ones((1, 6, 5, 8), np.float32)
+    net, result = several("measure", x)
+    assert len(raced) == 2 and raced[0] > raced[1]
+    assert [part.measured for part in net.explain().partitions[:2]] == [True, True]
+    np.testing.assert_allclose(result, several("off", x)[1], rtol=1e-5)
+
+
+def test_what_the_budget_does_not_reach_keeps_its_estimate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "GRAPH_BUDGET", -1.0)
+    x = np.ones((1, 6, 5, 8), np.float32)
+    net, result = several("measure", x)
+    assert not any(part.measured for part in net.explain().partitions)
+    assert not folder.exists() or not list(folder.iterdir())
+    np.testing.assert_array_equal(result, several("heuristic", x)[1])
+
+
+@pytest.mark.parametrize("fastest", [tune.WHOLE, tune.PARTS])
+def test_partitions_are_measured_against_their_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fastest: str
+) -> None:
+    monkeypatch.setattr(tune, "_seconds_of", lambda step, env, apart, budget: 1.0 + (apart == (fastest == tune.WHOLE)))
+    x = np.ones((1, 6, 5, 8), np.float32)
+    for _ in range(2):  # the second time from the file
+        net, result = several("measure", x)
+        products = [part.kinds for part in net.partitions if "MatMul" in part.kinds]
+        assert products == [("MatMul", "ReLU", "Tanh") if fastest == tune.WHOLE else ("MatMul",)]
+        np.testing.assert_allclose(result, several("off", x)[1], rtol=1e-5)
+        monkeypatch.setattr(tune, "_seconds_of", lambda *asked: pytest.fail("measured once more"))
