@@ -23,6 +23,16 @@ Dims = tuple[int | None, ...]
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 
 
+def _unchanging(array: np.ndarray[Any, Any]) -> bool:
+    """Whether nobody can ever write the elements, which lie in a row: those of a bytes object."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return type(base) is bytes and array.flags.c_contiguous and array.flags.aligned
+
+
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
     """An operator of values, and the one for a value on the right."""
 
@@ -168,11 +178,14 @@ class Graph:
         return value
 
     def constant(self, array: Any, name: str | None = None) -> Value:
-        """A tensor whose elements never change. A private copy is made: later changes of `array` have no effect."""
+        """A tensor whose elements never change. A private copy is made, except of what can never change, such as
+        `np.frombuffer` of bytes: later changes of `array` have no effect.
+        """
         where = "Graph.constant" + (f" {name!r}" if name is not None else "")
         if isinstance(array, Value):
             raise TypeError(f"{where}: needs an array, got a Value")
-        data = np.array(as_array(array, where), order="C", copy=True)
+        given = as_array(array, where)
+        data = given.view() if _unchanging(given) else np.array(given, order="C", copy=True)
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
         reclaim.account(data)
