@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .. import schema
 from ..graph import Node, Value
+from ..lowering import chain as chain_ops
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS
 
@@ -48,7 +49,7 @@ def is_head(node: Node) -> bool:
 def elementwise(node: Node) -> bool:
     """Whether a node may be part of a chain."""
     dtype = node.outputs[0].dtype
-    return node.kind in schema.POST_OPS and dtype in _DTYPES and all(value.dtype == dtype for value in node.inputs)
+    return node.kind in chain_ops.OPS and dtype in _DTYPES and all(value.dtype == dtype for value in node.inputs)
 
 
 def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...]:
@@ -90,7 +91,7 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
 def _fits(node: Node, head: Node) -> bool:
     """Whether a node can be a post-op of a convolution."""
     result, first = node.outputs[0], head.outputs[0]
-    if (result.shape, result.dtype) != (first.shape, first.dtype):
+    if node.kind not in schema.POST_OPS or (result.shape, result.dtype) != (first.shape, first.dtype):
         return False
     return node.kind != "BiasAdd" or node.attrs["data_format"] == head.attrs["data_format"]
 

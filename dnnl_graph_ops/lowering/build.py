@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Node, Value
-from . import nonfinite
+from . import chain, nonfinite
 from .as_given import build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -70,6 +70,11 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return Decision("nothing to do", head.outputs[0].dtype)
     if _sees_operand(item, views):
         return Decision("view", head.outputs[0].dtype)
+    last = item.nodes[-1].outputs[0]
+    if chain.takes(item.nodes, env) and leaving_of(item, built.shared) == {last}:
+        label = " + ".join(node.kind for node in item.nodes)
+        chain.build(built.program, item.nodes, lambda value: view_of(built.program, value, views), label)
+        return Decision("own chain", "f32")
     if not item.supported:
         return _build_elsewhere(built, item, views, env, choose)
     if head.kind in MEMBERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from . import nonfinite
+from . import chain, nonfinite
 from . import tail as post
 from .env import Env
 from .forms.deconvolution import fill_with_bias
@@ -35,7 +35,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
         return Decision("nothing to do", problem.dtype)
     problem = with_own_bias(problem)
     if _sums_nothing(problem):
-        _write_empty_sum(program, problem)
+        _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
     found = nonfinite.obeying(candidates(problem, env), problem, env)
     if env.tune == "off":
@@ -102,7 +102,14 @@ def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) 
     form.build(
         program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, tail=()), env
     )
-    post.apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result)
+    _apply(program, plain, tail if adds else post.with_bias(bias, tail), problem.result, env)
+
+
+def _apply(program: Program, source: View, tail: post.Tail, dst: View, env: Env) -> None:
+    """Post-ops as a step of their own, by own code where they are not to be the library's."""
+    own = env.engine.memory is None and env.tune != "off"
+    if not (own and chain.apply(program, source, tail, dst, "post-ops")):
+        post.apply(program, source, tail, dst)
 
 
 def _converted(program: Program, problem: Problem, compute: str) -> tuple[Problem, View]:
@@ -135,10 +142,10 @@ def _untouched(problem: Problem) -> bool:
     return any(o - max(op - pe, 0) <= 0 for o, op, pe in zip(g.dst, g.output_padding, g.pads_end, strict=True))
 
 
-def _write_empty_sum(program: Program, problem: Problem) -> None:
+def _write_empty_sum(program: Program, problem: Problem, env: Env) -> None:
     if not problem.tail:
         fill_with_bias(program, problem.result, problem.bias)
         return
     empty = program.like(problem.result, problem.dtype)
     fill_with_bias(program, empty, problem.bias)
-    post.apply(program, empty, problem.tail, problem.result)
+    _apply(program, empty, problem.tail, problem.result, env)

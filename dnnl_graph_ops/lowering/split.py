@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import schema
+from . import chain
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -22,6 +23,8 @@ def _split(item: Group, env: Env) -> list[Group]:
     if len(item.nodes) == 1:
         return [item]
     single = [Group((node,), runs_natively(node, env)) for node in item.nodes]
+    if chain.takes(item.nodes, env):
+        return [item]
     if not item.supported:
         return single
     if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
