@@ -778,11 +778,19 @@ class kernels:
     def copy_list(items: Sequence[_Copy], src_dtype: int, dst_dtype: int, zero_elements: int = 0) -> Kernel: ...
     @staticmethod
     def depthwise_forward(
-        problem: DepthwiseProblem, has_bias: bool = False, bias_dtype: int | None = None, packed: bool = False
+        problem: DepthwiseProblem,
+        has_bias: bool = False,
+        bias_dtype: int | None = None,
+        packed: bool = False,
+        tail: Tail = ...,
     ) -> Kernel: ...
     @staticmethod
     def depthwise_backward_data(
-        problem: DepthwiseProblem, has_bias: bool = False, bias_dtype: int | None = None, packed: bool = False
+        problem: DepthwiseProblem,
+        has_bias: bool = False,
+        bias_dtype: int | None = None,
+        packed: bool = False,
+        tail: Tail = ...,
     ) -> Kernel: ...
     @staticmethod
     def depthwise_packing(problem: DepthwiseProblem, forward: bool) -> tuple[Kernel, int]:
@@ -852,8 +860,9 @@ class kernels:
         diff_src_dtype: int,
         diff_src_strides: _Dims,
         bias_dtype: int = 0,
+        tail: Tail = ...,
     ) -> Kernel:
-        """run(diff_dst, packed, [bias,] diff_src); strides: n, channel, spatial."""
+        """run(diff_dst, packed, [bias,] the tail's, diff_src); strides: n, channel, spatial."""
     @staticmethod
     def stem_gradient(
         layer: LayerSizes,

@@ -48,8 +48,8 @@ void run(const Kernel& kernel, const py::args& operands) {
 
 template <auto make>
 std::shared_ptr<Kernel> depthwise_gather(const DepthwiseProblem& problem, bool has_bias, std::optional<int> bias_dtype,
-                                         bool packed) {
-    return make(problem, {has_bias, bias_dtype.value_or(problem.dtype), packed});
+                                         bool packed, const Tail& tail) {
+    return make(problem, {has_bias, bias_dtype.value_or(problem.dtype), packed, tail});
 }
 
 void bind_depthwise(py::module_& m) {
@@ -63,9 +63,11 @@ void bind_depthwise(py::module_& m) {
              }),
              "layer"_a, "dtype"_a, "src_strides"_a, "weights_strides"_a, "dst_strides"_a, "width"_a = 1);
     m.def("depthwise_forward", depthwise_gather<make_depthwise_forward>, "problem"_a, "has_bias"_a = false,
-          "bias_dtype"_a = py::none(), "packed"_a = false, "run(src, weights, [bias,] dst): transposed convolution.");
+          "bias_dtype"_a = py::none(), "packed"_a = false, "tail"_a = Tail(),
+          "run(src, weights, [bias,] the tail's, dst): transposed convolution.");
     m.def("depthwise_backward_data", depthwise_gather<make_depthwise_backward_data>, "problem"_a, "has_bias"_a = false,
-          "bias_dtype"_a = py::none(), "packed"_a = false, "run(diff_dst, weights, [bias,] diff_src).");
+          "bias_dtype"_a = py::none(), "packed"_a = false, "tail"_a = Tail(),
+          "run(diff_dst, weights, [bias,] the tail's, diff_src).");
     m.def("depthwise_packing", make_depthwise_packing, "problem"_a, "forward"_a,
           "run(weights, packed) for kernels of the direction with packed=True; and the floats of packed.");
     m.def("depthwise_backward_weights", make_depthwise_backward_weights, "problem"_a,

@@ -18,14 +18,15 @@ void bind_stem_kernels(py::module_& m) {
     m.def(
         "stem_product",
         [](const LayerSizes& layer, int64_t channels, int diff_dst_dtype, const Dims& diff_dst_strides,
-           int diff_src_dtype, const Dims& diff_src_strides, int bias_dtype) {
+           int diff_src_dtype, const Dims& diff_src_strides, int bias_dtype, const Tail& tail) {
             return make_stem_product(
                 {layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides}, bias_dtype != 0,
-                bias_dtype != 0 ? bias_dtype : kF32);
+                bias_dtype != 0 ? bias_dtype : kF32, tail);
         },
         "layer"_a, "channels"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
-        "bias_dtype"_a = 0,
-        "run(diff_dst, packed, [bias,] diff_src): backward data of a layer whose dst has c channels, few, and src so "
+        "bias_dtype"_a = 0, "tail"_a = Tail(),
+        "run(diff_dst, packed, [bias,] the tail's, diff_src): backward data of a layer whose dst has c channels, few, "
+        "and src so "
         "many. Strides: n, channel, spatial; bias_dtype 0 means none. Sums are f32.");
     m.def(
         "stem_gradient",

@@ -62,12 +62,13 @@ struct GatherOptions {
     bool has_bias;
     int bias_dtype;
     bool packed;  // the weights are what the kernel of make_depthwise_packing wrote
+    Tail tail;    // f32 only
 };
 
-// src, weights, [bias,] dst
+// src, weights, [bias,] the tail's, dst
 std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, const GatherOptions& options);
 
-// diff_dst, weights, [bias,] diff_src; the bias is that of an ordinary convolution
+// diff_dst, weights, [bias,] the tail's, diff_src; bias and tail are those of an ordinary convolution
 std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, const GatherOptions& options);
 
 // weights, packed weights (f32) for one of the directions above; and how many floats these are
@@ -95,8 +96,8 @@ int64_t stem_packed_size(const LayerSizes& layer, int64_t channels);
 // weights, packed. Strides: channel of src, channel of dst, kernel.
 std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides);
 
-// diff_dst, packed, [bias,] diff_src; the bias is that of an ordinary convolution
-std::shared_ptr<Kernel> make_stem_product(const StemProblem& problem, bool has_bias, int bias_dtype);
+// diff_dst, packed, [bias,] the tail's, diff_src; bias and tail are those of an ordinary convolution
+std::shared_ptr<Kernel> make_stem_product(const StemProblem& problem, bool has_bias, int bias_dtype, const Tail& tail);
 
 // src, diff_dst, diff_weights. Strides as of make_stem_pack.
 std::shared_ptr<Kernel> make_stem_gradient(const StemProblem& problem, int weights_dtype, const Dims& weights_strides);

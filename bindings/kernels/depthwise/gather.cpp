@@ -2,6 +2,7 @@
 // kernel that differs in the axes' tables.
 #include <algorithm>
 
+#include "common/error.hpp"
 #include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
 
@@ -12,6 +13,11 @@ constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along th
 constexpr int64_t kBlockCells = 512;          // positions that a task on a block of channels covers
 constexpr int64_t kSectionCells = 4096;       // of a row that a task along space reads or writes
 
+TailParams params_of(const Tail& tail, int64_t channels, int64_t batch, const RowLayout& to) {
+    return tail.params(channels, {batch, to.extent(0), to.extent(1), to.width()},
+                       {to.batch, to.outer[0], to.outer[1], to.inner});
+}
+
 struct GatherKernel : Kernel {
     DepthwiseProblem p;
     Cell cell;
@@ -21,6 +27,8 @@ struct GatherKernel : Kernel {
     int64_t row_taps, taps;  // of a kernel row, of the kernel
     Path path;
     bool has_bias, ready;  // ready: the weights come packed
+    Tail tail;
+    TailParams after;  // results
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
@@ -44,15 +52,18 @@ struct GatherKernel : Kernel {
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
-          ready(options.packed), sections(cut_into_sections(axes.inner, outputs_of_section())),
-          widest(sections, axes.inner), load(cell, from.inner, axes.inner.advance),
-          store(cell, to.inner, axes.inner.phases), load_block(cell, from), store_block(cell, to),
-          packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
+          ready(options.packed), tail(options.tail), after(params_of(tail, p.c, p.n, to)),
+          sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
+          load(cell, from.inner, axes.inner.advance), store(cell, to.inner, axes.inner.phases), load_block(cell, from),
+          store_block(cell, to), packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
           weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
-        arity = has_bias ? 4 : 3;
+        arity = (has_bias ? 4 : 3) + tail.operands();
+        if (!tail.empty() && cell != Cell::f32) {
+            fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");
+        }
         work = work_of(p);
         lay_out_scratch();
     }
@@ -102,9 +113,25 @@ struct GatherKernel : Kernel {
         const auto run_part = path == Path::channels ? &GatherKernel::run_channels
                               : path == Path::blocks ? &GatherKernel::run_blocks
                                                      : &GatherKernel::run_space;
+        const Operands all{src, weights, bias, operands + (has_bias ? 3 : 2), dst};
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            (this->*run_part)(src, weights, bias, dst, begin, end, scratch.of(rank));
+            (this->*run_part)(all, begin, end, scratch.of(rank));
         });
+    }
+
+    struct Operands {
+        const char* src;
+        const float *weights, *bias;
+        const char* const* tail;
+        char* dst;
+    };
+
+    // The post-ops on results from `first` on of a row, whose values are `step` apart.
+    void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
+                int64_t channel, int64_t channels) const {
+        if (tail.empty()) return;
+        const int64_t offset = row_offset + first * to.inner + channel;
+        apply_tail(after, operands.tail, TailRun{values, step, offset, to.inner, end - first, channels, channel});
     }
 
     // Rows with channels as neighbours. Every address is that of position 0, steps count elements.
@@ -168,8 +195,8 @@ struct GatherKernel : Kernel {
         }
     }
 
-    void run_channels(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
-                      char* memory) const {
+    void run_channels(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst] = operands;
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
@@ -185,15 +212,19 @@ struct GatherKernel : Kernel {
             for (const RowTap& outer : row_list) {
                 rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + first) * size);
             }
+            const int64_t offset = to.offset_of_row(n, 0, row);
             run_row(section, row_list,
                     {float_index(cell), part.channels, first, part.head, rows.data(), from.inner, weights + first,
-                     bias ? bias + first : nullptr, dst + (to.offset_of_row(n, 0, row) + first) * size, to.inner},
+                     bias ? bias + first : nullptr, dst + (offset + first) * size, to.inner},
                     memory);
+            const int64_t begun = section.begin * axes.inner.phases;
+            finish(operands, reinterpret_cast<float*>(dst) + offset + begun * to.inner + first, to.inner, offset, begun,
+                   std::min(section.end * axes.inner.phases, to.width()), first, part.channels);
         }
     }
 
-    void run_blocks(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
-                    char* memory) const {
+    void run_blocks(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool in_place = cell == Cell::f32 && to.channel == 1;
@@ -219,25 +250,48 @@ struct GatherKernel : Kernel {
                 }
                 rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
             }
-            char* dst_row = dst + to.offset_of_row(n, 0, row) * size;
+            const int64_t offset = to.offset_of_row(n, 0, row);
+            const int64_t end_output = std::min(section.end * inner.phases, to.width());
+            char* dst_row = dst + offset * size;
             const float* block_bias = bias ? bias + block.first : nullptr;
             if (in_place && block.real == block.lanes) {
                 run_row(section, row_list,
                         {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
                          block_bias, dst_row + block.first * size, to.inner},
                         memory);
+                finish(operands, reinterpret_cast<float*>(dst_row) + first_output * to.inner + block.first, to.inner,
+                       offset, first_output, end_output, block.first, block.real);
                 continue;
             }
             run_row(section, row_list,
                     {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
                      block_bias, reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
                     memory);
-            store_block.store(result, first_output, std::min(section.end * inner.phases, to.width()), block, dst_row);
+            finish(operands, result, block.lanes, offset, first_output, end_output, block.first, block.real);
+            store_block.store(result, first_output, end_output, block, dst_row);
         }
     }
 
-    void run_space(const char* src, const float* weights, const float* bias, char* dst, int64_t begin, int64_t end,
-                   char* memory) const {
+    // The post-ops on a row of one channel, phase by phase.
+    void finish_space(const Operands& operands, const RowSection& section, float* out, int64_t n, int64_t c,
+                      int64_t row) const {
+        if (tail.empty()) return;
+        const TapAxis& inner = axes.inner;
+        for (int64_t phase = 0; phase < inner.phases; ++phase) {
+            const int64_t count = std::min(section.end, inner.count(phase)) - section.begin;
+            if (count <= 0) continue;
+            float* const values = out + phase * widest.outputs;
+            const int64_t offset = to.offset_of_row(n, c, row) + (section.begin * inner.phases + phase) * to.inner;
+            if (tail.alike()) {
+                vector_code().tail.apply(after, operands.tail, {&values, &offset, 1, count, 0});
+            } else {
+                apply_tail(after, operands.tail, TailRun{values, 1, offset, to.inner * inner.phases, count, 1, c});
+            }
+        }
+    }
+
+    void run_space(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool read_in_place = cell == Cell::f32 && from.inner == 1 && inner.advance == 1;
@@ -285,6 +339,7 @@ struct GatherKernel : Kernel {
                 code.space({s.end - s.begin, count, sources, factors, bias ? bias[c] : 0.0f,
                             out + s.phase * outputs + s.begin - section.begin});
             }
+            finish_space(operands, section, out, n, c, row);
             if (!write_in_place) store.store(result, outputs, section.begin, section.end, dst_row, to.width());
         }
     }

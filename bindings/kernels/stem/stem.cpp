@@ -33,7 +33,10 @@ struct StemKernel : Kernel {
     StemImage image;
     const StemLayout& layout;
     RowLayout to;
-    bool has_bias, in_place;  // in_place: channels of the results lie side by side
+    bool has_bias;
+    Tail tail;
+    TailParams after;  // results
+    bool in_place;     // channels of the results lie side by side, and are written as they come
     BlockFn store;
     StridedCopy bias_copy;
     int64_t item;  // bytes of a result
@@ -44,15 +47,20 @@ struct StemKernel : Kernel {
     ScratchLayout shared, each;
     ScratchArray<float> bias_part, copy_part, result_part;
 
-    StemKernel(const StemProblem& problem, bool with_bias, int bias_dtype)
+    StemKernel(const StemProblem& problem, bool with_bias, int bias_dtype, const Tail& post_ops)
         : p(problem), image(p, p.dst_dtype, p.dst_strides), layout(image.layout), to(p.src_spatial, p.src_strides),
-          has_bias(with_bias), in_place(to.channel == 1 || p.channels == 1),
-          store(copy_block(to.inner == 1 ? BlockKind::transposed : BlockKind::strided, Cell::f32,
-                           float_cell(p.src_dtype))),
+          has_bias(with_bias), tail(post_ops),
+          after(tail.params(p.channels, {p.n, to.extent(0), to.extent(1), to.width()},
+                            {to.batch, to.outer[0], to.outer[1], to.inner})),
+          in_place((to.channel == 1 || p.channels == 1) && (tail.empty() || float_cell(p.src_dtype) == Cell::f32)),
+          store(copy_block(to.channel == 1 ? BlockKind::rows
+                           : to.inner == 1 ? BlockKind::transposed
+                                           : BlockKind::strided,
+                           Cell::f32, float_cell(p.src_dtype))),
           bias_copy({p.channels}, bias_dtype, {1}, kF32, {1}), item(item_size(p.src_dtype)),
           panels(ceil_div(p.channels, code().panel)) {
         name = kName;
-        arity = has_bias ? 4 : 3;
+        arity = (has_bias ? 4 : 3) + tail.operands();
         steps = image.steps(code().panel);
         work = stem_work(p, p.channels, item);
         bias_part = shared.add<float>(panels * code().panel);
@@ -63,8 +71,9 @@ struct StemKernel : Kernel {
     bool vast(const char* dst) const {
         const auto whole = [](int64_t bytes) { return bytes % code().alignment == 0; };
         const int64_t bytes = p.n * product(p.src_spatial) * p.channels * item;
-        return in_place && float_cell(p.src_dtype) == Cell::f32 && bytes > kVastBytes && whole(to.inner * item) &&
-               whole(to.outer[0] * item) && whole(to.outer[1] * item) && whole(to.batch * item) &&
+        return in_place && tail.empty() && float_cell(p.src_dtype) == Cell::f32 && bytes > kVastBytes &&
+               whole(to.inner * item) && whole(to.outer[0] * item) && whole(to.outer[1] * item) &&
+               whole(to.batch * item) &&
                reinterpret_cast<uintptr_t>(dst) % static_cast<uintptr_t>(code().alignment) == 0;
     }
 
@@ -89,11 +98,12 @@ struct StemKernel : Kernel {
         row.to_step = in_place ? to.inner : code().panel;
         row.vast = vast(dst);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
-            run_part(operands[0], row, dst, begin, end, scratch.of(rank));
+            run_part(operands[0], row, operands + (has_bias ? 3 : 2), dst, begin, end, scratch.of(rank));
         });
     }
 
-    void run_part(const char* src, StemRow row, char* dst, int64_t begin, int64_t end, char* memory) const {
+    void run_part(const char* src, StemRow row, const char* const* tail_operands, char* dst, int64_t begin, int64_t end,
+                  char* memory) const {
         float* const copy = copy_part.in(memory);
         float* const result = result_part.in(memory);
         layout.for_each_block(begin, end, [&](int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t section) {
@@ -101,21 +111,30 @@ struct StemKernel : Kernel {
             row.count = layout.begin(section + 1) - first;
             image.copy(src, n, plane, line, rows, first, row.count, copy);
             for (int64_t i = 0; i < rows; ++i) {
-                char* target = dst + (to.offset(n, 0, plane, line + i) + first * to.inner) * item;
+                const int64_t offset = to.offset(n, 0, plane, line + i) + first * to.inner;
+                char* target = dst + offset * item;
                 row.source = copy + i * layout.lines.stride * layout.row_floats;
                 if (in_place) {
                     row.to = target;
                     code().run(row);
+                    finish(tail_operands, reinterpret_cast<float*>(target), to.inner, offset, row.count, 0, p.channels);
                 } else {
-                    run_apart(row, result, target);
+                    run_apart(row, result, tail_operands, offset, target);
                 }
             }
         });
         if (row.vast) _mm_sfence();
     }
 
+    // The post-ops on results of neighbouring positions.
+    void finish(const char* const* operands, float* values, int64_t step, int64_t offset, int64_t count,
+                int64_t channel, int64_t channels) const {
+        if (tail.empty()) return;
+        apply_tail(after, operands, TailRun{values, step, offset + channel, to.inner, count, channels, channel});
+    }
+
     // A panel after the other by way of scratch memory, from where its results are moved to their planes.
-    void run_apart(StemRow row, float* result, char* target) const {
+    void run_apart(StemRow row, float* result, const char* const* tail_operands, int64_t offset, char* target) const {
         const int64_t panel = code().panel;
         row.to = reinterpret_cast<char*>(result);
         for (int64_t c = 0; c < p.channels; c += panel, row.weights += row.panel, row.bias += panel) {
@@ -126,6 +145,11 @@ struct StemKernel : Kernel {
                 for (int64_t at = 0; at < row.count * item; at += 64) __builtin_prefetch(plane + at, 1);
             }
             code().run(row);
+            finish(tail_operands, result, panel, offset, row.count, c, row.channels);
+            if (to.channel == 1) {
+                store(row.to, target + c * item, {row.count, row.channels, row.to_step, 1, to.inner, 1});
+                continue;
+            }
             // few planes at once: as they may all begin alike in memory, the first cache holds no more lines of them
             for (int64_t i = 0; i < row.channels; i += kPlanes) {
                 store(row.to + i * int64_t{sizeof(float)}, target + (c + i) * to.channel * item,
@@ -205,9 +229,9 @@ void check_stem(const StemProblem& p) {
     check_strides(what, "src_strides", results, p.src_spatial, p.src_strides);
 }
 
-std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, int bias_dtype) {
+std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, int bias_dtype, const Tail& tail) {
     check_stem(p);
-    return std::make_shared<StemKernel>(p, has_bias, bias_dtype);
+    return std::make_shared<StemKernel>(p, has_bias, bias_dtype, tail);
 }
 
 }  // namespace dgo

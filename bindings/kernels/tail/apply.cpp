@@ -12,12 +12,13 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "tail";
-constexpr int64_t kRows = 16;
+constexpr int64_t kRows = 32;        // that are handed over together
+constexpr int64_t kFewChannels = 64;  // of rows that are taken as one
 
 struct TailKernel : Kernel {
     Tail tail;
     Dims positions, strides;
-    int64_t channels, pixels, per_row;  // per_row: pixels
+    int64_t channels, pixels;
     TailParams params;
 
     TailKernel(const Tail& given, const Dims& sizes, int64_t channels_, const Dims& steps)
@@ -25,26 +26,19 @@ struct TailKernel : Kernel {
           pixels(checked_product(kName, {product(sizes)})), params(tail.params(channels, positions, strides)) {
         name = kName;
         arity = tail.operands() + 1;
-        per_row = strides.back() == channels ? std::max<int64_t>(positions.back(), 1) : 1;
     }
 
     void run(char* const* operands) const override {
         if (pixels == 0 || channels == 0) return;
         float* const dst = reinterpret_cast<float*>(operands[arity - 1]);
-        const int64_t rows = pixels / per_row;
-        parallel_for(ceil_div(rows, kRows), static_cast<double>(pixels * channels * 4),
-                     [&](int64_t begin, int64_t end) {
-                         for (int64_t first = begin * kRows; first < std::min(end * kRows, rows); first += kRows) {
-                             float* at[kRows];
-                             int64_t offsets[kRows];
-                             const int64_t count = std::min(kRows, rows - first);
-                             for (int64_t r = 0; r < count; ++r) {
-                                 offsets[r] = offset((first + r) * per_row);
-                                 at[r] = dst + offsets[r];
-                             }
-                             vector_code().tail.apply(params, operands, {at, offsets, count, per_row * channels, 0});
-                         }
-                     });
+        const int64_t width = positions.back();
+        parallel_for(pixels / width, static_cast<double>(pixels * channels * 4), [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row) {
+                const int64_t first = offset(row * width);
+                apply_tail(params, operands,
+                           TailRun{dst + first, strides.back(), first, strides.back(), width, channels, 0});
+            }
+        });
     }
 
     int64_t offset(int64_t pixel) const {
@@ -57,6 +51,24 @@ struct TailKernel : Kernel {
 };
 
 }  // namespace
+
+void apply_tail(const TailParams& params, const char* const* operands, const TailRun& run) {
+    if (run.channels < kFewChannels && run.step == run.channels && run.pitch == run.channels &&
+        run.channels == params.channels) {
+        float* const row = run.values;
+        return vector_code().tail.apply(params, operands, {&row, &run.offset, 1, run.count * run.channels, 0});
+    }
+    for (int64_t first = 0; first < run.count; first += kRows) {
+        const int64_t count = std::min(kRows, run.count - first);
+        float* rows[kRows];
+        int64_t offsets[kRows];
+        for (int64_t r = 0; r < count; ++r) {
+            rows[r] = run.values + (first + r) * run.step;
+            offsets[r] = run.offset + (first + r) * run.pitch;
+        }
+        vector_code().tail.apply(params, operands, {rows, offsets, count, run.channels, run.channel});
+    }
+}
 
 std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides) {
     for (const int64_t size : positions) check_number(kName, "positions", size, 0, kMostSize);

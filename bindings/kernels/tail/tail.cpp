@@ -118,6 +118,11 @@ Tail::Tail(const std::vector<TailStepSpec>& steps, const std::vector<TailOperand
     for (const TailOperandSpec& spec : operands) operands_.push_back(operand_of(spec));
 }
 
+bool Tail::alike() const {
+    return std::all_of(operands_.begin(), operands_.end(),
+                       [](const TailOperand& operand) { return operand.spread == TailSpread::one; });
+}
+
 TailParams Tail::params(int64_t channels, const std::vector<int64_t>& sizes,
                         const std::vector<int64_t>& strides) const {
     check_number(kName, "channels", channels, 0, kMostSize);

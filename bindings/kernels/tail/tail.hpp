@@ -34,12 +34,23 @@ public:
     // object. Throws where an operand's spread does not fit such strides.
     TailParams params(int64_t channels, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) const;
 
-    const std::vector<TailStep>& steps() const { return steps_; }
+    // Whether it has no operands but single elements, so that it is the same for all elements of dst.
+    bool alike() const;
 
 private:
     std::vector<TailStep> steps_;
     std::vector<TailOperand> operands_;
 };
+
+// Results of positions that follow each other on one axis of dst.
+struct TailRun {
+    float* values;
+    int64_t step;           // of the values, from one position to the next
+    int64_t offset, pitch;  // in dst: of the first value, and from one position to the next
+    int64_t count, channels;
+    int64_t channel;  // the first one
+};
+void apply_tail(const TailParams& params, const char* const* operands, const TailRun& run);
 
 // The steps of a program that begins with register 0 written, or with none.
 std::vector<TailStep> tail_steps(const std::vector<TailStepSpec>& steps, size_t operands, bool begun);
