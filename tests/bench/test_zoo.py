@@ -1,0 +1,45 @@
+"""The zoo: every model is built and exported, and runs here as it does in PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.bench import data, zoo
+from dnnl_graph_ops.errors import InvalidArgumentError
+
+pytest.importorskip("torch")
+onnx = pytest.importorskip("onnx")
+
+from dnnl_graph_ops.bench.zoo import export  # noqa: E402
+
+
+@pytest.mark.parametrize("name", zoo.ENTRIES)
+def test_a_model_gives_pytorchs_numbers(name: str) -> None:
+    path = export.path(name, small=True)
+    onnx.checker.check_model(str(path))
+    given, expected = export.inputs(name, small=True), export.expected(name, small=True)
+    assert all(np.isfinite(array).all() and array.std() > 0.01 for array in expected)
+    try:
+        net = dgo.from_onnx(str(path)).compile()
+    except dgo.UnsupportedError as error:
+        pytest.skip(str(error).splitlines()[-1])
+    made = net(*given)
+    for one, other in zip(made if isinstance(made, tuple) else (made,), expected, strict=True):
+        assert one.shape == other.shape
+        assert data.relative_error(one, other) < 1e-4
+
+
+def test_a_file_is_made_once_and_again_where_it_is_gone() -> None:
+    path = export.path("fsrcnn", small=True)
+    before = path.stat().st_mtime_ns
+    assert export.path("fsrcnn", small=True).stat().st_mtime_ns == before
+    path.unlink()
+    assert export.path("fsrcnn", small=True) == path
+    assert path.exists()
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'alexnet' is not in the zoo; known: .*resnet18"):
+        zoo.build("alexnet")
