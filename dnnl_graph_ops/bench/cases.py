@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .options import Options
 from .peers.registry import OWN, Peer
-from .peers.task import Task
+from .peers.task import ModelTask, Task
 from .problem import Problem, way
 
 _INT8: Final = ("s8", "u8")
@@ -17,7 +18,7 @@ _INT8: Final = ("s8", "u8")
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the report: a problem, a direction, a data type."""
+    """One row of the report: a problem, a direction, a data type; or a whole model (`models.Model.text`)."""
 
     problem: Problem
     direction: str
@@ -26,10 +27,13 @@ class Case:
     post_ops: tuple[str, ...] = ()
     graph: str = ""
     source_batch: int = 0
+    model: str = ""
 
     @property
     def key(self) -> str:
         """Names the case across runs."""
+        if self.model:
+            return f"{self.problem.name}|model|{self.dtype}"
         parts = [
             self.problem.name,
             *([] if self.problem.transposed else [self.problem.op]),
@@ -43,6 +47,8 @@ class Case:
 
     @property
     def label(self) -> str:
+        if self.model:
+            return self.problem.name
         return f"{self.problem.name} {way(self.problem.op, self.direction)} {self.dtype}"
 
 
@@ -55,7 +61,11 @@ class Entrant:
     options: dict[str, Any] = field(default_factory=dict, hash=False)
     label: str = ""
 
-    def task(self, case: Case, options: Options, threads: int) -> Task:
+    def task(self, case: Case, options: Options, threads: int, streams: int = 1) -> Task | ModelTask:
+        if case.model:
+            return ModelTask(
+                **json.loads(case.model), layout=self.layout, threads=threads, options=self.options, streams=streams
+            )
         return Task(
             case.problem,
             case.direction,
@@ -78,6 +88,7 @@ class Wanted:
     directions: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     graph: str = ""
+    model: str = ""
 
 
 def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list[Case]]:
@@ -98,6 +109,7 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
                 options.post_ops if direction == "fwd" else (),
                 item.graph,
                 item.problem.batch,
+                item.model,
             )
             (over if limited is None else cases).setdefault(case.key, case)
     return list(cases.values()), list(over.values())
@@ -107,7 +119,8 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     """Who runs a case: every variant of this package, and the peers that know the direction and type."""
     found = []
     spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
-    for layout in options.layouts if not case.graph else ("NXC",):
+    layouts = ("NCX",) if case.model else ("NXC",) if case.graph else options.layouts
+    for layout in layouts:
         for values in itertools.product(*spaces.values()):
             variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
             named = [str(v) for k, v in variant.items() if len(spaces[k]) > 1]
@@ -116,11 +129,17 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
                 variant["delay"] = options.delay
                 named.append(f"delayed {options.delay:.0%}")
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
+    if case.model:
+        whole = [replace(peer, module=peer.models) for peer in (own, *peers) if peer.models]
+        found = [replace(entrant, peer=whole[0]) for entrant in found]
+        return found + [
+            Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in whole[1:] for layout in peer.layouts
+        ]
     if case.graph:
         return found
     for peer in peers:
         if case.direction in peer.directions and case.dtype in peer.dtypes:
             # one that knows a single layout runs in it whatever ours is
-            layouts = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
-            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in layouts]
+            known = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
+            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in known]
     return found

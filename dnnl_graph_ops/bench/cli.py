@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
-from . import history
+from . import history, zoo
 from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, Options
 from .peers.task import POST_OPS
@@ -103,6 +103,18 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         "or batch file) or a benchdnn descriptor such as mb1ic64ih32oc64oh64kh4sh2ph1 or, quoted, "
         "'--conv mb1ic64ih32oc64kh3ph1'; may be repeated",
     )
+    group.add_argument(
+        "--model",
+        dest="models",
+        action="append",
+        default=[],
+        metavar="NAME|FILE|all",
+        help="a whole model instead of layers, of the zoo (" + ", ".join(zoo.ENTRIES) + ") or of an ONNX file; may be "
+        "repeated. Of the peers, torch and torch-compile run the zoo's modules; onnxruntime, openvino (in f32), "
+        "openvino-default (in its own precision) and mnn read the file; ncnn's Python package has no converter, jax, "
+        "litert and tensorflow none of ONNX. Every model gets new processes, so that compile time and peak memory are "
+        "those of a first use",
+    )
     group.add_argument("--quick", action="store_true", help="a few small layers, few rounds, under three minutes")
     group.add_argument("--match", default="", metavar="REGEX", help="only layers whose name matches")
     group.add_argument("--family", type=_commas, default=(), help="only these families, e.g. vocoder,segmentation3d")
@@ -140,6 +152,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--fpmath-mode", default="strict")
     group = parser.add_argument_group("method")
     group.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
+    group.add_argument(
+        "--streams", type=int, default=0, metavar="N", help="also the throughput of models: N at once, a thread each"
+    )
     group.add_argument(
         "--wait", default=default.wait, choices=("library", "passive"),
         help="how OpenMP threads wait: as the libraries do, or passively, for machines that are in use",
@@ -181,6 +196,8 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quiet", action="store_true", help="no table and no progress")
 
 
+# what has no meaning for whole models
+_OF_LAYERS = ("suite", "cluster", "cold", "plot", "html", "benchdnn")
 _OUTPUTS = ("json", "csv", "markdown", "benchdnn", "plot", "html")
 
 
@@ -195,8 +212,10 @@ def _check_outputs(parsed: argparse.Namespace, *others: str) -> None:
 
 
 def _wanted(parsed: argparse.Namespace) -> list[Any]:
-    from . import sources
+    from . import models, sources
 
+    if parsed.models:
+        return models.wanted(parsed.models)
     ranks = tuple(int(r) for r in parsed.rank if r in ("1", "2", "3"))
     if len(ranks) != len(parsed.rank):
         raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")
@@ -225,6 +244,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from . import runner
     from .report import progress
 
+    _check_models(parsed)
     _check_outputs(parsed, "history")
     wanted, options = _wanted(parsed), _options(parsed)
     baseline = history.load(parsed.baseline) if parsed.baseline else None
@@ -259,14 +279,25 @@ def _run(parsed: argparse.Namespace) -> int:
     return 0 if any(row.status == "ok" for row in document.rows) else 3
 
 
+def _check_models(parsed: argparse.Namespace) -> None:
+    unsuited = [name for name in _OF_LAYERS if getattr(parsed, name)]
+    if parsed.models and unsuited:
+        raise InvalidArgumentError(f"--{unsuited[0]} is for layers; models are reported by --json, --csv, --markdown")
+
+
 def _write(document: Document, parsed: argparse.Namespace) -> None:
-    from .report import columns, html, plot, table
+    from .report import columns, html, models, plot, table
 
     if not parsed.quiet:
-        print(table.text(document), end="")
+        print((models if models.of_models(document) else table).text(document), end="")
     if parsed.json:
         document.save(parsed.json)
-    texts = {"csv": columns.as_csv, "markdown": table.markdown, "benchdnn": columns.as_benchdnn, "html": html.page}
+    texts = {
+        "csv": columns.as_csv,
+        "markdown": (models if models.of_models(document) else table).markdown,
+        "benchdnn": columns.as_benchdnn,
+        "html": html.page,
+    }
     for name, render in texts.items():
         if getattr(parsed, name):
             write_text(getattr(parsed, name), render(document))
@@ -304,6 +335,9 @@ def _list(parsed: argparse.Namespace) -> int:
     from .peers import registry
 
     for item in _wanted(parsed):
+        if item.model:
+            print(f"{'model':15} {item.problem.name}")
+            continue
         problem = item.problem
         cost = f"{problem.macs / 1e9:8.3f} gmac"
         kind = problem.family if problem.transposed else problem.layer_class

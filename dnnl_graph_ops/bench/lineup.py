@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error, UnsupportedError
-from . import data
+from . import data, models
 from .cases import Case, Entrant
 from .options import Options
 from .peers.registry import OWN
@@ -22,6 +22,7 @@ from .rows import Entry
 # preparing a case, and checking it, take at most so many times case_seconds, or so many seconds
 _PREPARE_SHARE = 5.0
 _LEAST_PREPARE = 20.0
+_LEAST_PREPARE_MODEL = 300.0
 _HELLO_SECONDS = 180.0
 # an execution beyond both is not repeated for dozens of rounds
 _SLOW_SECONDS = 0.3
@@ -63,9 +64,10 @@ class Lineup:
                 del self._workers[entrant.label]
         return {e.label: self._workers[e.label] for e in entrants if e.label in self._workers}
 
-    def prepare(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
+    def prepare(self, case: Case, entrants: list[Entrant], streams: int = 1) -> list[Entry]:
         """Gives every entrant the case. An entry that cannot take it, or not in time, says why."""
         workers = self.workers(entrants)
+        patience = max(self._patience, _LEAST_PREPARE_MODEL) if case.model else self._patience
         entries: list[Entry] = []
         once: dict[str, float] = {}
         # one after another: side by side they would distort each other's compile time
@@ -75,13 +77,15 @@ class Lineup:
             if entrant.label not in workers:
                 entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
                 continue
-            task = entrant.task(case, self._options, self._threads).as_dict()
-            ask = partial(workers[entrant.label].ask, "prepare", timeout=self._patience, task=task)
+            task = entrant.task(case, self._options, self._threads, streams).as_dict()
+            ask = partial(workers[entrant.label].ask, "prepare", timeout=patience, task=task)
             answer = _attempt(entry, ask)
             if answer is not None:
                 entry.detail = answer["detail"]
                 entry.compile_s, entry.first_s = answer["compile_s"], answer["first_s"]
                 once[entry.label] = answer["once_s"]
+                if case.model:
+                    entry.memory_bytes, entry.peak_bytes = answer["memory_bytes"], answer["peak_bytes"]
         self._excuse_hopeless(entries, once)
         return entries
 
@@ -104,7 +108,7 @@ class Lineup:
                 np.save(path, expected)
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
-                limit = data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
+                limit = models.TOLERANCE if case.model else data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
                 lenient = max(limit, worker.peer.tolerance)
                 if expected is None and index == 0:
                     _attempt(entry, partial(worker.ask, "store", timeout=self._patience, path=path))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from . import contention, data, machine, reference, rounds, statistics
+from . import contention, data, machine, models, reference, rounds, statistics, streams, timing
 from .cases import Case, Entrant
 from .descriptor import format_descriptor
 from .lineup import Lineup
@@ -25,6 +25,8 @@ _POST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1}
 # the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
 _COPIES = 3
+# an execution of a model goes through more memory than the caches hold: a short one is its own warm-up too
+_LONG_MODEL = 0.05
 
 
 def blank_row(case: Case) -> Row:
@@ -63,6 +65,8 @@ def measure(
 ) -> Row:
     """The row of a case. Whatever goes wrong becomes part of it."""
     row = blank_row(case)
+    if case.model:
+        row.model, row.family = models.Model.of(case.model).record(), "model"
     if len(case.post_ops) == 0 and case.source_batch and case.source_batch != case.problem.batch:
         row.flags.append(f"batch {case.source_batch} reduced to {case.problem.batch}")
     short = _memory_shortage(case, len(entrants))
@@ -88,15 +92,21 @@ def measure(
         threads,
         machine.last_level_bytes(threads) if options.cold else 0,
         _peak_dtype(case.dtype, peaks),
+        _LONG_MODEL if case.model else timing.LONG,
     )
     race = rounds.race(ready, peer_of, rules, options.seed, stop)
     _fill(row, race, peer_of, peaks)
-    lineup.release()
+    if case.model:
+        # the next one's memory is counted from a new process
+        lineup.close()
+        streams.fill(row, case, entrants, options)
+    else:
+        lineup.release()
     return row
 
 
 def _memory_shortage(case: Case, competitors: int) -> str:
-    available = contention.available_memory()
+    available = None if case.model else contention.available_memory()
     size = 4 * sum(case.problem.elements().values())
     need = size * (_COPIES * competitors + 2)
     if available is None or need < 0.9 * available:
@@ -106,6 +116,8 @@ def _memory_shortage(case: Case, competitors: int) -> str:
 
 
 def _expected(case: Case, options: Options) -> np.ndarray | None:
+    if case.model:
+        return models.Model.of(case.model).expected()
     if case.graph:
         return None
     operands = data.operands(case.problem, case.direction, options.seed, case.dtype)
@@ -155,7 +167,10 @@ def _fill_entry(entry: Entry, row: Row, race: rounds.Race) -> None:
     entry.minimum = min(race.times(entry.label, "minimum"))
     if entry.native_rounds:
         entry.native = float(np.median(entry.native_rounds))
-    entry.gflops = 2 * row.gmacs / entry.median
+    if row.model:
+        entry.p50, entry.p95, entry.p99 = map(float, np.percentile(race.executions(entry.label), (50, 95, 99)))
+    else:
+        entry.gflops = 2 * row.gmacs / entry.median
     modes = [r[entry.label].several_modes for r in race.rounds if entry.label in r]
     if sum(modes) > len(modes) / 2:
         entry.flags.append("several modes")
@@ -175,7 +190,7 @@ def set_shares(row: Row, peaks: dict[str, Any]) -> None:
         shares = [2 * row.gmacs / t / peak for t, peak in zip(entry.rounds, row.peak_rounds, strict=False) if peak]
         if shares:
             entry.peak_share = float(np.median(shares))
-        if entry.median and peaks.get("gbytes"):
+        if entry.median and peaks.get("gbytes") and not row.model:
             entry.bandwidth_share = row.gbytes / entry.median / peaks["gbytes"]
 
 

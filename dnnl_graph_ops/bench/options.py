@@ -32,6 +32,7 @@ class Options:
         delay: makes this package slower by this share, to see that a comparison notices.
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
+        streams: how many run a whole model side by side for its throughput, on one thread each. 0: not measured.
     """
 
     directions: tuple[str, ...] = ("fwd",)
@@ -46,6 +47,7 @@ class Options:
     engine: str = "cpu"
     fpmath_mode: str = "strict"
     threads: int = 0
+    streams: int = 0
     wait: str = "library"
     precision: float = 0.06
     min_rounds: int = 7
@@ -118,6 +120,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {
     "threads": 0,
+    "streams": 0,
     "precision": 0.001,
     "min_rounds": 1,
     "case_seconds": 0.1,

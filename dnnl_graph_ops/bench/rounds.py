@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from . import contention, statistics
+from . import contention, statistics, timing
 from .peers.registry import OWN
 
 # A burst is disturbed when its threads waited for a CPU for more than this share, a round when the hypervisor took
@@ -39,6 +39,7 @@ class Burst:
     disturbed: bool
     several_modes: bool
     peak: float | None = None  # what a large MatMul reached beside it, 1e9 operations a second
+    times: tuple[float, ...] = ()  # of single executions
 
 
 @dataclass
@@ -55,6 +56,10 @@ class Race:
 
     def times(self, label: str, what: str = "median") -> list[float]:
         return [getattr(r[label], what) for r in self.rounds if label in r and getattr(r[label], what) is not None]
+
+    def executions(self, label: str) -> list[float]:
+        """Seconds of every single one."""
+        return [seconds for r in self.rounds if label in r for seconds in r[label].times]
 
     def peaks(self) -> list[float]:
         """Of every kept round; 0 where none was measured."""
@@ -73,6 +78,7 @@ class Rules:
     threads: int = 1
     evict_bytes: int = 0
     peak: str = ""  # data type of the MatMul that each round runs once
+    long: float = timing.LONG  # an execution of so many seconds is its own warm-up
 
 
 def race(
@@ -159,6 +165,7 @@ def _round(
                 evict_bytes=rules.evict_bytes,
                 threads=rules.threads,
                 native=True,
+                long=rules.long,
                 peak=rules.peak if wanted else "",
             )
         except Exception as error:
@@ -180,6 +187,7 @@ def _burst(answer: dict[str, Any], threads: int) -> Burst:
         answer["waited"] > _MOST_WAITING * answer["wall"] * threads,
         statistics.several_modes(times),
         answer.get("peak"),
+        tuple(times),
     )
 
 

@@ -21,6 +21,10 @@ class Entry:
         rounds: the median of its burst in every kept round; the same rounds for every entry of a row.
         native: the same without Python, where the competitor can tell (this package).
         error: largest deviation from the reference, relative to the largest expected value.
+        p50, p95, p99: percentiles of single executions of a whole model.
+        throughput: executions of it a second, by several streams on one thread each.
+        memory_bytes, peak_bytes: what loading, compiling and running it twice added at most to what the process had
+            after its imports, and the most that the process had.
     """
 
     label: str
@@ -42,6 +46,12 @@ class Entry:
     gflops: float | None = None
     peak_share: float | None = None
     bandwidth_share: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    throughput: float | None = None
+    memory_bytes: int | None = None
+    peak_bytes: int | None = None
     flags: list[str] = field(default_factory=list)
 
 
@@ -60,7 +70,11 @@ class Ratio:
 
 @dataclass
 class Row:
-    """`peak_rounds`: what a large MatMul reached in every kept round, 1e9 operations a second."""
+    """`peak_rounds`: what a large MatMul reached in every kept round, 1e9 operations a second.
+
+    `model`: of a whole model, its file, its name in the zoo, the shapes of its inputs and outputs; its problem says
+    nothing then.
+    """
 
     key: str
     name: str
@@ -83,6 +97,7 @@ class Row:
     round_s: float | None = None
     machine: int = 0
     when: str = ""
+    model: dict[str, Any] = field(default_factory=dict)
 
     @property
     def op(self) -> str:
@@ -93,6 +108,11 @@ class Row:
     def way(self) -> str:
         """The direction, with the op where that is not a transposed convolution."""
         return way(self.op, self.direction)
+
+    @property
+    def title(self) -> str:
+        """The row in a line of text."""
+        return self.name if self.model else f"{self.name} {self.way} {self.dtype}"
 
     @property
     def layer_class(self) -> str:

@@ -73,6 +73,8 @@ def run_wanted(
         if not 1 <= index <= count:
             raise InvalidArgumentError(f"shard {index}/{count}: the first number is between 1 and the second")
         cases, over = cases[index - 1 :: count], over[index - 1 :: count]
+    if any(case.model for case in cases):
+        notes += [f"{peer.name}: takes no whole model from Python" for peer in peers if not peer.models]
     threads = options.threads or pool.physical_cores()
     cpus = pool.cpu_list(threads)
     if threads > len(cpus):
@@ -120,7 +122,8 @@ def _run(
     for note in document.notes:
         progress.note(note)
     begin = time.monotonic()
-    peaks = _peaks(document, own, cases, lineup, options, threads, progress) if todo else {}
+    layers = [case for case in cases if not case.model]
+    peaks = _peaks(document, own, layers, lineup, options, threads, progress) if todo and layers else {}
     document.peaks = [peaks]
     rows = {key: row for key, row in known.items() if key in {c.key for c in cases}}
     for position, case in enumerate(todo):
@@ -146,9 +149,9 @@ def _run(
         if book is not None:
             book.add(row)
         progress.row(row)
-    if todo and not interrupted.is_set():
+    if todo and layers and not interrupted.is_set():
         # others may have used the machine the first time
-        peaks = _higher(peaks, _peaks(document, own, cases, lineup, options, threads, progress))
+        peaks = _higher(peaks, _peaks(document, own, layers, lineup, options, threads, progress))
         document.peaks = [peaks]
     document.rows = [rows[case.key] for case in cases if case.key in rows]
     for row in document.rows:

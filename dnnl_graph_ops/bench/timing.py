@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -14,10 +15,10 @@ _SHORTEST_SAMPLE: Final = 20e-6
 _MOST_SAMPLES: Final = 2000
 _MOST_INNER: Final = 1000
 # an execution of this many seconds is its own warm-up
-_LONG: Final = 0.4
+LONG: Final = 0.4
 
 
-def burst(run: Callable[[], object], seconds: float) -> list[float]:
+def burst(run: Callable[[], object], seconds: float, long: float = LONG) -> list[float]:
     """Executes for about `seconds`, at least once. Seconds per execution, one value a sample."""
     clock = time.perf_counter
     started = clock()
@@ -25,7 +26,7 @@ def burst(run: Callable[[], object], seconds: float) -> list[float]:
     # the first execution only says how long one takes: caches are cold after waiting
     once = clock() - started
     inner = 1 if once >= _SHORTEST_SAMPLE else min(_MOST_INNER, int(_SHORTEST_SAMPLE / max(once, 1e-8)) + 1)
-    if once > _LONG:
+    if once > long:
         return [once]
     times: list[float] = []
     deadline = clock() + seconds
@@ -41,6 +42,23 @@ def burst(run: Callable[[], object], seconds: float) -> list[float]:
         if end >= deadline:
             break
     return times
+
+
+def throughput(streams: Sequence[Callable[[], object]], seconds: float) -> float:
+    """Executions a second of streams that run side by side for about `seconds`, a thread each."""
+    together = threading.Barrier(len(streams))
+
+    def work(run: Callable[[], object]) -> float:
+        run()
+        together.wait()
+        count, begin = 0, time.perf_counter()
+        while (spent := time.perf_counter() - begin) < seconds:
+            run()
+            count += 1
+        return count / spent
+
+    with ThreadPoolExecutor(len(streams)) as pool:
+        return sum(pool.map(work, streams))
 
 
 class Evictor:

@@ -18,8 +18,8 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import Error, UnsupportedError
-from . import contention, data, peaks, timing
-from .peers.task import Prepared, Task
+from . import contention, data, memory, peaks, timing
+from .peers.task import Prepared, task_of
 
 # seconds
 _LONG = 0.3
@@ -45,21 +45,25 @@ class Worker:
         self.release()
         if self._module is None:
             raise Error("the worker was not greeted")
+        resident = memory.resident()
         begin = time.perf_counter()
-        self._prepared = self._module.prepare(Task.from_dict(task))
+        self._prepared = self._module.prepare(task_of(task))
         compiled = time.perf_counter()
-        self._prepared.run()
+        held = self._prepared
+        held.run()
         first = time.perf_counter()
         once = first - compiled
         if once < _LONG:
-            self._prepared.run()
+            held.run()
             once = time.perf_counter() - first
         return {
-            "detail": self._prepared.detail,
-            "compile_s": compiled - begin,
+            "detail": held.detail,
+            "compile_s": compiled - begin if held.compile_s is None else held.compile_s,
             "first_s": first - compiled,
             "once_s": once,
-            "native": self._prepared.native is not None,
+            "native": held.native is not None,
+            "memory_bytes": max(0, memory.peak() - resident),
+            "peak_bytes": memory.peak(),
         }
 
     def check(self, expected: str) -> dict[str, Any]:
@@ -79,7 +83,13 @@ class Worker:
         return {}
 
     def burst(
-        self, seconds: float, evict_bytes: int = 0, threads: int = 1, native: bool = False, peak: str = ""
+        self,
+        seconds: float,
+        evict_bytes: int = 0,
+        threads: int = 1,
+        native: bool = False,
+        peak: str = "",
+        long: float = timing.LONG,
     ) -> dict[str, Any]:
         """Executions for about `seconds`; `peak`: a data type whose peak is measured beside them."""
         held = self._held()
@@ -90,7 +100,7 @@ class Worker:
                 self._evict = timing.Evictor(evict_bytes, threads)
             times = timing.cold_burst(held.run, seconds, self._evict)
         else:
-            times = timing.burst(held.run, seconds)
+            times = timing.burst(held.run, seconds, long)
         wall = time.perf_counter() - begin
         after = contention.process_times()
         own: list[float] = []
@@ -99,6 +109,13 @@ class Worker:
         reached = self._peak(peak, threads) if peak else None
         waited = (after.waited - before.waited) * 1e-9
         return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached}
+
+    def throughput(self, seconds: float) -> dict[str, Any]:
+        """Executions a second of all streams together."""
+        streams = self._held().streams
+        if not streams:
+            raise UnsupportedError("runs no streams side by side")
+        return {"rate": timing.throughput(streams, seconds)}
 
     def _peak(self, dtype: str, threads: int) -> float:
         if dtype not in self._products:
@@ -119,7 +136,7 @@ class Worker:
         return self._prepared
 
 
-_COMMANDS = ("hello", "prepare", "check", "store", "burst", "peaks", "release")
+_COMMANDS = ("hello", "prepare", "check", "store", "burst", "throughput", "peaks", "release")
 
 
 def serve(module: str, commands: IO[str], answers: IO[str]) -> None:

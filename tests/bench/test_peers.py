@@ -12,7 +12,7 @@ from dnnl_graph_ops.bench.problem import OPS, Problem
 from dnnl_graph_ops.errors import UnsupportedError
 
 TRANSPOSED, ORDINARY = OPS
-PEERS = [peer for peer in registry._BUILT_IN if peer.default or peer.name == registry.OWN]
+PEERS = [peer for peer in registry._BUILT_IN if peer.directions and (peer.default or peer.name == registry.OWN)]
 PROBLEMS = (
     Problem("t1", 2, 6, 4, (9,), (4,), (2,), (1,), (2,), (1,), bias=True),
     Problem("t2", 1, 16, 32, (5, 6), (3, 3), (2, 1), (1, 0), (1, 1), (1, 0)),

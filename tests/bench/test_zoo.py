@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.bench import data, zoo
+from dnnl_graph_ops.bench import data, models, zoo
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 pytest.importorskip("torch")
@@ -19,7 +19,9 @@ from dnnl_graph_ops.bench.zoo import export  # noqa: E402
 def test_a_model_gives_pytorchs_numbers(name: str) -> None:
     path = export.path(name, small=True)
     onnx.checker.check_model(str(path))
-    given, expected = export.inputs(name, small=True), export.expected(name, small=True)
+    with np.load(path.with_suffix(".npz")) as held:
+        given, expected = ([held[key] for key in models.numbered(held, letter)] for letter in "xy")
+    assert [array.shape for array in given] == list(zoo.shapes(name, small=True))
     assert all(np.isfinite(array).all() and array.std() > 0.01 for array in expected)
     try:
         net = dgo.from_onnx(str(path)).compile()
@@ -27,7 +29,6 @@ def test_a_model_gives_pytorchs_numbers(name: str) -> None:
         pytest.skip(str(error).splitlines()[-1])
     made = net(*given)
     for one, other in zip(made if isinstance(made, tuple) else (made,), expected, strict=True):
-        assert one.shape == other.shape
         assert data.relative_error(one, other) < 1e-4
 
 

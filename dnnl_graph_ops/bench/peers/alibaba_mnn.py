@@ -51,16 +51,25 @@ def prepare(task: Task) -> Prepared:
 
 
 def _load(task: Task, folder: Path, packed: bool) -> Any:
-    source, target = folder / "layer.onnx", folder / "layer.mnn"
+    source = folder / "layer.onnx"
     onnx.save(model(task), str(source))
+    return load(source, folder / "layer.mnn", ["src"], ["dst"], task.threads, packed)
+
+
+def load(source: Path, target: Path, given: list[str], made: list[str], threads: int, packed: bool) -> Any:
+    """An ONNX file as a Module with these inputs and outputs.
+
+    Raises:
+        UnsupportedError: the converter does not take it.
+    """
     # the converter itself: its command, mnnconvert, installs packages that report its use before it starts
     words = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "bench"]
     importlib.import_module("_tools").mnnconvert([*words, f"--keepInputFormat={int(not packed)}"])
     if not target.is_file():
-        raise UnsupportedError("its converter does not take the layer")
-    settings = {"backend": "CPU", "numThread": task.threads, "precision": "high"}
+        raise UnsupportedError("its converter does not take it")
+    settings = {"backend": "CPU", "numThread": threads, "precision": "high"}
     runtime = nn.create_runtime_manager((settings,))
-    module = nn.load_module_from_file(str(target), ["src"], ["dst"], runtime_manager=runtime, shape_mutable=False)
+    module = nn.load_module_from_file(str(target), given, made, runtime_manager=runtime, shape_mutable=False)
     if module is None:
         raise Error("MNN did not load the model")
     return module

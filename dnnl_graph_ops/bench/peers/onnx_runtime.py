@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
@@ -15,14 +17,20 @@ def versions() -> dict[str, str]:
     return {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
 
 
-def prepare(task: Task) -> Prepared:
+def session_options(threads: int) -> Any:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = task.threads
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     # its threads spin while a run is under way, as by default, and no longer
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model(task).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return options
+
+
+def prepare(task: Task) -> Prepared:
+    session = onnxruntime.InferenceSession(
+        model(task).SerializeToString(), session_options(task.threads), providers=["CPUExecutionProvider"]
+    )
     operands = task.operands()
     binding = session.io_binding()
     names = ["src"] if task.weights == "constant" else ["src", "weights"]

@@ -28,19 +28,20 @@ def versions() -> dict[str, str]:
     return {"openvino": ov.__version__.split("-")[0]}
 
 
+def settings(threads: int, streams: int, precision: Any) -> dict[str, Any]:
+    """Of the plug-in; several streams have so many threads each. A precision of None is its own choice."""
+    return {
+        "INFERENCE_NUM_THREADS": threads * streams,
+        "NUM_STREAMS": streams,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,
+        **({} if precision is None else {"INFERENCE_PRECISION_HINT": precision}),
+    }
+
+
 def prepare(task: Task) -> Prepared:
     kind = _DTYPES[task.dtype]
-    compiled = ov.Core().compile_model(
-        _model(task, kind),
-        "CPU",
-        {
-            "INFERENCE_NUM_THREADS": task.threads,
-            "NUM_STREAMS": 1,
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": kind,
-            "ENABLE_CPU_PINNING": False,
-        },
-    )
+    compiled = ov.Core().compile_model(_model(task, kind), "CPU", settings(task.threads, 1, kind))
     request = compiled.create_infer_request()
     operands = task.operands()
     names = ["src"] if task.weights == "constant" else ["src", "weights"]

@@ -76,7 +76,7 @@ def prepare(task: Task) -> Prepared:
             return net(*arguments, out=out)
 
     delay = task.options.get("delay", 0.0)
-    return Prepared(_slower(run, delay) if delay else run, result, _detail(net), poison, native)
+    return Prepared(_slower(run, delay) if delay else run, result, detail(net), poison, native)
 
 
 def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
@@ -148,7 +148,7 @@ def _whole_graph(task: Task, engine: Any) -> tuple[Any, None, list[np.ndarray]]:
     return graph, None, arrays
 
 
-def _detail(net: Any) -> str:
+def detail(net: Any) -> str:
     """The formulations and implementations that run, from `net.explain()`."""
     try:
         record = net.explain().to_dict()

@@ -18,7 +18,7 @@ _FORWARD: dict[str, tuple[Callable[..., torch.Tensor], ...]] = {
     "conv_transpose": (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d),
     "conv": (functional.conv1d, functional.conv2d, functional.conv3d),
 }
-_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _POST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu_,
     "sigmoid": torch.sigmoid_,
@@ -101,7 +101,7 @@ def layer_of(task: Task) -> Layer:
         if array.ndim > 1:
             tensor = tensor.unsqueeze(2) if flat else tensor
             if task.layout == "NXC":
-                tensor = tensor.contiguous(memory_format=_LAST[tensor.ndim])
+                tensor = tensor.contiguous(memory_format=CHANNELS_LAST[tensor.ndim])
         tensors[name] = tensor
     return Layer(task, tensors, attributes, crop, grow)
 
@@ -147,7 +147,7 @@ def _backward(layer: Layer) -> tuple[Callable[[], torch.Tensor], str]:
     if wanted and not transposed:
         absent = layer.grown(absent)
     if task.layout == "NXC":
-        absent = absent.contiguous(memory_format=_LAST[absent.ndim])
+        absent = absent.contiguous(memory_format=CHANNELS_LAST[absent.ndim])
     src, weights = (absent, tensors["weights"]) if wanted else (tensors["src"], absent)
     arguments = (
         None,

@@ -29,6 +29,7 @@ class Peer:
         tolerance: the error that its default algorithm may have where that is above the data type's: minimal
             filtering with large tiles. A result between the two is raced, and marked.
         default: part of `--peers all`.
+        models: import path of the module that prepares whole models (`ModelTask`); empty: it takes none.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Peer:
     environment: dict[str, str] = field(default_factory=dict, hash=False)
     tolerance: float = 0.0
     default: bool = True
+    models: str = ""
 
     def missing(self) -> str | None:
         """Why it cannot run here, or None."""
@@ -61,6 +63,7 @@ _BUILT_IN: Final = (
         dtypes=("f32", "bf16", "f16", "s8", "u8"),
         layouts=("NXC", "NCX"),
         default=False,
+        models=f"{_HERE}.whole.own",
     ),
     Peer(
         "torch",
@@ -69,6 +72,7 @@ _BUILT_IN: Final = (
         directions=_ALL,
         dtypes=("f32", "bf16", "f16"),
         layouts=("NXC", "NCX"),
+        models=f"{_HERE}.whole.pytorch",
     ),
     Peer(
         "torch-compile",
@@ -81,6 +85,7 @@ _BUILT_IN: Final = (
         environment={"TORCHINDUCTOR_FREEZING": "1"},
         # compiles for seconds to minutes a layer: only by name
         default=False,
+        models=f"{_HERE}.whole.pytorch_compile",
     ),
     Peer(
         "onnxruntime",
@@ -88,11 +93,36 @@ _BUILT_IN: Final = (
         ("onnxruntime", "onnx"),
         "onnxruntime onnx",
         dtypes=("f32", "f16"),
+        models=f"{_HERE}.whole.onnx_runtime",
     ),
-    Peer("openvino", f"{_HERE}.open_vino", ("openvino",), dtypes=("f32", "bf16", "f16")),
+    Peer(
+        "openvino",
+        f"{_HERE}.open_vino",
+        ("openvino",),
+        dtypes=("f32", "bf16", "f16"),
+        models=f"{_HERE}.whole.open_vino",
+    ),
+    # whole models in the precision that it chooses itself, bf16 where the CPU has it
+    Peer(
+        "openvino-default",
+        "",
+        ("openvino",),
+        directions=(),
+        dtypes=(),
+        tolerance=0.2,
+        models=f"{_HERE}.whole.open_vino_default",
+    ),
     Peer("jax", f"{_HERE}.jax_xla", ("jax",), directions=_ALL, dtypes=("f32", "bf16", "f16"), layouts=("NXC",)),
     Peer("ncnn", f"{_HERE}.tencent_ncnn", ("ncnn",), layouts=("packed",), tolerance=1e-4),
-    Peer("mnn", f"{_HERE}.alibaba_mnn", ("MNN", "onnx"), "MNN onnx", layouts=("packed",), tolerance=5e-3),
+    Peer(
+        "mnn",
+        f"{_HERE}.alibaba_mnn",
+        ("MNN", "onnx"),
+        "MNN onnx",
+        layouts=("packed",),
+        tolerance=5e-3,
+        models=f"{_HERE}.whole.alibaba_mnn",
+    ),
     Peer("litert", f"{_HERE}.lite_rt", ("ai_edge_litert", "flatbuffers"), "ai-edge-litert", layouts=("NXC",)),
     Peer("tensorflow", f"{_HERE}.tensor_flow", ("tensorflow",), directions=_ALL, layouts=("NXC",)),
 )

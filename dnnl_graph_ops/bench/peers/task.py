@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,43 @@ class Task:
         )
 
 
+@dataclass(frozen=True)
+class ModelTask:
+    """One whole model for one competitor: the fields of `models.Model`, and how to run it.
+
+    Attributes:
+        streams: how many run it side by side, each on one thread, instead of one on `threads`.
+    """
+
+    name: str
+    path: str
+    arrays: str
+    zoo: str
+    layout: str
+    threads: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    streams: int = 1
+
+    def inputs(self) -> list[np.ndarray]:
+        """In the order of the model's."""
+        with np.load(self.arrays) as held:
+            names = [key for key in held if key[0] == "x"]
+            return [held[key] for key in sorted(names, key=lambda key: int(key[1:]))]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "options": dict(self.options)}
+
+
+def task_of(record: Mapping[str, Any]) -> Task | ModelTask:
+    """What `as_dict` of either made."""
+    return Task.from_dict(record) if "problem" in record else ModelTask(**record)
+
+
+def flattened(outputs: Iterable[Any]) -> np.ndarray:
+    """The result of a model: all its outputs, one after the other."""
+    return np.concatenate([np.ravel(np.asarray(output)).astype(np.float32) for output in outputs])
+
+
 @dataclass
 class Prepared:
     """A problem held ready.
@@ -66,6 +103,8 @@ class Prepared:
         poison: overwrites the result, so that an execution that writes nothing shows.
         native: seconds of each of n executions without any Python in between, where the competitor has that.
         hold: objects that must stay alive.
+        compile_s: seconds of loading and compiling, where the preparation does more.
+        streams: executions that may run side by side.
     """
 
     run: Callable[[], object]
@@ -74,6 +113,8 @@ class Prepared:
     poison: Callable[[], object] | None = None
     native: Callable[[int], list[float]] | None = None
     hold: tuple[object, ...] = ()
+    compile_s: float | None = None
+    streams: tuple[Callable[[], object], ...] = ()
 
 
 def keeping(compute: Callable[[], Any], read: Callable[[Any], np.ndarray], detail: str) -> Prepared:

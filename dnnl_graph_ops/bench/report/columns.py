@@ -12,6 +12,7 @@ from ..peers.registry import OWN
 _FIELDS = (
     "key", "name", "family", "op", "layer_class", "direction", "dtype", "weights", "descriptor", "gmacs", "gbytes",
     "peer", "label", "layout", "status", "reason", "median_s", "minimum_s", "spread", "native_s", "rounds",
+    "p50", "p95", "p99", "throughput", "memory_bytes", "peak_bytes",
     "compile_s", "first_s", "error", "gflops", "peak_share", "bandwidth_share",
     "ratio", "ratio_low", "ratio_high", "flags", "detail", "cpu", "isa", "threads", "when",
 )  # fmt: skip
@@ -56,7 +57,7 @@ def as_benchdnn(document: Document) -> str:
     ]
     for row in document:
         for entry in row.entries:
-            if entry.peer != OWN or entry.median is None or entry.minimum is None:
+            if row.model or entry.peer != OWN or entry.median is None or entry.minimum is None:
                 continue
             gops = 2 * row.gmacs
             kind = _DIRECTIONS[row.direction]

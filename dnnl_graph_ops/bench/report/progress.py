@@ -39,7 +39,7 @@ class Bar(Progress):
         if self._live:
             self._draw()
         else:
-            self._print(f"[{self._done}/{self._total}] {row.name} {row.way} {row.dtype}: {_said(row)}")
+            self._print(f"[{self._done}/{self._total}] {row.title}: {_said(row)}")
 
     def note(self, text: str) -> None:
         self._print(f"note: {text}")

@@ -23,7 +23,20 @@ CLASS_MEANING = f"{RATIO_MEANING}; best peer: in every row the fastest of those 
 EVERY_CLASS = "all"
 # columns of words
 WORDS = frozenset(
-    {"layer", "dir", "dtype", "layout", "direction", "against", "compared", "remarks", "class", "lowest row", ""}
+    {
+        "layer",
+        "dir",
+        "dtype",
+        "layout",
+        "direction",
+        "against",
+        "compared",
+        "remarks",
+        "class",
+        "lowest row",
+        "model",
+        "",
+    }
 )
 _SUBJECTS = {"conv_transpose": "transposed convolutions", "conv": "convolutions"}
 

@@ -12,17 +12,17 @@ def text(document: Document) -> str:
     """The whole report as plain text: header, rows, remarks, means."""
     parts = [*summary.header(document), ""]
     columns, body = _rows(document)
-    parts += _aligned(columns, body)
-    notes = [f"  {row.name} {row.way} {row.dtype}: {said}" for row in document if (said := summary.remarks(row))]
+    parts += aligned(columns, body)
+    notes = [f"  {row.title}: {said}" for row in document if (said := summary.remarks(row))]
     if notes:
         parts += ["", "remarks", *notes]
     parts += [f"note: {note}" for note in document.notes]
     columns, body = _means(document)
     if body:
-        parts += ["", f"geometric means of the ratio ({summary.RATIO_MEANING})", *_aligned(columns, body)]
+        parts += ["", f"geometric means of the ratio ({summary.RATIO_MEANING})", *aligned(columns, body)]
     columns, body = _classes(document)
     if body:
-        parts += ["", f"geometric means by class ({summary.CLASS_MEANING})", *_aligned(columns, body)]
+        parts += ["", f"geometric means by class ({summary.CLASS_MEANING})", *aligned(columns, body)]
     return "\n".join(parts) + "\n"
 
 
@@ -31,12 +31,12 @@ def markdown(document: Document) -> str:
     parts: list[str] = []
     columns, body = _means(document)
     if body:
-        parts += [f"Geometric means ({summary.RATIO_MEANING}):", "", *_piped(columns, body), ""]
+        parts += [f"Geometric means ({summary.RATIO_MEANING}):", "", *piped(columns, body), ""]
     columns, body = _classes(document)
     if body:
-        parts += [f"Geometric means by class ({summary.CLASS_MEANING}):", "", *_piped(columns, body), ""]
+        parts += [f"Geometric means by class ({summary.CLASS_MEANING}):", "", *piped(columns, body), ""]
     columns, body = _rows(document)
-    parts += [*_piped(columns, body), ""]
+    parts += [*piped(columns, body), ""]
     parts += [f"- {line.strip()}" for line in summary.header(document)]
     parts += [f"- {note}" for note in document.notes]
     return "\n".join(parts) + "\n"
@@ -65,7 +65,7 @@ def _shown(cells: Sequence[summary.Cell]) -> list[str]:
     return [f"{cell.text} {cell.note}".rstrip() for cell in cells]
 
 
-def _aligned(columns: list[str], body: list[list[str]]) -> list[str]:
+def aligned(columns: list[str], body: list[list[str]]) -> list[str]:
     table = [columns, *body]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     left = {i for i, name in enumerate(columns) if name in summary.WORDS}
@@ -77,6 +77,6 @@ def _aligned(columns: list[str], body: list[list[str]]) -> list[str]:
     return [line(columns), "  ".join("-" * w for w in widths if w), *(line(row) for row in body)]
 
 
-def _piped(columns: list[str], body: list[list[str]]) -> list[str]:
+def piped(columns: list[str], body: list[list[str]]) -> list[str]:
     rule = ["---" if name in summary.WORDS else "---:" for name in columns]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [columns, rule, *body]]

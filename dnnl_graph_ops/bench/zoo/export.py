@@ -25,7 +25,10 @@ def inputs(name: str, *, small: bool = False) -> list[np.ndarray]:
 
 
 def path(name: str, *, small: bool = False) -> Path:
-    """Where the model's file is, made if there is none; its name changes with what it is made of."""
+    """Where the model's file is, made if there is none; its name changes with what it is made of.
+
+    Beside it, as .npz: `inputs` as x0, x1, ... and PyTorch's outputs as y0, y1, ...
+    """
     entry(name)
     target = cache_files.folder("zoo") / f"{name}{'_small' if small else ''}-{_content()}.onnx"
     if not target.exists():
@@ -33,14 +36,21 @@ def path(name: str, *, small: bool = False) -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             made = Path(scratch) / target.name
             write(name, made, small=small)
-            made.replace(target)
+            for file in (made.with_suffix(".npz"), made):
+                file.replace(target.with_name(file.name))
     return target
 
 
 def write(name: str, target: Path, *, small: bool = False) -> None:
     """As the exporter by tracing gives it: the one that needs no further package."""
     module = build(name, small=small)
-    examples = tuple(torch.from_numpy(array) for array in inputs(name, small=small))
+    given = inputs(name, small=small)
+    examples = tuple(map(torch.from_numpy, given))
+    with torch.inference_mode():
+        out = module(*examples)
+    made = [part.numpy() for part in (out if isinstance(out, tuple) else (out,))]
+    held = {f"{letter}{i}": array for letter, arrays in (("x", given), ("y", made)) for i, array in enumerate(arrays)}
+    np.savez(target.with_suffix(".npz"), **held)
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -51,13 +61,6 @@ def write(name: str, target: Path, *, small: bool = False) -> None:
             opset_version=OPSET,
             input_names=[f"x{i}" for i in range(len(examples))],
         )
-
-
-def expected(name: str, *, small: bool = False) -> list[np.ndarray]:
-    """PyTorch's outputs of `inputs`."""
-    with torch.inference_mode():
-        out = build(name, small=small)(*(torch.from_numpy(array) for array in inputs(name, small=small)))
-    return [part.numpy() for part in (out if isinstance(out, tuple) else (out,))]
 
 
 def _content() -> str:

@@ -1,0 +1,150 @@
+"""Whole models as cases: those of the zoo by name, ONNX files by path; their inputs and what they must give."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import InvalidArgumentError, RuntimeUnavailableError
+from ..runtime import cache_files
+from . import zoo
+from .cases import Wanted
+from .problem import Problem
+
+EVERY: Final = "all"
+# of the largest expected value: what dozens of layers in f32 may differ by when they sum in another order
+TOLERANCE: Final = 1e-3
+# whose fastest is the one to beat; others compute in fewer bits, or are asked for by name
+RIVALS: Final = ("onnxruntime", "openvino", "torch")
+_SEED: Final = 7
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file, what it is given and must give (arrays x0, x1, ... and y0, y1, ...), and its name in the zoo, if any."""
+
+    name: str
+    path: str
+    arrays: str
+    zoo: str = ""
+
+    def text(self) -> str:
+        """As a case carries it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> Model:
+        return cls(**json.loads(text))
+
+    def expected(self) -> np.ndarray | None:
+        """All outputs one after the other; None where there is nobody to say."""
+        with np.load(self.arrays) as held:
+            outputs = [held[key].ravel() for key in numbered(held, "y")]
+        return np.concatenate(outputs).astype(np.float32) if outputs else None
+
+    def record(self) -> dict[str, Any]:
+        """What a result says of it."""
+        with np.load(self.arrays) as held:
+            shapes = {side: [list(held[key].shape) for key in numbered(held, side[0])] for side in ("x", "y")}
+        return {"file": self.path, "zoo": self.zoo, "inputs": shapes["x"], "outputs": shapes["y"]}
+
+
+def numbered(held: Iterable[str], letter: str) -> list[str]:
+    """x0, x1, ... in the order of their numbers."""
+    return sorted((key for key in held if key[0] == letter), key=lambda key: int(key[1:]))
+
+
+def wanted(names: Sequence[str]) -> list[Wanted]:
+    """A model each, made first where the zoo's files are not there yet.
+
+    Raises:
+        InvalidArgumentError: neither a model of the zoo nor a file, or a file whose inputs have unknown sizes.
+        RuntimeUnavailableError: a package is missing that it needs.
+    """
+    every = [one for name in names for one in (zoo.ENTRIES if name == EVERY else (name,))]
+    return [_wanted(_found(name)) for name in dict.fromkeys(every)]
+
+
+def _wanted(model: Model) -> Wanted:
+    # its sizes say nothing: a result's rows each have a problem
+    return Wanted(Problem(model.name, 1, 1, 1, (1,), (1,)), ("fwd",), ("f32",), model=model.text())
+
+
+def _found(name: str) -> Model:
+    path = Path(name)
+    if path.suffix == ".onnx" or path.is_file():
+        if not path.is_file():
+            raise InvalidArgumentError(f"model {name}: there is no such file")
+        return _of_file(path)
+    zoo.entry(name)
+    _need("torch", f"to build model {name!r} of the zoo")
+    _need("onnx", f"to write model {name!r} of the zoo")
+    from .zoo import export
+
+    path = export.path(name)
+    return Model(name, str(path), str(path.with_suffix(".npz")), name)
+
+
+def _need(package: str, purpose: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise RuntimeUnavailableError(f"{package} is needed {purpose}: pip install 'dnnl-graph-ops[bench]'")
+
+
+def _of_file(path: Path) -> Model:
+    """Random inputs, and ONNX Runtime's outputs where it is installed and takes the model."""
+    _need("onnx", f"to read {path}")
+    import onnx
+
+    content = path.read_bytes()
+    arrays = cache_files.folder("zoo") / f"{path.stem}-{hashlib.sha256(content).hexdigest()[:12]}.npz"
+    try:
+        graph = onnx.load_from_string(content).graph
+    except Exception as error:  # of protobuf, whose classes differ by its version
+        raise InvalidArgumentError(f"{path}: no ONNX model ({error})") from None
+    given = {value.name: _drawn(path, value) for value in graph.input if value.name not in _initialised(graph)}
+    held = {f"x{i}": array for i, array in enumerate(given.values())}
+    if importlib.util.find_spec("onnxruntime") is not None:
+        held |= {f"y{i}": array for i, array in enumerate(_computed(path, given))}
+    arrays.parent.mkdir(parents=True, exist_ok=True)
+    with arrays.open("wb") as file:
+        np.savez(file, **held)  # type: ignore[arg-type]
+    return Model(path.stem, str(path.resolve()), str(arrays))
+
+
+def _initialised(graph: Any) -> set[str]:
+    return {tensor.name for tensor in graph.initializer}
+
+
+def _drawn(path: Path, value: Any) -> np.ndarray:
+    import onnx
+
+    kind = value.type.tensor_type
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if not kind.HasField("shape") or not all(sizes):
+        raise InvalidArgumentError(
+            f"{path}: input {value.name!r} has sizes that are not known; fix them, for example by "
+            "onnx.tools.update_model_dims"
+        )
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.standard_normal(sizes) if dtype.kind == "f" else rng.integers(0, 2, sizes)
+    return drawn.astype(dtype)
+
+
+def _computed(path: Path, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return list(session.run(None, dict(given)))
+    except Exception:  # its own row will say why
+        return []

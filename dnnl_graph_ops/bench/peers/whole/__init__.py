@@ -1,0 +1,1 @@
+"""The competitors on whole models."""

@@ -1,0 +1,33 @@
+"""OpenVINO, CPU plug-in, in f32: the file as it is, a request with its own outputs for each stream."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from ..open_vino import settings, versions
+from ..task import ModelTask, Prepared, flattened
+
+__all__ = ["prepare", "versions"]
+
+
+def prepare(task: ModelTask, precision: Any = ov.Type.f32) -> Prepared:
+    """`precision`: None leaves it to the plug-in."""
+    begin = time.perf_counter()
+    compiled = ov.Core().compile_model(task.path, "CPU", settings(task.threads, task.streams, precision))
+    seconds = time.perf_counter() - begin
+    inputs = task.inputs()
+    requests = [compiled.create_infer_request() for _ in range(task.streams)]
+    for request in requests:
+        for index, array in enumerate(inputs):
+            request.set_input_tensor(index, ov.Tensor(array))
+
+    def result() -> Any:
+        return flattened(tensor.data for tensor in requests[0].output_tensors)
+
+    chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    prepared = Prepared(requests[0].infer, result, f"latency mode, {chosen}", hold=tuple(inputs))
+    prepared.compile_s, prepared.streams = seconds, tuple(request.infer for request in requests)
+    return prepared

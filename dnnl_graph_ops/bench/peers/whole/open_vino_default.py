@@ -1,0 +1,13 @@
+"""OpenVINO in the precision that it takes by itself."""
+
+from __future__ import annotations
+
+from ..task import ModelTask, Prepared
+from . import open_vino
+from .open_vino import versions
+
+__all__ = ["prepare", "versions"]
+
+
+def prepare(task: ModelTask) -> Prepared:
+    return open_vino.prepare(task, None)

@@ -1,0 +1,158 @@
+"""Tables of whole models: times against every rival, percentiles, what compiling takes, throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..document import Document
+from ..models import RIVALS
+from ..rows import Entry, Ratio, Row
+from ..statistics import geometric_mean, median_interval
+from . import summary, table
+
+_MEGA = 1e6
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All models that ran here against the fastest rival of each.
+
+    Attributes:
+        behind: models whose whole interval is below 1.
+    """
+
+    mean: float
+    lowest: tuple[Row, Ratio]
+    count: int
+    ahead: int
+    behind: tuple[str, ...]
+
+
+def of_models(document: Document) -> bool:
+    return any(row.model for row in document)
+
+
+def best_rival(row: Row) -> Ratio | None:
+    """The ratio to the fastest of `RIVALS`."""
+    return min((r for r in row.ratios if r.peer in RIVALS), key=lambda r: r.median, default=None)
+
+
+def ahead(row: Row) -> float | None:
+    """Share of the rounds in which this package was faster than every rival."""
+    found = [r.rounds for r in row.ratios if r.peer in RIVALS and r.rounds]
+    lows = [min(values) for values in zip(*found, strict=False)]
+    return sum(low > 1 for low in lows) / len(lows) if lows else None
+
+
+def standing(document: Document) -> Standing | None:
+    compared = [(row, best) for row in document if (best := best_rival(row))]
+    if not compared:
+        return None
+    return Standing(
+        geometric_mean([best.median for _, best in compared]),
+        min(compared, key=lambda pair: pair[1].median),
+        len(compared),
+        sum(best.median > 1 for _, best in compared),
+        tuple(row.name for row, best in compared if best.high < 1),
+    )
+
+
+def text(document: Document) -> str:
+    """For a terminal."""
+    parts = [*summary.header(document)]
+    for title, columns, body in _tables(document):
+        parts += ["", title, *table.aligned(columns, body)]
+    said = [f"  {row.name}: {remarks}" for row in document if (remarks := summary.remarks(row))]
+    if said:
+        parts += ["", "remarks", *said]
+    parts += [f"note: {note}" for note in document.notes]
+    return "\n".join([*parts, "", *_conclusion(document)]) + "\n"
+
+
+def markdown(document: Document) -> str:
+    """For a README or an issue."""
+    parts = [*_conclusion(document), ""]
+    for title, columns, body in _tables(document):
+        parts += [f"{title[0].upper()}{title[1:]}:", "", *table.piped(columns, body), ""]
+    parts += [f"- {line.strip()}" for line in summary.header(document)]
+    parts += [f"- {note}" for note in document.notes]
+    return "\n".join(parts) + "\n"
+
+
+def _conclusion(document: Document) -> Iterator[str]:
+    found = standing(document)
+    if found is not None:
+        row, ratio = found.lowest
+        behind = f": {', '.join(found.behind)}" if found.behind else ""
+        yield (
+            f"fastest of {', '.join(RIVALS)} / ours: geometric mean {found.mean:.3f} over {found.count} models, lowest "
+            f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({row.name}, {ratio.peer}); ahead in "
+            f"{found.ahead}, behind by more than the interval in {len(found.behind)}{behind}"
+        )
+    absent = [row for row in document if row.own is None]
+    if absent:
+        yield f"not run here: {'; '.join(f'{row.name} ({row.reason})' for row in absent)}"
+
+
+def _tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    labels = list(dict.fromkeys(entry.label for row in document for entry in row.entries))
+    body = []
+    for row in document:
+        best, share, own = best_rival(row), ahead(row), row.own
+        ratio = f"{best.median:.2f} [{best.low:.2f} {best.high:.2f}]" if best else "-"
+        error = f"{own.error:.0e}" if own is not None and own.error is not None else "-"
+        times = _cells(row, labels, _milliseconds)
+        body.append([row.name, *times, ratio, best.peer if best else "-", summary.percent_text(share), error])
+    heads = ["model", *labels, "fastest rival / ours", "which", "ahead", "our error"]
+    yield "milliseconds, median over rounds with 95 % interval", heads, body
+    for title, tell in _MORE:
+        every = [[row.name, *_cells(row, labels, tell)] for row in document]
+        body = [cells for cells in every if set(cells[1:]) != {"-"}]
+        if body:
+            yield title, ["model", *labels], body
+
+
+def _cells(row: Row, labels: Sequence[str], tell: Callable[[Entry], str]) -> list[str]:
+    entries = {entry.label: entry for entry in row.entries}
+    return [tell(entries[label]) if label in entries else "-" for label in labels]
+
+
+def _milliseconds(entry: Entry) -> str:
+    if entry.median is None:
+        return entry.status
+    interval = median_interval(entry.rounds)
+    low, high = (1e3 * max(min(entry.rounds), min(max(entry.rounds), v)) for v in (interval.low, interval.high))
+    return f"{1e3 * entry.median:.2f} [{low:.2f} {high:.2f}]"
+
+
+def _percentiles(entry: Entry) -> str:
+    found = (entry.p50, entry.p95, entry.p99)
+    return "-" if None in found else "/".join(f"{1e3 * (value or 0.0):.2f}" for value in found)
+
+
+def _compile(entry: Entry) -> str:
+    return "-" if entry.compile_s is None else f"{entry.compile_s:.2f}"
+
+
+def _memory(entry: Entry) -> str:
+    if entry.memory_bytes is None or entry.peak_bytes is None:
+        return "-"
+    return f"{entry.memory_bytes / _MEGA:.0f} ({entry.peak_bytes / _MEGA:.0f})"
+
+
+def _error(entry: Entry) -> str:
+    return "-" if entry.error is None else f"{entry.error:.0e}"
+
+
+def _throughput(entry: Entry) -> str:
+    return "-" if entry.throughput is None else f"{entry.throughput:.1f}"
+
+
+_MORE = (
+    ("milliseconds of single executions, 50th/95th/99th percentile", _percentiles),
+    ("seconds of loading and compiling", _compile),
+    ("MB at the peak of loading, compiling and running, beyond what the imports left (in all)", _memory),
+    ("largest error, of the largest expected value", _error),
+    ("executions a second, several at once on one thread each", _throughput),
+)

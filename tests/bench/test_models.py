@@ -1,0 +1,179 @@
+"""Whole models: where they come from, a run from start to end, its tables, memory and throughput."""
+
+from __future__ import annotations
+
+import csv
+import io
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops.bench import cli, memory, models, timing
+from dnnl_graph_ops.bench.document import Document
+from dnnl_graph_ops.bench.peers import registry
+from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.bench.report import columns
+from dnnl_graph_ops.bench.report import models as report
+from dnnl_graph_ops.bench.rows import Entry, Ratio, Row
+from dnnl_graph_ops.errors import InvalidArgumentError
+
+from . import synthetic
+
+onnx = pytest.importorskip("onnx")
+
+
+def saved(path: Path, kind: str = "Relu", sizes: Any = (1, 3, 8, 8)) -> Path:
+    """A model of one node."""
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    node = helper.make_node(kind, ["given"], ["made"])
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [helper.make_tensor_value_info("given", real, sizes)],
+        [helper.make_tensor_value_info("made", real, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+def test_models_are_found_by_path_and_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (item,) = models.wanted([str(saved(tmp_path / "relu.onnx"))] * 2)
+    model = models.Model.of(item.model)
+    assert (model.name, model.zoo) == ("relu", "")
+    with np.load(model.arrays) as held:
+        assert np.array_equal(model.expected(), np.maximum(held["x0"], 0).ravel())
+    assert model.record()["inputs"] == model.record()["outputs"] == [[1, 3, 8, 8]]
+    with pytest.raises(InvalidArgumentError, match="'nothing' is not in the zoo"):
+        models.wanted(["nothing"])
+    with pytest.raises(InvalidArgumentError, match="no such file"):
+        models.wanted([str(tmp_path / "nothing.onnx")])
+    for sizes in (("n", 3), None):
+        with pytest.raises(InvalidArgumentError, match="input 'given' has sizes that are not known"):
+            models.wanted([str(saved(tmp_path / "batch.onnx", sizes=sizes))])
+    (tmp_path / "text.onnx").write_text("no model")
+    with pytest.raises(InvalidArgumentError, match="no ONNX model"):
+        models.wanted([str(tmp_path / "text.onnx")])
+
+
+def test_numbered_arrays_are_in_the_order_of_their_numbers() -> None:
+    assert models.numbered(["x10", "y0", "x2", "x0"], "x") == ["x0", "x2", "x10"]
+
+
+def test_every_module_of_a_peer_for_models_is_there() -> None:
+    found = {peer.name for peer in registry.peers().values() if peer.models}
+    assert {registry.OWN, "openvino-default", *models.RIVALS} <= found
+    for peer in registry.peers().values():
+        if peer.models:
+            assert (Path(cli.__file__).parent / "peers/whole" / f"{peer.models.rpartition('.')[2]}.py").is_file()
+
+
+def test_a_run_from_start_to_end_has_every_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxruntime")
+    from dnnl_graph_ops.bench.zoo import export
+
+    files = {kind: str(tmp_path / f"result.{kind}") for kind in ("json", "csv", "markdown")}
+    words = [word for kind, path in files.items() for word in (f"--{kind}", path)]
+    refused = str(saved(tmp_path / "refused.onnx", "Det", (2, 2)))
+    small = str(export.path("fsrcnn", small=True))
+    options = ["--quick", "--peers", "onnxruntime,torch", "--threads", "1", "--streams", "2", "--case-seconds", "2"]
+    status = cli.main(["--model", small, "--model", refused, *options, *words])
+    assert status == 0
+    document = Document.load(files["json"])
+    good, bad = document
+    entries = {entry.label: entry for entry in good.entries}
+    assert good.model["inputs"] == [[1, 1, 24, 24]]
+    for label in ("dgo NCX", "onnxruntime NCX"):
+        entry = entries[label]
+        assert entry.status == "ok", entry.reason
+        for name in ("median", "p50", "p95", "p99", "throughput", "memory_bytes", "peak_bytes", "compile_s", "error"):
+            assert getattr(entry, name) is not None, (label, name)
+        assert entry.p50 <= entry.p95 <= entry.p99
+        assert 0 < entry.memory_bytes < entry.peak_bytes
+        assert entry.error < models.TOLERANCE
+    assert "models of the zoo only" in entries["torch NCX"].reason
+    assert good.ratio("onnxruntime") is not None
+    assert bad.status == "failed"
+    assert "Det" in bad.reason
+    out = capsys.readouterr().out
+    assert "fastest of onnxruntime, openvino, torch / ours: geometric mean" in out
+    assert "not run here: refused (" in out
+    assert "Executions a second" in Path(files["markdown"]).read_text()
+    lines = list(csv.DictReader(io.StringIO(Path(files["csv"]).read_text())))
+    assert all(line[name] for line in lines[:1] for name in ("p50", "p99", "throughput", "peak_bytes"))
+
+
+@pytest.mark.parametrize("output", ["plot", "html", "benchdnn", "cluster"])
+def test_what_has_no_meaning_for_models_is_refused(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--model", "fsrcnn", f"--{output}", "x"]) == 2
+    assert f"--{output} is for layers" in capsys.readouterr().err
+
+
+def row(name: str, **times: float) -> Row:
+    """Ours takes 10 ms in all of six rounds, the others as told."""
+    seconds = {"dgo": 0.01, **{peer.replace("_", "-"): value for peer, value in times.items()}}
+    problem = Problem(name, 1, 1, 1, (1,), (1,))
+    made = Row(f"{name}|model|f32", name, "model", "fwd", "f32", "constant", [], problem.as_dict(), "", 0.0, 0.0)
+    made.model = {"file": "x.onnx"}
+    for peer, value in seconds.items():
+        entry = Entry(f"{peer} NCX", peer, "NCX", "ok", median=value, rounds=[value] * 6, error=1e-6)
+        made.entries.append(entry)
+        if peer != "dgo":
+            factor = value / 0.01
+            ratio = Ratio(peer, entry.label, "dgo NCX", factor, factor * 0.95, factor * 1.05, [factor] * 6)
+            made.ratios.append(ratio)
+    return made
+
+
+def test_the_conclusion_counts_rivals_in_f32_only() -> None:
+    rows = [
+        row("fast", onnxruntime=0.02, torch=0.03, openvino_default=0.005),
+        row("even", onnxruntime=0.03, openvino=0.0099),
+        row("slow", onnxruntime=0.005),
+    ]
+    rows.append(row("refused"))
+    rows[-1].entries, rows[-1].reason = [], "no op for Det"
+    document = Document(rows, machines=[synthetic.MACHINE])
+    found = report.standing(document)
+    assert found is not None
+    assert found.mean == pytest.approx((2 * 0.99 * 0.5) ** (1 / 3))
+    assert (found.count, found.ahead, found.behind) == (3, 1, ("slow",))
+    assert found.lowest[0].name == "slow"
+    assert [report.ahead(each) for each in rows] == [1.0, 0.0, 0.0, None]
+    for text in (report.text(document), report.markdown(document)):
+        assert "not run here: refused (no op for Det)" in text
+        assert "behind by more than the interval in 1: slow" in text
+        assert "2.00 [1.90 2.10]" in text
+    assert Document.from_dict(document.as_dict()).rows[0].model == rows[0].model
+    assert columns.as_benchdnn(document).count("\n") == 2
+
+
+def test_streams_run_side_by_side() -> None:
+    together = threading.Barrier(2, timeout=20)
+    calls = [0, 0]
+
+    def stream(place: int) -> Any:
+        def run() -> None:
+            calls[place] += 1
+            if calls[place] == 1:
+                together.wait()
+            time.sleep(0.001)
+
+        return run
+
+    rate = timing.throughput([stream(0), stream(1)], 0.05)
+    assert rate > 0
+    assert min(calls) > 1
+
+
+def test_the_peak_of_memory_counts_from_a_look_on() -> None:
+    before = memory.resident()
+    if not before:
+        pytest.skip("the system does not tell")
+    held = np.ones(1 << 23)
+    assert memory.peak() - before > 0.9 * held.nbytes

@@ -1,0 +1,96 @@
+"""What runs inside the zoo's models beside the work itself: copies, reference kernels, steps in NumPy.
+
+The numbers are those of today on one thread of a CPU with AVX-512. None may grow; all are to become zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.lowering.program import HostStep, KernelStep, Place
+
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+from dnnl_graph_ops.bench.zoo import export
+
+_COPY = re.compile(r"channels (last|first)|\bcop(y|ies)\b|Reshape|Transpose$|Concat|in another order|behind zeros")
+_ENDS = (Place.INPUT, Place.OUTPUT)
+
+
+class Counts(NamedTuple):
+    """Of one net's steps.
+
+    Attributes:
+        copies: steps that move numbers from scratch memory to scratch memory, and the library's reorders in its own.
+        references: steps left to the library's reference kernels.
+        hosts: steps in NumPy.
+    """
+
+    copies: int
+    references: int
+    hosts: int
+
+
+def counts(net: Any) -> Counts:
+    """Of the plan made last."""
+    parts, reports = net.latest().plan.parts, net.explain().steps
+    copies = references = hosts = 0
+    for part, report in zip(parts, reports, strict=True):
+        hosts += isinstance(part, HostStep)
+        references += report.reference
+        copies += _copies(part, report)
+    return Counts(copies, references, hosts)
+
+
+def _copies(part: Any, report: Any) -> int:
+    """A copy from an input or to an output is what the caller's layout costs."""
+    own = isinstance(part, (KernelStep, HostStep))
+    reads, writes = (part.reads, part.writes) if own else (part.inputs, part.outputs)
+    if any(view.buffer.place in _ENDS for view in (*reads, *writes)):
+        return 0
+    return max(int(bool(_COPY.search(report.step))), report.reorders)
+
+
+PRESENT = {
+    "dcgan": Counts(1, 0, 0),
+    "dcgan_b16": Counts(1, 0, 0),
+    "pix2pix_in": Counts(45, 13, 0),
+    "pix2pix_bn": Counts(8, 0, 0),
+    "unet": Counts(5, 0, 0),
+    "unet_wide": Counts(5, 0, 0),
+    "nnunet_decoder": Counts(28, 0, 0),
+    "erfnet": Counts(3, 0, 0),
+    "deeplab": Counts(5, 0, 0),
+    "hifigan": Counts(6, 0, 0),
+    "hifigan_v2": Counts(8, 0, 0),
+    "fsrcnn": Counts(0, 0, 0),
+    "resnet18": Counts(3, 0, 0),
+    "mobilenet": Counts(11, 0, 0),
+    "centernet_head": Counts(2, 0, 0),
+}
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = dgo.get_num_threads()
+    dgo.set_num_threads(1)
+    yield
+    dgo.set_num_threads(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESENT)
+def test_nothing_runs_beside_the_work_that_did_not(name: str, one_thread: None) -> None:
+    net = dgo.from_onnx(str(export.path(name))).compile()
+    explanation = net.explain()
+    if not explanation.isa.startswith("avx512"):
+        pytest.skip("the numbers are those of AVX-512")
+    found = counts(net)
+    grown = [field for field, now, before in zip(Counts._fields, found, PRESENT[name], strict=True) if now > before]
+    assert not grown, f"{name}: {found}, was {PRESENT[name]}\n{explanation}"
