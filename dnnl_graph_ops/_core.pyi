@@ -876,6 +876,42 @@ class kernels:
     ) -> Kernel:
         """run(src, diff_dst, diff_weights); strides of stem_product and stem_pack."""
     @staticmethod
+    def pool(
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        kernel: _Dims,
+        strides: _Dims,
+        pads_begin: _Dims,
+        pads_end: _Dims,
+        dilations: _Dims,
+        dtype: int,
+        src_strides: _Dims,
+        dst_strides: _Dims,
+        average: bool,
+        exclude_pad: bool,
+    ) -> Kernel:
+        """run(src, dst); strides: n, c, spatial; channels lie side by side."""
+    @staticmethod
+    def resample(
+        n: int,
+        c: int,
+        src_spatial: _Dims,
+        dst_spatial: _Dims,
+        dtype: int,
+        src_strides: _Dims,
+        dst_strides: _Dims,
+        linear: bool,
+        align_corners: bool,
+    ) -> Kernel:
+        """run(src, dst); strides: n, c, spatial; channels lie side by side."""
+    @staticmethod
+    def reduce(
+        kind: str, shape: _Dims, reduced: Sequence[bool], dtype: int, src_strides: _Dims, dst_strides: _Dims
+    ) -> Kernel:
+        """run(src, dst): "sum", "mean", "max" or "min" over the axes that are `reduced`, none of size 0."""
+    @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...

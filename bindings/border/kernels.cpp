@@ -21,6 +21,7 @@ namespace dgo {
 void bind_filter_kernels(py::module_& m);
 void bind_stem_kernels(py::module_& m);
 void bind_tail_kernels(py::module_& m);
+void bind_window_kernels(py::module_& m);
 void bind_work(py::module_& m);
 
 namespace {
@@ -153,6 +154,7 @@ void bind_kernels(py::module_& parent) {
     bind_columns(m);
     bind_filter_kernels(m);
     bind_stem_kernels(m);
+    bind_window_kernels(m);
     bind_work(m);
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/kernel.hpp"
 #include "kernels/tail/tail.hpp"
+#include "kernels/window/fold.hpp"
 
 namespace dgo {
 
@@ -145,5 +146,45 @@ std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64
 std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStepSpec>& steps,
                                    const std::vector<std::pair<int, Dims>>& operands, int dst_dtype,
                                    const Dims& dst_strides);
+
+// Windows over 1 to 3 spatial axes: the largest element of each, or the mean. Strides count elements in the order n, c,
+// spatial; channels lie side by side. An end of padding may be negative; an average counts only what the explicit
+// padding reaches, or with exclude_pad the source, and has no dilations.
+struct PoolProblem {
+    int64_t n, c;
+    Dims src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations;
+    int dtype;
+    Dims src_strides, dst_strides;
+    bool average, exclude_pad;
+};
+
+// src, dst
+std::shared_ptr<Kernel> make_pool(const PoolProblem& problem);
+
+// Each result from the nearest element, or linearly from those around it: at (index + 0.5) * size / results - 0.5, or
+// with align_corners at index * (size - 1) / (results - 1). Strides as of PoolProblem.
+struct ResampleProblem {
+    int64_t n, c;
+    Dims src_spatial, dst_spatial;
+    int dtype;
+    Dims src_strides, dst_strides;
+    bool linear, align_corners;
+};
+
+// src, dst
+std::shared_ptr<Kernel> make_resample(const ResampleProblem& problem);
+
+// Over the axes that are `reduced`; the strides of dst on these do not count.
+struct ReduceProblem {
+    Dims shape;
+    std::vector<bool> reduced;
+    int dtype;
+    Dims src_strides, dst_strides;
+    Fold fold;
+    bool mean;
+};
+
+// src, dst
+std::shared_ptr<Kernel> make_reduce(const ReduceProblem& problem);
 
 }  // namespace dgo

@@ -11,6 +11,7 @@
 #include "kernels/rows/vtable.hpp"
 #include "kernels/stem/vtable.hpp"
 #include "kernels/tail/vtable.hpp"
+#include "kernels/window/vtable.hpp"
 
 namespace dgo {
 
@@ -24,6 +25,7 @@ struct VectorCode {
     const RowCode& rows;
     const StemCode& stem;
     const TailCode& tail;
+    const WindowCode& window;
 };
 
 // The code for this CPU, chosen at the first call: what DNNL_GRAPH_OPS_ISA names (avx2, avx512), or else the widest

@@ -20,6 +20,7 @@ from ..lowering.groups import Group
 from ..lowering.own import VIEWS
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
+from ..lowering.windows import REDUCTIONS
 
 Ints = tuple[int, ...]
 
@@ -127,7 +128,7 @@ def _lies_last(view: View) -> bool:
 def _consider(regions: _Regions, node: Node) -> None:
     """Tie and vote as the op asks for."""
     ordered = [value for value in (*node.inputs, *node.outputs) if _has_order(value)]
-    if not ordered:
+    if not ordered or node.kind in REDUCTIONS:
         return
     by_format = "data_format" in node.attrs
     if node.kind in MEMBERS:
@@ -163,9 +164,21 @@ def _reshape(regions: _Regions, node: Node) -> None:
     if _has_order(source) and _has_order(target) and source.shape[:2] == target.shape[:2]:
         regions.tie(source, target)
         return
-    for value in (source, target):
-        if _has_order(value):
+    for value, other in ((source, target), (target, source)):
+        if _has_order(value) and not _splits(value.shape, other.shape):  # type: ignore[arg-type]
             regions.vote(value, False, _SHAPE)
+
+
+def _splits(shape: Ints, other: Ints) -> bool:
+    """Whether the second shape has the axes of the first, some in parts: views in any order can say that."""
+    rest = iter(other)
+    for size in shape:
+        part = 1
+        while 0 < part < size:
+            part *= next(rest, size + 1)
+        if part != size:
+            return False
+    return all(size == 1 for size in rest)
 
 
 def _transpose(regions: _Regions, node: Node) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .. import schema
 from ..lowering.family import MEMBERS
+from ..lowering.own import OWN
 from ..lowering.routes import How, Target, route
 from ..runtime import cpu
 
@@ -28,14 +29,14 @@ _ACROSS = "the axis is not the last in memory"
 # what is left to the library's reference kernels, by the log of oneDNN 3.2; explain() flags it where it happens
 REFERENCE = {
     **dict.fromkeys(("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract"), _SPREAD),
-    **dict.fromkeys(("BiasAddBackward", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), _REDUCED),
+    **dict.fromkeys(("BiasAddBackward", "ReduceProd"), _REDUCED),
     **dict.fromkeys(("LogSoftmax", "LogSoftmaxBackward", "SoftMax", "SoftMaxBackward"), _ACROSS),
     **dict.fromkeys(("Reciprocal", "ReduceL1", "ReduceL2"), "always"),
     "AvgPoolBackward": "of a few sizes",
     "BatchNormTrainingBackward": "of a few small sizes, where a gradient of weights was compiled before",
     "BiasAdd": "of a few sizes",
     "InterpolateBackward": "of a few sizes",
-    "MaxPool": "with dilations, and of a few sizes",
+    "MaxPool": "of a few sizes",
     "MaxPoolBackward": "the forward is run again, to find the places",
     "PReLU": "the slope is spread over axes between its own",
     "PReLUBackward": "the slope is spread over axes between its own",
@@ -53,7 +54,7 @@ class Row(NamedTuple):
 
 def how(kind: str, version: Version) -> tuple[str, str]:
     """What runs an op of ordinary data and default attributes, and the library's reason if it is not the library."""
-    if kind in MEMBERS:
+    if kind in MEMBERS or (kind in OWN and OWN[kind].preferred):
         return "library or own kernels", ""
     if kind == "End":
         return "nothing to do", ""

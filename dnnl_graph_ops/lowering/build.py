@@ -18,7 +18,7 @@ from .lower import Chooser, Decision, lower
 from .own import OWN, VIEWS
 from .problem import data_view
 from .program import Edge, NativeOp, Operand, Program, View
-from .routes import How, route_of
+from .routes import How, route_of, runs_natively
 from .split import split
 from .tail import TailOp
 
@@ -105,10 +105,10 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
         for value in way.twin.inputs:
             if value not in views and value.node is None and value.constant is not None:
                 views[value] = program.constant(value.constant)
-        return _build_group(built, Group((way.twin,)), views, env, choose)
+        return _build_group(built, Group((way.twin,), runs_natively(way.twin, env)), views, env, choose)
     inputs, outputs = ([view_of(program, v, views) for v in some] for some in (node.inputs, node.outputs))
     if way.how is How.BY_OWN_CODE:
-        OWN[node.kind](program, node, inputs[0], outputs[0])
+        OWN[node.kind].build(program, node, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
     program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)")
     return Decision("NumPy", node.outputs[0].dtype)

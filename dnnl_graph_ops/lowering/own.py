@@ -1,33 +1,73 @@
-"""Ops that are copies to other shapes, strides or dtypes: own kernels."""
+"""Ops by own kernels: one table, with what they take of an op and whether they go before the library's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..graph import Node
 from ..strides import dense_strides
+from . import windows
+from .env import Env
 from .pieces import copy_slice, pad, sliced
 from .program import Program, View
 
+Views = Sequence[View]
 
-def _copy(program: Program, node: Node, source: View, target: View) -> None:
-    program.copy(source, target, node.kind)
+
+class Own(NamedTuple):
+    """Own code of a kind of ops.
+
+    build: appends the steps from the views of a node's inputs to those of its outputs. serves: whether it takes a node,
+    whose shapes may be unknown. preferred: whether it goes before a kernel of the library; None: never.
+    """
+
+    build: Callable[[Program, Node, Views, Views], None]
+    serves: Callable[[Node], bool] = lambda node: True
+    preferred: Callable[[Node], bool] | None = None
+
+
+def serves(node: Node) -> bool:
+    """Whether own code runs this node."""
+    return node.kind in OWN and OWN[node.kind].serves(node)
+
+
+def preferred(node: Node, env: Env) -> bool:
+    """Whether own code runs this node even where the library has a kernel: not where tuning is off, nor on a device."""
+    if env.tune == "off" or env.engine.memory is not None or not serves(node):
+        return False
+    faster = OWN[node.kind].preferred
+    return faster is not None and faster(node)
+
+
+def _one(build: Callable[[Program, Node, View, View], None]) -> Callable[[Program, Node, Views, Views], None]:
+    """A builder of ops with one operand."""
+
+    def made(program: Program, node: Node, sources: Views, targets: Views) -> None:
+        build(program, node, sources[0], targets[0])
+
+    return made
+
+
+def _copy(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    program.copy(sources[0], targets[0], node.kind)
 
 
 def _transposed(node: Node, source: View) -> View:
     return source.permute([axis % source.ndim for axis in node.attrs["order"] or range(source.ndim)[::-1]])
 
 
-def _transpose(program: Program, node: Node, source: View, target: View) -> None:
-    program.copy(_transposed(node, source), target, node.kind)
+def _transpose(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    program.copy(_transposed(node, sources[0]), targets[0], node.kind)
 
 
 def _reshaped(node: Node, source: View) -> View | None:
     return source.reshaped(node.outputs[0].shape)  # type: ignore[arg-type]
 
 
-def _reshape(program: Program, node: Node, source: View, target: View) -> None:
+def _reshape(program: Program, node: Node, sources: Views, targets: Views) -> None:
     """Elements in the order of the axes: where neither side can be seen in the other's shape, through scratch."""
+    source, target = sources[0], targets[0]
     seen, filled = source.reshaped(target.shape), target.reshaped(source.shape)
     if seen is None and filled is None:
         seen = program.scratch(target.shape, source.dtype)
@@ -43,13 +83,16 @@ def _sliced(node: Node, source: View) -> View | None:
     return None if backwards else view
 
 
-OWN: dict[str, Callable[[Program, Node, View, View], None]] = {
-    "Pad": pad,
-    "Reorder": _copy,
-    "Slice": copy_slice,
-    "StaticReshape": _reshape,
-    "StaticTranspose": _transpose,
-    "TypeCast": _copy,
+OWN: dict[str, Own] = {
+    **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
+    "Interpolate": Own(windows.resample, windows.is_float, windows.resamples_faster),
+    **dict.fromkeys(windows.REDUCTIONS, Own(windows.reduce, windows.reduces, windows.reduces)),
+    "Pad": Own(_one(pad)),
+    "Reorder": Own(_copy),
+    "Slice": Own(_one(copy_slice)),
+    "StaticReshape": Own(_reshape),
+    "StaticTranspose": Own(_transpose),
+    "TypeCast": Own(_copy),
 }
 
 # Ops whose result is their operand, seen in another way; None where strides cannot say it.

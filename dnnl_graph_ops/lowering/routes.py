@@ -10,12 +10,12 @@ from .. import schema, shapes
 from ..dtypes import PACKED
 from ..graph import Node
 from ..shapes import Meta
+from . import own
 from .env import Env
 from .equal import EQUAL
 from .family import MEMBERS
 from .groups import ops_of
 from .host_ops import HOST
-from .own import OWN
 
 Version = tuple[int, ...]
 
@@ -69,7 +69,7 @@ def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequen
     if reason is None:
         return Route(How.NATIVELY)
     equal = kind in EQUAL and "equal" not in schema.OPS[kind].partly
-    return Route(_way_around(kind, equal), reason)
+    return Route(_way_around(kind, equal, kind in own.OWN), reason)
 
 
 def route_of(node: Node, env: Env) -> Route:
@@ -78,30 +78,32 @@ def route_of(node: Node, env: Env) -> Route:
     if reason is None:
         return Route(How.NATIVELY)
     twin = EQUAL[node.kind](node) if node.kind in EQUAL else None
-    if twin is not None and not runs_natively(twin, env):
+    if twin is not None and not (runs_natively(twin, env) or own.serves(twin)):
         twin = None
-    return Route(_way_around(node.kind, twin is not None), reason, twin)
+    return Route(_way_around(node.kind, twin is not None, own.serves(node)), reason, twin)
 
 
-def _way_around(kind: str, equal: bool) -> How:
-    """The way of an op that has no kernel; `equal`: it is another op that has one."""
+def _way_around(kind: str, equal: bool, by_own_code: bool) -> How:
+    """The way of an op that the library does not run; `equal`: it is another op that has a kernel."""
     if equal:
         return How.AS_ANOTHER
-    if kind in OWN:
+    if by_own_code:
         return How.BY_OWN_CODE
     return How.ON_HOST if kind in HOST else How.NOWHERE
 
 
 def runs_natively(node: Node, env: Env) -> bool:
-    """Whether the loaded library has a kernel for this node; its shapes may be unknown."""
+    """Whether the loaded library is to run this node; its shapes may be unknown."""
     return why_not(node, env) is None
 
 
 def why_not(node: Node, env: Env) -> str | None:
-    """Why the loaded library cannot run this node as it is, or None."""
+    """Why the loaded library does not run this node as it is, or None."""
     kind, attrs = node.kind, node.attrs
     if kind in MEMBERS:
         return None
+    if own.preferred(node, env):
+        return f"own kernels of {kind} are faster than the library's"
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
     given = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]

@@ -16,6 +16,6 @@ const bool kEmulated = false;
 
 extern const VectorCode kVectorCode;
 const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,   kChainCode, kDepthwiseCode, kFilterCode,
-                                kOverlapCode,      kRowCode, kStemCode,  kTailCode};
+                                kOverlapCode,      kRowCode, kStemCode,  kTailCode,      kWindowCode};
 
 }  // namespace dgo::DGO_ISA

@@ -12,5 +12,6 @@ extern const OverlapCode kOverlapCode;
 extern const RowCode kRowCode;
 extern const StemCode kStemCode;
 extern const TailCode kTailCode;
+extern const WindowCode kWindowCode;
 
 }  // namespace dgo::DGO_ISA

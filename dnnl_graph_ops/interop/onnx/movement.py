@@ -10,7 +10,7 @@ from ...graph import Value
 from ...graph.json_format import MAX_NDIM
 from .node import Operand
 from .step import Step
-from .table import ANY, integer, ints, rule
+from .table import ANY, integer, ints, rule, text
 
 
 @rule("Reshape", inputs=2, allowzero=integer(0, 0, 1))
@@ -80,6 +80,43 @@ def transpose(step: Step) -> Value:
     src = step.value(0)
     order = step.attr("perm")
     return step.op("StaticTranspose", src, order=list(range(src.ndim))[::-1] if order is None else order)
+
+
+def _block(step: Step, src: Value) -> tuple[int, list[int]]:
+    """The block size, and the channels, height and width of an image."""
+    block = step.attr("blocksize")
+    if block is None or block < 1:
+        raise ShapeError(f"{step.where}: blocksize = {block} must be at least 1")
+    if src.ndim != 4:
+        raise ShapeError(f"{step.where}: a tensor of shape {src.shape}, which must have 4 axes")
+    sizes = [dim for dim in src.shape[1:] if dim is not None]
+    if len(sizes) < 3:
+        raise UnsupportedError(f"{step.where}: of a tensor with unknown dims {src.shape}")
+    return block, sizes
+
+
+@rule("DepthToSpace", blocksize=integer(None), mode=text("DCR", "DCR", "CRD"))
+def depth_to_space(step: Step) -> Value:
+    src = step.value(0)
+    n, (block, (c, h, w)) = src.shape[0], _block(step, src)
+    rest, left = divmod(c, block * block)
+    if left:
+        raise ShapeError(f"{step.where}: {c} channels are no multiple of blocksize squared, {block * block}")
+    first = step.attr("mode") == "DCR"
+    split = step.reshape(src, [n, *((block, block, rest) if first else (rest, block, block)), h, w])
+    moved = step.op("StaticTranspose", split, order=[0, 3, 4, 1, 5, 2] if first else [0, 1, 4, 2, 5, 3])
+    return step.reshape(moved, [n, rest, h * block, w * block])
+
+
+@rule("SpaceToDepth", blocksize=integer(None))
+def space_to_depth(step: Step) -> Value:
+    src = step.value(0)
+    n, (block, (c, h, w)) = src.shape[0], _block(step, src)
+    if h % block or w % block:
+        raise ShapeError(f"{step.where}: an image of {h} by {w} is not made of blocks of {block} by {block}")
+    split = step.reshape(src, [n, c, h // block, block, w // block, block])
+    moved = step.op("StaticTranspose", split, order=[0, 3, 5, 1, 2, 4])
+    return step.reshape(moved, [n, c * block * block, h // block, w // block])
 
 
 @rule("Concat", inputs=(1, ANY), axis=integer(None))

@@ -94,9 +94,5 @@ RULES: dict[str, Rule] = {
     "MatMul": _matmul,
     "ReduceL1": _reduction(lambda x, axes: np.abs(x).sum(axes)),
     "ReduceL2": _reduction(lambda x, axes: np.sqrt(np.square(x).sum(axes))),
-    "ReduceMax": _reduction(lambda x, axes: x.max(axes, initial=-np.inf)),
-    "ReduceMean": _reduction(lambda x, axes: x.mean(axes)),
-    "ReduceMin": _reduction(lambda x, axes: x.min(axes, initial=np.inf)),
     "ReduceProd": _reduction(lambda x, axes: x.prod(axes)),
-    "ReduceSum": _reduction(lambda x, axes: x.sum(axes)),
 }

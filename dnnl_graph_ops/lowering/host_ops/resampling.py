@@ -1,4 +1,4 @@
-"""Interpolate: each axis gathers at most two elements for each place, the gradient adds them back."""
+"""The gradient of Interpolate: what each place read on an axis, two elements at most, it adds back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ class _Tap(NamedTuple):
     sources: Array
     targets: Array | slice
     weights: Array | None
-
-    def read(self, array: Array, axis: int) -> Array:
-        values = np.take(array, self.sources, axis)
-        if self.weights is not None:
-            values *= along(self.weights, values.ndim, axis)
-        return values
 
 
 def _taps(source: int, target: int, attrs: Attrs) -> list[_Tap]:
@@ -51,14 +45,6 @@ def _index(where: Array | slice, axis: int) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, where)
 
 
-def _gather(array: Array, taps: Sequence[_Tap], axis: int) -> Array:
-    first, *rest = taps
-    result = first.read(array, axis)
-    for tap in rest:
-        result[_index(tap.targets, axis)] += tap.read(array, axis)
-    return result
-
-
 def _scatter(array: Array, taps: Sequence[_Tap], axis: int, size: int) -> Array:
     result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]))
     for tap in taps:
@@ -69,19 +55,6 @@ def _scatter(array: Array, taps: Sequence[_Tap], axis: int, size: int) -> Array:
                 values = values * along(tap.weights, values.ndim, axis)
             result[_index(tap.sources[starts], axis)] += np.add.reduceat(values, starts, axis)
     return result
-
-
-def _interpolate(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
-    sizes = zip(spatial_sizes(attrs, shapes[0]), spatial_sizes(attrs, shape), strict=True)
-    axes = [_taps(source, target, attrs) for source, target in sizes]
-
-    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-        array = inputs[0]
-        for axis, taps in enumerate(axes, first_spatial(attrs)):
-            array = _gather(array, taps, axis)
-        return (array,)
-
-    return rule
 
 
 def _interpolate_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
@@ -98,4 +71,4 @@ def _interpolate_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -
     return rule
 
 
-MAKERS: dict[str, Maker] = {"Interpolate": _interpolate, "InterpolateBackward": _interpolate_backward}
+MAKERS: dict[str, Maker] = {"InterpolateBackward": _interpolate_backward}

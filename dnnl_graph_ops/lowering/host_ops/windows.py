@@ -1,4 +1,4 @@
-"""Average pooling."""
+"""The gradient of average pooling."""
 
 from __future__ import annotations
 
@@ -41,14 +41,6 @@ class _Axis(NamedTuple):
         begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + max(window.end, 0))
         return np.maximum(np.minimum(low + window.reach, end) - np.maximum(low, begin), 0)
 
-    def sums(self, source: Array, axis: int) -> Array:
-        source = np.moveaxis(source, axis, 0)
-        result = np.zeros((self.positions, *source.shape[1:]))
-        for sources, places in self.pieces():
-            block = source[sources]
-            result[places] += block if len(block) == len(result[places]) else block.sum(0, keepdims=True)
-        return np.moveaxis(result, 0, axis)
-
     def spread(self, shares: Array, axis: int) -> Array:
         shares = np.moveaxis(shares, axis, 0)
         result = np.zeros((self.window.size, *shares.shape[1:]))
@@ -66,18 +58,6 @@ def _pool(attrs: Attrs, src: Shape, dst: Shape) -> tuple[list[_Axis], Array]:
     return axes, counts[..., None] if attrs["data_format"] == "NXC" else counts
 
 
-def _avg_pool(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
-    axes, counts = _pool(attrs, shapes[0], shape)
-
-    def rule(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-        total = inputs[0]
-        for number, axis in enumerate(axes, first_spatial(attrs)):
-            total = axis.sums(total, number)
-        return (total / counts,)
-
-    return rule
-
-
 def _avg_pool_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> Rule:
     axes, counts = _pool(attrs, shape, shapes[0])
 
@@ -90,4 +70,4 @@ def _avg_pool_backward(attrs: Attrs, shapes: Sequence[Shape], shape: Shape) -> R
     return rule
 
 
-MAKERS: dict[str, Maker] = {"AvgPool": _avg_pool, "AvgPoolBackward": _avg_pool_backward}
+MAKERS: dict[str, Maker] = {"AvgPoolBackward": _avg_pool_backward}

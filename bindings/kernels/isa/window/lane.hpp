@@ -1,0 +1,85 @@
+// Vectors of any width down to one lane, and how they are folded.
+#pragma once
+
+#include "kernels/isa/cells.hpp"
+#include "kernels/window/vtable.hpp"
+
+namespace dgo::DGO_ISA {
+
+template <int L>
+using Floats = typename Vec<L>::f32;
+
+template <class C, int L>
+DGO_INLINE Floats<L> load_lanes(const typename C::T* at) {
+    if constexpr (L == 1) {
+        return Floats<1>{C::get(at)};
+    } else {
+        return load_float<C, L>(at);
+    }
+}
+
+template <class C, int L>
+DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v) {
+    if constexpr (L == 1) {
+        C::put(at, v[0]);
+    } else {
+        store_float<C, L>(at, v);
+    }
+}
+
+// The vector instructions give their second operand where either is NaN: what is NaN already has to be kept by hand.
+template <Fold F, int L>
+DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
+    using V = Floats<L>;
+    constexpr bool kMax = F == Fold::max;
+    if constexpr (F == Fold::sum) {
+        return a + v;
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+    } else if constexpr (L == 16) {
+        const __m512 x = bits<__m512>(a), y = bits<__m512>(v);
+        const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+        return bits<V>(kMax ? _mm512_mask_max_ps(x, numbers, x, y) : _mm512_mask_min_ps(x, numbers, x, y));
+#endif
+    } else if constexpr (L == 8) {
+        const __m256 x = bits<__m256>(a), y = bits<__m256>(v);
+        return bits<V>(
+            _mm256_blendv_ps(kMax ? _mm256_max_ps(x, y) : _mm256_min_ps(x, y), x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    } else {
+        return ((kMax ? a > v : a < v) | (a != a)) ? a : v;
+    }
+}
+
+template <Fold F>
+constexpr float kFirst = F == Fold::sum   ? 0.0f
+                         : F == Fold::max ? -__builtin_inff()
+                                          : __builtin_inff();
+
+// Calls piece.at<L, V>(c) for V vectors of channels from c on, until all are treated. The last may begin within what is
+// before it: what is computed twice is the same twice.
+template <int L, class Piece>
+DGO_INLINE void pieces(int64_t channels, const Piece& piece) {
+    int64_t c = 0;
+    for (; c + 4 * L <= channels; c += 4 * L) piece.template at<L, 4>(c);
+    if (c + 2 * L <= channels) {
+        piece.template at<L, 2>(c);
+        c += 2 * L;
+    }
+    if (c + L <= channels) {
+        piece.template at<L, 1>(c);
+        c += L;
+    }
+    if (c < channels) piece.template at<L, 1>(channels - L);
+}
+
+// Calls body.template with<L>() with the widest vectors that so many channels fill.
+template <class Body>
+DGO_INLINE void by_width(int64_t channels, const Body& body) {
+    if (channels >= kLanes) return body.template with<kLanes>();
+#ifdef DGO_WIDE
+    if (channels >= 8) return body.template with<8>();
+#endif
+    if (channels >= 4) return body.template with<4>();
+    body.template with<1>();
+}
+
+}  // namespace dgo::DGO_ISA

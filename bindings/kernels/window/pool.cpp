@@ -1,0 +1,211 @@
+// Pooling of channels that lie side by side.
+#include <algorithm>
+#include <memory>
+
+#include "kernels/checked.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/window/axis.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "pool";
+
+// The windows on one axis: of each position the first tap within the source, how many there are, and by how many
+// elements an average divides.
+struct PoolAxis {
+    int64_t kernel, stride, begin, dilation;
+    std::vector<int64_t> first, taps, counts;
+    int64_t most = 0;               // taps
+    int64_t whole[2] = {0, 0};      // positions from, to with all taps
+
+    PoolAxis(int64_t size, int64_t positions, int64_t k, int64_t s, int64_t b, int64_t e, int64_t d, bool exclude_pad)
+        : kernel(k), stride(s), begin(b), dilation(d) {
+        const int64_t reach = (k - 1) * d + 1;
+        const int64_t least = exclude_pad ? 0 : -b, end = exclude_pad ? size : size + std::max<int64_t>(e, 0);
+        for (int64_t o = 0; o < positions; ++o) {
+            const int64_t low = o * s - b;
+            const int64_t from = low < 0 ? (-low + d - 1) / d : 0;
+            const int64_t to = low < size ? std::min(k, (size - 1 - low) / d + 1) : 0;
+            const int64_t found = std::max<int64_t>(to - from, 0);
+            first.push_back(found > 0 ? low + from * d : 0);
+            taps.push_back(found);
+            counts.push_back(std::max<int64_t>(std::min(low + reach, end) - std::max(low, least), 0));
+            most = std::max(most, found);
+            if (found == k) {
+                if (whole[0] == whole[1]) whole[0] = o;
+                whole[1] = o + 1;
+            }
+        }
+    }
+};
+
+PoolAxis axis_of(const PoolProblem& p, size_t i) {
+    const std::string what = kName;
+    check_number(what, "kernel", p.kernel[i], 1, kMostSize);
+    check_number(what, "strides", p.strides[i], 1, kMostSize);
+    check_number(what, "dilations", p.dilations[i], 1, kMostSize);
+    check_number(what, "pads_begin", p.pads_begin[i], 0, kMostSize);
+    check_number(what, "pads_end", p.pads_end[i], -kMostSize, kMostSize);
+    return {p.src_spatial[i], p.dst_spatial[i], p.kernel[i],    p.strides[i],
+            p.pads_begin[i],  p.pads_end[i],    p.dilations[i], p.exclude_pad};
+}
+
+std::vector<PoolAxis> axes_of(const PoolProblem& p) {
+    const size_t rank = p.src_spatial.size();
+    for (const Dims* list : {&p.dst_spatial, &p.kernel, &p.strides, &p.pads_begin, &p.pads_end, &p.dilations}) {
+        if (list->size() != rank) {
+            fail(ErrorKind::invalid_argument, std::string(kName) + ": " + std::to_string(list->size()) +
+                                                  " values for " + std::to_string(rank) + " spatial axes");
+        }
+    }
+    std::vector<PoolAxis> axes(kWindowAxes - rank, PoolAxis(1, 1, 1, 1, 0, 0, 1, true));
+    for (size_t i = 0; i < rank; ++i) axes.push_back(axis_of(p, i));
+    return axes;
+}
+
+struct PoolKernel : Kernel {
+    int64_t n, c, item;
+    Cell cell;
+    Fold fold;
+    WindowSide src, dst;
+    std::vector<PoolAxis> axes;
+    int64_t out[kWindowAxes];
+    bool two_passes;  // rows become one first
+    WindowPieces cut;
+    double work;
+    ScratchLayout shared, each;
+    ScratchArray<const char*> row_part;
+    ScratchArray<float> buffer_part;
+
+    explicit PoolKernel(const PoolProblem& p)
+        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)), fold(p.average ? Fold::sum : Fold::max),
+          src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
+          dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)), axes(axes_of(p)),
+          two_passes(pays(axes)), cut(c, p.dst_spatial.back(), two_passes ? axes[2].stride : 0, reach(axes[2])) {
+        name = kName;
+        arity = 2;
+        three_axes(p.dst_spatial, int64_t{1}, out);
+        const int64_t results = checked_product(kName, {n, c, product_of(p.dst_spatial)});
+        work = static_cast<double>(results) * static_cast<double>(item) *
+               (1 + static_cast<double>(axes[0].most) * static_cast<double>(axes[1].most) *
+                        static_cast<double>(std::min(axes[2].most, axes[2].stride)));
+        row_part = each.add<const char*>(checked_product(kName, {axes[0].most, axes[1].most}));
+        if (two_passes) buffer_part = each.add<float>(checked_product(kName, {columns(cut.piece), cut.strip}));
+    }
+
+    static int64_t product_of(const Dims& sizes) {
+        int64_t all = 1;
+        for (const int64_t size : sizes) all = checked_product(kName, {all, size});
+        return all;
+    }
+    static int64_t reach(const PoolAxis& axis) { return (axis.most - 1) * axis.dilation + 1; }
+    // Columns of the source that so many positions read at most.
+    int64_t columns(int64_t positions) const { return (positions - 1) * axes[2].stride + reach(axes[2]); }
+
+    // Whether it takes fewer loads to fold the rows of windows first.
+    static bool pays(const std::vector<PoolAxis>& axes) {
+        const double rows = static_cast<double>(axes[0].most) * static_cast<double>(axes[1].most);
+        const double taps = static_cast<double>(axes[2].most), step = static_cast<double>(axes[2].stride);
+        if (rows < 2 || reach(axes[2]) > kRowFloats) return false;
+        return rows * taps > (rows + 1) * step + taps;
+    }
+
+    void run(char* const* operands) const override {
+        const int64_t tasks = n * out[0] * out[1] * cut.pieces * cut.strips;
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            char* const memory = scratch.of(rank);
+            for (int64_t task = begin; task < end; ++task) run_task(operands[0], operands[1], task, memory);
+        });
+    }
+
+    void run_task(const char* from, char* to, int64_t task, char* memory) const {
+        const auto next = [&task](int64_t size) {
+            const int64_t index = task % size;
+            task /= size;
+            return index;
+        };
+        const int64_t channel = next(cut.strips) * cut.strip, start = next(cut.pieces) * cut.piece;
+        const int64_t line = next(out[1]), plane = next(out[0]), image = task;
+        const PoolAxis &planes = axes[0], &lines = axes[1], &pixels = axes[2];
+        const char** const rows = row_part.in(memory);
+        FoldRun run{};
+        run.fold = fold;
+        run.from = run.to = cell;
+        run.channels = std::min(cut.strip, c - channel);
+        run.rows = rows;
+        run.dst_step = dst.axis[2];
+        from += (image * src.batch + channel) * item;
+        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + channel) * item;
+        const int64_t stop = std::min(start + cut.piece, out[2]);
+        // the columns that are read
+        int64_t low = INT64_MAX, high = 0;
+        for (int64_t o = start; o < stop; ++o) {
+            if (pixels.taps[o] == 0) continue;
+            low = std::min(low, pixels.first[o]);
+            high = pixels.first[o] + (pixels.taps[o] - 1) * pixels.dilation + 1;
+        }
+        if (low > high) low = high;
+        for (int64_t d = 0; d < planes.taps[plane]; ++d) {
+            for (int64_t h = 0; h < lines.taps[line]; ++h) {
+                rows[run.row_count++] =
+                    from + ((planes.first[plane] + d * planes.dilation) * src.axis[0] +
+                            (lines.first[line] + h * lines.dilation) * src.axis[1] + low * src.axis[2]) *
+                               item;
+            }
+        }
+        int64_t pitch = src.axis[2], bytes = item;
+        if (two_passes && run.row_count > 0 && high > low) {
+            FoldRun first = run;
+            float* const buffer = buffer_part.in(memory);
+            first.to = Cell::f32;
+            first.taps = 1;
+            first.outputs = high - low;
+            first.advance = pitch;
+            first.dst = reinterpret_cast<char*>(buffer);
+            first.dst_step = run.channels;
+            first.divisor = 1.0f;
+            if (pitch == run.channels) {
+                first.channels *= first.outputs;
+                first.outputs = 1;
+            }
+            vector_code().window.fold(first);
+            rows[0] = first.dst;
+            run.row_count = 1;
+            run.from = Cell::f32;
+            pitch = run.channels;
+            bytes = sizeof(float);
+        }
+        run.tap_step = pixels.dilation * pitch;
+        const double rest = static_cast<double>(planes.counts[plane]) * static_cast<double>(lines.counts[line]);
+        for (int64_t o = start; o < stop;) {
+            // positions with all taps at once
+            const bool whole = o >= pixels.whole[0] && o < pixels.whole[1];
+            run.outputs = whole ? std::min(stop, pixels.whole[1]) - o : 1;
+            run.advance = pixels.stride * pitch;
+            run.taps = pixels.taps[o];
+            run.divisor = static_cast<float>(std::max(rest * static_cast<double>(pixels.counts[o]), 1.0));
+            run.dst = to + o * dst.axis[2] * item;
+            run_at(run, rows, (pixels.first[o] - low) * pitch * bytes);
+            o += run.outputs;
+        }
+    }
+
+    // From so many bytes behind the rows on.
+    void run_at(FoldRun run, const char** rows, int64_t offset) const {
+        if (run.taps == 0) run.row_count = 0;
+        for (int64_t i = 0; i < run.row_count; ++i) rows[i] += offset;
+        vector_code().window.fold(run);
+        for (int64_t i = 0; i < run.row_count; ++i) rows[i] -= offset;
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_pool(const PoolProblem& problem) { return std::make_shared<PoolKernel>(problem); }
+
+}  // namespace dgo

@@ -1,0 +1,220 @@
+// Sums, means and extremes over any axes.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "kernels/checked.hpp"
+#include "kernels/copy/copy.hpp"
+#include "kernels/division.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/window/axis.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "reduce";
+constexpr int64_t kStrip = 128;  // channels of a task
+
+struct Axis {
+    int64_t size, stride;
+};
+
+// The slowest first, neighbours as one where they are one.
+std::vector<Axis> merged(std::vector<Axis> axes) {
+    std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
+    std::vector<Axis> found;
+    for (const Axis& axis : axes) {
+        if (!found.empty() && found.back().stride == axis.size * axis.stride) {
+            found.back() = {found.back().size * axis.size, axis.stride};
+        } else {
+            found.push_back(axis);
+        }
+    }
+    return found;
+}
+
+// Offsets of all elements of these axes, in row-major order.
+std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
+    std::vector<int64_t> found = {0};
+    for (const Axis& axis : axes) {
+        std::vector<int64_t> next;
+        next.reserve(found.size() * static_cast<size_t>(axis.size));
+        for (const int64_t offset : found) {
+            for (int64_t i = 0; i < axis.size; ++i) next.push_back(offset + i * axis.stride);
+        }
+        found = std::move(next);
+    }
+    return found;
+}
+
+struct ReduceKernel : Kernel {
+    Cell cell;
+    int64_t item;
+    Fold fold;
+    float divisor;
+    bool along = false;          // the numbers of a sum are neighbours, else sums of neighbours are made at once
+    int64_t channels = 1;        // results that are neighbours in the source
+    std::vector<Axis> outer;     // of such runs
+    int64_t runs = 1;            // how many there are
+    std::vector<int64_t> rows;   // of the numbers of one result
+    Axis taps{1, 0};             // of each row
+    int64_t strip, strips, parts;
+    int64_t results = 1, of_each = 1;
+    std::optional<StridedCopy> store;  // of results in f32; none: they are written where they belong
+    ScratchLayout shared, each;
+    ScratchArray<float> result_part, sum_part;
+    ScratchArray<const char*> row_part;
+
+    explicit ReduceKernel(const ReduceProblem& p) : cell(float_cell(p.dtype)), item(item_size(p.dtype)), fold(p.fold) {
+        name = kName;
+        arity = 2;
+        const size_t rank = p.shape.size();
+        if (p.src_strides.size() != rank || p.dst_strides.size() != rank || p.reduced.size() != rank) {
+            fail(ErrorKind::invalid_argument, "reduce: a stride on both sides is needed for each axis");
+        }
+        for (size_t i = 0; i < rank; ++i) {
+            check_number(kName, "shape", p.shape[i], 1, kMostElements);
+            check_number(kName, "src_strides", p.src_strides[i], 0, INT64_MAX);
+            int64_t& all = p.reduced[i] ? of_each : results;
+            all = checked_product(kName, {all, p.shape[i]});
+        }
+        checked_product(kName, {results, of_each});
+        check_extent(kName, "src", p.shape, p.src_strides);
+        divisor = p.mean ? static_cast<float>(of_each) : 1.0f;
+        std::vector<Axis> folded;
+        std::vector<size_t> kept;
+        for (size_t i = 0; i < rank; ++i) {
+            if (p.shape[i] == 1) continue;
+            if (p.reduced[i]) {
+                folded.push_back({p.shape[i], p.src_strides[i]});
+            } else {
+                kept.push_back(i);
+            }
+        }
+        folded = merged(folded);
+        if (!folded.empty()) {
+            taps = folded.back();
+            folded.pop_back();
+        }
+        along = taps.size > 1 && taps.stride == 1;
+        rows = offsets_of(folded);
+        // in the order of the source, so that the run of neighbours is the last
+        std::stable_sort(kept.begin(), kept.end(),
+                         [&](size_t a, size_t b) { return p.src_strides[a] > p.src_strides[b]; });
+        std::vector<Axis> around;
+        Dims sizes, to;
+        for (const size_t i : kept) {
+            around.push_back({p.shape[i], p.src_strides[i]});
+            sizes.push_back(p.shape[i]);
+            to.push_back(p.dst_strides[i]);
+        }
+        outer = merged(around);
+        if (!along && !outer.empty() && outer.back().stride == 1) {
+            channels = outer.back().size;
+            outer.pop_back();
+        }
+        runs = results / channels;
+        bool dense = true;
+        for (int64_t i = static_cast<int64_t>(sizes.size()) - 1, step = 1; i >= 0; step *= sizes[i--])
+            dense = dense && to[i] == step;
+        if (!dense || (along && cell != Cell::f32)) {
+            Dims from(sizes.size());
+            int64_t step = 1;
+            for (size_t i = sizes.size(); i-- > 0; step *= sizes[i]) from[i] = step;
+            if (sizes.empty()) sizes = from = to = {1};
+            store.emplace(sizes, kF32, from, p.dtype, to);
+            result_part = shared.add<float>(results);
+        }
+        strip = std::min<int64_t>(channels, kStrip);
+        strips = ceil_div(channels, strip);
+        // few results of many numbers are made of partial sums
+        parts = 1;
+        const int64_t tasks = runs * strips;
+        const int threads = threads_for(kMostElements, bytes());
+        if (tasks < threads && taps.size > 2 * threads && rows.size() == 1) {
+            parts = threads;
+            sum_part = shared.add<float>(checked_product(kName, {parts, results}));
+        }
+        row_part = each.add<const char*>(std::max(static_cast<int64_t>(rows.size()), parts));
+    }
+
+    double bytes() const { return static_cast<double>(results) * static_cast<double>(of_each * item); }
+
+    void run(char* const* operands) const override {
+        const int64_t tasks = runs * strips * parts;
+        const int threads = threads_for(tasks, bytes());
+        const Scratch scratch(shared, each, threads);
+        float* const made = store ? result_part.in(scratch.shared()) : nullptr;
+        char* const to = store ? reinterpret_cast<char*>(made) : operands[1];
+        const Cell cell_to = store ? Cell::f32 : cell;
+        float* const sums = parts > 1 ? sum_part.in(scratch.shared()) : nullptr;
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            const char** const at = row_part.in(scratch.of(rank));
+            for (int64_t task = begin; task < end; ++task) {
+                const int64_t part = task % parts, first = task / parts % strips * strip, index = task / parts / strips;
+                FoldRun run = run_of(operands[0] + (offset_of(index) + first) * item, at, part);
+                run.channels = std::min(strip, channels - first);
+                const int64_t result = index * channels + first;
+                if (sums) {
+                    run.to = Cell::f32;
+                    run.dst = reinterpret_cast<char*>(sums + part * results + result);
+                    run.divisor = 1.0f;
+                } else {
+                    run.to = cell_to;
+                    run.dst = to + result * (store ? int64_t{sizeof(float)} : item);
+                }
+                run_one(run);
+            }
+        });
+        if (sums) {
+            const char* from = reinterpret_cast<const char*>(sums);
+            vector_code().window.fold(
+                {fold, Cell::f32, cell_to, results, 1, &from, 1, parts, results, 0, to, 0, divisor});
+        }
+        if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
+    }
+
+    int64_t offset_of(int64_t index) const {
+        int64_t offset = 0;
+        for (size_t i = outer.size(); i-- > 0; index /= outer[i].size)
+            offset += index % outer[i].size * outer[i].stride;
+        return offset;
+    }
+
+    // The rows of one part of the taps.
+    FoldRun run_of(const char* from, const char** at, int64_t part) const {
+        const int64_t begin = taps.size * part / parts, end = taps.size * (part + 1) / parts;
+        for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * item;
+        FoldRun run{};
+        run.fold = fold;
+        run.from = cell;
+        run.outputs = 1;
+        run.rows = at;
+        run.row_count = static_cast<int64_t>(rows.size());
+        run.taps = end - begin;
+        run.tap_step = taps.stride;
+        run.divisor = divisor;
+        return run;
+    }
+
+    void run_one(FoldRun run) const {
+        if (!along) return vector_code().window.fold(run);
+        // in f32, as results of this kind are
+        float* const to = reinterpret_cast<float*>(run.dst);
+        float all = vector_code().window.fold_row(fold, cell, run.rows[0], run.taps);
+        for (int64_t i = 1; i < run.row_count; ++i) {
+            const float next = vector_code().window.fold_row(fold, cell, run.rows[i], run.taps);
+            const float both[2] = {all, next};
+            all = vector_code().window.fold_row(fold, Cell::f32, reinterpret_cast<const char*>(both), 2);
+        }
+        *to = all / run.divisor;
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_reduce(const ReduceProblem& problem) { return std::make_shared<ReduceKernel>(problem); }
+
+}  // namespace dgo

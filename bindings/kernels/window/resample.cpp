@@ -1,0 +1,170 @@
+// Resampling of channels that lie side by side: the rows of a place are mixed first, then its neighbours in that row.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "kernels/checked.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/window/axis.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "resample";
+
+// Where the results of one axis are read: at `left`, and where `part` is not 0 one further as well.
+struct Places {
+    std::vector<int64_t> left;
+    std::vector<float> part;
+
+    Places(int64_t size, int64_t results, bool linear, bool align_corners) {
+        const double last = static_cast<double>(size - 1);
+        for (int64_t i = 0; i < results; ++i) {
+            const double index = static_cast<double>(i);
+            double place;
+            if (align_corners) {
+                place = index * last / static_cast<double>(std::max<int64_t>(results - 1, 1));
+            } else {
+                place = (index + 0.5) * (static_cast<double>(size) / static_cast<double>(results)) - 0.5;
+            }
+            if (!linear) place = std::floor(place + 0.5);
+            place = std::clamp(place, 0.0, last);
+            const double below = std::floor(place);
+            const auto beyond = static_cast<float>(place - below);
+            left.push_back(static_cast<int64_t>(below) + (beyond == 1.0f ? 1 : 0));
+            part.push_back(beyond == 1.0f ? 0.0f : beyond);
+        }
+    }
+};
+
+int64_t product_of(const Dims& sizes) {
+    int64_t all = 1;
+    for (const int64_t size : sizes) all = checked_product(kName, {all, size});
+    return all;
+}
+
+struct ResampleKernel : Kernel {
+    int64_t n, c, item;
+    Cell cell;
+    bool linear;
+    WindowSide src, dst;
+    int64_t size[kWindowAxes], out[kWindowAxes];
+    std::vector<Places> axes;
+    WindowPieces cut;
+    double work;
+    std::vector<LinearTap> taps;   // of a row of results, by elements of the source
+    std::vector<int64_t> offsets;  // the same in bytes
+    ScratchLayout shared, each;
+    ScratchArray<float> buffer_part;
+    ScratchArray<LinearTap> tap_part;
+
+    explicit ResampleKernel(const ResampleProblem& p)
+        : n(p.n), c(p.c), item(item_size(p.dtype)), cell(float_cell(p.dtype)), linear(p.linear),
+          src(window_side(kName, "src", p.n, p.c, p.src_spatial, p.src_strides)),
+          dst(window_side(kName, "dst", p.n, p.c, p.dst_spatial, p.dst_strides)),
+          cut(c, p.dst_spatial.back(), linear ? ratio(p) : 0.0, linear ? 2 : 0) {
+        name = kName;
+        arity = 2;
+        if (p.src_spatial.size() != p.dst_spatial.size()) {
+            fail(ErrorKind::invalid_argument, "resample: src and dst have different numbers of spatial axes");
+        }
+        three_axes(p.src_spatial, int64_t{1}, size);
+        three_axes(p.dst_spatial, int64_t{1}, out);
+        for (int i = 0; i < kWindowAxes; ++i) {
+            if (size[i] == 0 && out[i] > 0) fail(ErrorKind::shape, "resample: src has an axis without elements");
+            axes.emplace_back(size[i], out[i], linear, p.align_corners);
+        }
+        for (int64_t i = 0; i < out[2]; ++i) {
+            const int64_t left = axes[2].left[i] * src.axis[2];
+            taps.push_back({left, left + src.axis[2], axes[2].part[i]});
+            offsets.push_back(left * item);
+        }
+        const int64_t results = checked_product(kName, {n, c, product_of(p.dst_spatial)});
+        work = static_cast<double>(results) * static_cast<double>(item) * (linear ? 4 : 2);
+        if (!linear) return;
+        int64_t columns = 0;
+        for (int64_t o = 0; o < out[2]; o += cut.piece) columns = std::max(columns, end_of(o) - axes[2].left[o]);
+        buffer_part = each.add<float>(checked_product(kName, {columns, cut.strip}));
+        tap_part = each.add<LinearTap>(cut.piece);
+    }
+
+    static double ratio(const ResampleProblem& p) {
+        return static_cast<double>(p.src_spatial.back()) /
+               static_cast<double>(std::max<int64_t>(p.dst_spatial.back(), 1));
+    }
+    // Behind the last column that the piece of results from `start` on reads.
+    int64_t end_of(int64_t start) const {
+        const int64_t last = std::min(start + cut.piece, out[2]) - 1;
+        return std::min(axes[2].left[last] + 2, size[2]);
+    }
+
+    void run(char* const* operands) const override {
+        const int64_t tasks = n * out[0] * out[1] * cut.pieces * cut.strips;
+        const int threads = threads_for(tasks, work);
+        const Scratch scratch(shared, each, threads);
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            char* const memory = scratch.of(rank);
+            for (int64_t task = begin; task < end; ++task) run_task(operands[0], operands[1], task, memory);
+        });
+    }
+
+    void run_task(const char* from, char* to, int64_t task, char* memory) const {
+        const auto next = [&task](int64_t of) {
+            const int64_t index = task % of;
+            task /= of;
+            return index;
+        };
+        const int64_t channel = next(cut.strips) * cut.strip, start = next(cut.pieces) * cut.piece;
+        const int64_t line = next(out[1]), plane = next(out[0]), image = task;
+        const int64_t channels = std::min(cut.strip, c - channel), results = std::min(cut.piece, out[2] - start);
+        from += (image * src.batch + channel) * item;
+        to += (image * dst.batch + plane * dst.axis[0] + line * dst.axis[1] + start * dst.axis[2] + channel) * item;
+        const char* rows[4];
+        float weights[4];
+        int64_t count = 0;
+        for (int64_t d = 0; d <= (axes[0].part[plane] != 0.0f ? 1 : 0); ++d) {
+            const float across = d != 0 ? axes[0].part[plane] : 1.0f - axes[0].part[plane];
+            for (int64_t h = 0; h <= (axes[1].part[line] != 0.0f ? 1 : 0); ++h) {
+                rows[count] =
+                    from + ((axes[0].left[plane] + d) * src.axis[0] + (axes[1].left[line] + h) * src.axis[1]) * item;
+                weights[count++] = across * (h != 0 ? axes[1].part[line] : 1.0f - axes[1].part[line]);
+            }
+        }
+        if (!linear) {
+            vector_code().window.move(
+                {channels * item, results, rows[0], offsets.data() + start, to, dst.axis[2] * item});
+            return;
+        }
+        LinearRun last{cell, cell, channels, results, rows[0], taps.data() + start, to, dst.axis[2]};
+        if (count > 1) {
+            const int64_t low = axes[2].left[start], columns = end_of(start) - low;
+            for (int64_t i = 0; i < count; ++i) rows[i] += low * src.axis[2] * item;
+            float* const buffer = buffer_part.in(memory);
+            MixRun mix{cell, channels, columns, rows, weights, count, src.axis[2], buffer, channels};
+            if (src.axis[2] == channels) {
+                mix.channels *= columns;
+                mix.outputs = 1;
+            }
+            vector_code().window.mix(mix);
+            LinearTap* const near = tap_part.in(memory);
+            for (int64_t i = 0; i < results; ++i) {
+                const int64_t left = (axes[2].left[start + i] - low) * channels;
+                near[i] = {left, left + channels, axes[2].part[start + i]};
+            }
+            last.from = Cell::f32;
+            last.src = reinterpret_cast<const char*>(buffer);
+            last.taps = near;
+        }
+        vector_code().window.linear(last);
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_resample(const ResampleProblem& problem) {
+    return std::make_shared<ResampleKernel>(problem);
+}
+
+}  // namespace dgo

@@ -1,0 +1,67 @@
+// What pooling, reductions and resampling ask of the vector code.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+#include "kernels/window/fold.hpp"
+
+namespace dgo {
+
+// `outputs` results at equal distances, each over all channels: the taps of all rows, folded. Steps count elements.
+struct FoldRun {
+    Fold fold;
+    Cell from, to;
+    int64_t channels, outputs;
+    const char* const* rows;  // the first tap of output 0
+    int64_t row_count, taps;
+    int64_t tap_step, advance;  // from tap to tap, from output to output
+    char* dst;
+    int64_t dst_step;
+    float divisor;  // of sums
+};
+
+// The sum over the rows of weight * row, in f32: `outputs` times all channels.
+struct MixRun {
+    Cell from;
+    int64_t channels, outputs;
+    const char* const* rows;
+    const float* weights;
+    int64_t row_count, step;
+    float* dst;
+    int64_t dst_step;
+};
+
+// One place between two sources, by elements from the first one of a row. Where `part` is 0, `right` is not read.
+struct LinearTap {
+    int64_t left, right;
+    float part;  // what the right one counts
+};
+
+struct LinearRun {
+    Cell from, to;
+    int64_t channels, outputs;
+    const char* src;
+    const LinearTap* taps;
+    char* dst;
+    int64_t dst_step;  // elements
+};
+
+// `outputs` pixels of so many bytes, each from its offset in the source.
+struct MoveRun {
+    int64_t bytes, outputs;
+    const char* src;
+    const int64_t* offsets;  // bytes
+    char* dst;
+    int64_t dst_step;  // bytes
+};
+
+struct WindowCode {
+    void (*fold)(const FoldRun& run);
+    float (*fold_row)(Fold fold, Cell from, const char* src, int64_t count);  // neighbouring numbers
+    void (*mix)(const MixRun& run);
+    void (*linear)(const LinearRun& run);
+    void (*move)(const MoveRun& run);
+};
+
+}  // namespace dgo

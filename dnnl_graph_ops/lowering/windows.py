@@ -1,0 +1,129 @@
+"""Pooling, resampling and reductions by own kernels, on channels that lie side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from .. import dtypes
+from .._core import kernels
+from ..graph import Node
+from ..shapes.common import per_axis
+from ..shapes.windows import resolve
+from .problem import data_view
+from .program import Program, View
+
+FLOATS = frozenset({"f32", "bf16", "f16"})
+Views = Sequence[View]
+# up to so many the library's kernels, in registers alone, take less time
+_FEW_TAPS = 9
+
+
+def is_float(node: Node) -> bool:
+    return node.inputs[0].dtype in FLOATS
+
+
+def pools_faster(node: Node) -> bool:
+    """Windows of many taps, of which rows are shared; the library has dilated ones in reference kernels only."""
+    return prod(node.attrs["kernel"]) > _FEW_TAPS or max(node.attrs.get("dilations") or (1,)) > 1
+
+
+def resamples_faster(node: Node) -> bool:
+    """Eight sources for each place."""
+    return len(node.inputs[0].shape) > 4 and node.attrs["mode"] != "nearest"
+
+
+def _on_channels_last(
+    program: Program, node: Node, source: View, target: View, make: Callable[[View, View], Any]
+) -> None:
+    """A kernel from source to target, both with the axes n, c, spatial; on copies where their channels lie apart."""
+    source, target = (data_view(view, node.attrs["data_format"]) for view in (source, target))
+    order = (0, *range(2, source.ndim), 1)
+    if not _side_by_side(source):
+        source = program.copied(source, source.dtype, order, "to channels last")
+    made = target if _side_by_side(target) else program.scratch(target.shape, target.dtype, order)
+    program.kernel(make(source, made), [source], [made], node.kind)
+    if made is not target:
+        program.copy(made, target, "from channels last")
+
+
+def _side_by_side(view: View) -> bool:
+    return view.shape[1] == 1 or view.strides[1] == 1
+
+
+def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    """MaxPool and AvgPool."""
+    attrs, average = node.attrs, node.kind == "AvgPool"
+
+    def make(source: View, target: View) -> Any:
+        kernel = attrs["kernel"]
+        windows = [one for one in resolve(node.kind, attrs, source.shape[2:], kernel, crops=True) if one is not None]
+        return kernels.pool(
+            source.shape[0],
+            source.shape[1],
+            source.shape[2:],
+            target.shape[2:],
+            kernel,
+            [window.stride for window in windows],
+            [window.begin for window in windows],
+            [window.end for window in windows],
+            per_axis(node.kind, attrs, "dilations", len(kernel), 1, 1),
+            dtypes.CODES[source.dtype],
+            source.strides,
+            target.strides,
+            average,
+            average and attrs["exclude_pad"],
+        )
+
+    _on_channels_last(program, node, sources[0], targets[0], make)
+
+
+def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    """Interpolate."""
+    align = node.attrs["coordinate_transformation_mode"] == "align_corners"
+
+    def make(source: View, target: View) -> Any:
+        return kernels.resample(
+            source.shape[0],
+            source.shape[1],
+            source.shape[2:],
+            target.shape[2:],
+            dtypes.CODES[source.dtype],
+            source.strides,
+            target.strides,
+            node.attrs["mode"] != "nearest",
+            align,
+        )
+
+    _on_channels_last(program, node, sources[0], targets[0], make)
+
+
+# what the kernel calls it, and what becomes of no elements
+REDUCTIONS = {
+    "ReduceMax": ("max", float("-inf")),
+    "ReduceMean": ("mean", float("nan")),
+    "ReduceMin": ("min", float("inf")),
+    "ReduceSum": ("sum", 0.0),
+}
+
+
+def reduces(node: Node) -> bool:
+    """Whether the axes are known."""
+    return is_float(node) and len(node.inputs) == 1
+
+
+def reduce(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    source, target = sources[0], targets[0]
+    axes = {axis % source.ndim for axis in node.attrs["axes"]}
+    name, nothing = REDUCTIONS[node.kind]
+    if source.size == 0:
+        program.fill(target, nothing)
+        return
+    if not node.attrs["keep_dims"]:
+        for axis in sorted(axes):
+            target = target.insert(axis)
+    reduced = [axis in axes for axis in range(source.ndim)]
+    code = dtypes.CODES[source.dtype]
+    kernel = kernels.reduce(name, source.shape, reduced, code, source.strides, target.strides)
+    program.kernel(kernel, [source], [target], node.kind)
