@@ -811,8 +811,11 @@ class kernels:
         dst_strides: _Dims,
         has_bias: bool = False,
         bias_dtype: int | None = None,
+        tail: Tail = ...,
     ) -> Kernel:
-        """run(col, [bias,] dst); col is f32, its strides as in im2col."""
+        """run(col, [bias,] the tail's, dst); col is f32, its strides as in im2col."""
+    @staticmethod
+    def overlap_add_takes_tail(channels: int, dst_strides: _Dims) -> bool: ...
     @staticmethod
     def row_product(
         images: int,
@@ -827,8 +830,14 @@ class kernels:
         c_strides: _Dims,
         bias_dtype: int = 0,
         bias_axis: int = 1,
+        tail: Tail = ...,
+        tail_channels: int = 0,
+        tail_sizes: _Dims = ...,
+        tail_strides: _Dims = ...,
     ) -> Kernel:
-        """run(a, b, [bias,] c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k], rounded once.
+        """run(a, b, [bias,] the tail's, c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k], rounded once.
+
+        The tail is for dst's channels, and the sizes and strides of its other axes; columns are contiguous then.
 
         Strides: image, row, depth (one of the last two is 1) of a and b; image (0: summed), row, column of c.
         """
@@ -924,6 +933,7 @@ class kernels:
         dst_strides: _Dims,
         bias_dtype: int = 0,
         threads: int = 0,
+        tail: Tail = ...,
     ) -> ScratchKernel: ...
     @staticmethod
     def overlap_product(
@@ -934,6 +944,7 @@ class kernels:
         dst_strides: _Dims,
         bias_dtype: int = 0,
         threads: int = 0,
+        tail: Tail = ...,
     ) -> ScratchKernel: ...
     @staticmethod
     def filter_backward_data(
@@ -944,6 +955,7 @@ class kernels:
         diff_src_strides: _Dims,
         bias_dtype: int = 0,
         threads: int = 0,
+        tail: Tail = ...,
     ) -> ScratchKernel: ...
     @staticmethod
     def filter_backward_weights(

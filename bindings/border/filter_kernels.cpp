@@ -99,19 +99,19 @@ FilterDirection direction_of(const std::string& name) {
 }
 
 using ForwardFactory = std::unique_ptr<ScratchKernel> (*)(const FilterProblem&, const FilterTensor&,
-                                                          const FilterTensor&, int, int);
+                                                          const FilterTensor&, int, int, const Tail&);
 
 void bind_forward(py::module_& m, const char* name, ForwardFactory make, const char* text) {
     m.def(
         name,
         [make](const FilterProblem& p, int src_dtype, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-               int bias_dtype, int threads) {
+               int bias_dtype, int threads, const Tail& tail) {
             return std::shared_ptr<ScratchKernel>(make(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
                                                        tensor(p, dst_dtype, dst_strides, "dst_strides", p.out),
-                                                       bias_dtype, threads));
+                                                       bias_dtype, threads, tail));
         },
         "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
-        "threads"_a = 0, text);
+        "threads"_a = 0, "tail"_a = Tail(), text);
 }
 
 }  // namespace
@@ -147,21 +147,23 @@ void bind_filter_kernels(py::module_& m) {
         "run(weights, packed). weights_strides: in channel, out channel (of one group), taps; the in channels "
         "of the groups follow each other.");
     bind_forward(m, "filter_forward", filter_forward,
-                 "run(src, packed, [bias], scratch, dst); bias_dtype 0 means none. Strides: batch, then spatial axes; "
-                 "the channels are contiguous.");
+                 "run(src, packed, [bias], the tail's, scratch, dst); bias_dtype 0 means none. Strides: batch, then "
+                 "spatial axes; the channels are contiguous.");
     bind_forward(m, "overlap_product", overlap_product,
-                 "run(src, packed, [bias], scratch, dst), as filter_forward; packed: of problem.taps_apart(). "
+                 "run(src, packed, [bias], the tail's, scratch, dst), as filter_forward; packed: of "
+                 "problem.taps_apart(). "
                  "One group, a last axis without dilation.");
     m.def(
         "filter_backward_data",
         [](const FilterProblem& p, int diff_dst_dtype, const Dims& diff_dst_strides, int diff_src_dtype,
-           const Dims& diff_src_strides, int bias_dtype, int threads) {
+           const Dims& diff_src_strides, int bias_dtype, int threads, const Tail& tail) {
             return std::shared_ptr<ScratchKernel>(filter_backward_data(
                 p, tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
-                tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), bias_dtype, threads));
+                tensor(p, diff_src_dtype, diff_src_strides, "diff_src_strides", p.in), bias_dtype, threads, tail));
         },
         "problem"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "diff_src_dtype"_a, "diff_src_strides"_a,
-        "bias_dtype"_a = 0, "threads"_a = 0, "run(diff_dst, packed, [bias], scratch, diff_src).");
+        "bias_dtype"_a = 0, "threads"_a = 0, "tail"_a = Tail(),
+        "run(diff_dst, packed, [bias], the tail's, scratch, diff_src).");
     m.def(
         "filter_backward_weights",
         [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,

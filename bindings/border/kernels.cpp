@@ -90,13 +90,16 @@ void bind_columns(py::module_& m) {
     m.def(
         "overlap_add",
         [](const LayerSizes& layer, const Dims& col_strides, int dst_dtype, const Dims& dst_strides, bool has_bias,
-           std::optional<int> bias_dtype) {
+           std::optional<int> bias_dtype, const Tail& tail) {
             return make_overlap_add({layer, kF32, col_strides, dst_dtype, dst_strides}, has_bias,
-                                    bias_dtype.value_or(dst_dtype));
+                                    bias_dtype.value_or(dst_dtype), tail);
         },
         "layer"_a, "col_strides"_a, "dst_dtype"_a, "dst_strides"_a, "has_bias"_a = false, "bias_dtype"_a = py::none(),
-        "run(col, [bias,] dst): dst = bias + the sum of the f32 columns that meet a position; the reverse of "
-        "im2col.");
+        "tail"_a = Tail(),
+        "run(col, [bias,] the tail's, dst): dst = bias + the sum of the f32 columns that meet a position; the reverse "
+        "of im2col.");
+    m.def("overlap_add_takes_tail", overlap_add_takes_tail, "channels"_a, "dst_strides"_a,
+          "Whether overlap_add takes a tail for so many channels and these strides of dst.");
 }
 
 }  // namespace
@@ -112,6 +115,7 @@ void bind_kernels(py::module_& parent) {
              "Runs on NumPy arrays or addresses, sources first and destination last. Extents, strides and "
              "data types are those given to the factory: the operands are not checked.");
 
+    bind_tail_kernels(m);
     m.def("copy", make_copy, "shape"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a,
           "run(src, dst): dst = src, element by element, converted.");
     m.def("fill", make_fill, "shape"_a, "dtype"_a, "strides"_a, "value"_a, "run(dst): dst = value.");
@@ -127,7 +131,8 @@ void bind_kernels(py::module_& parent) {
     m.def(
         "row_product",
         [](int64_t images, int64_t rows, int64_t columns, int64_t depth, int a_dtype, const Dims& a_strides,
-           int b_dtype, const Dims& b_strides, int c_dtype, const Dims& c_strides, int bias_dtype, int bias_axis) {
+           int b_dtype, const Dims& b_strides, int c_dtype, const Dims& c_strides, int bias_dtype, int bias_axis,
+           const Tail& tail, int64_t tail_channels, const Dims& tail_sizes, const Dims& tail_strides) {
             return make_row_product({images,
                                      rows,
                                      columns,
@@ -136,11 +141,14 @@ void bind_kernels(py::module_& parent) {
                                      {b_dtype, b_strides},
                                      {c_dtype, c_strides},
                                      bias_dtype,
-                                     bias_axis});
+                                     bias_axis},
+                                    {tail, tail_channels, tail_sizes, tail_strides});
         },
         "images"_a, "rows"_a, "columns"_a, "depth"_a, "a_dtype"_a, "a_strides"_a, "b_dtype"_a, "b_strides"_a,
-        "c_dtype"_a, "c_strides"_a, "bias_dtype"_a = 0, "bias_axis"_a = 1,
-        "run(a, b, [bias,] c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis "
+        "c_dtype"_a, "c_strides"_a, "bias_dtype"_a = 0, "bias_axis"_a = 1, "tail"_a = Tail(), "tail_channels"_a = 0,
+        "tail_sizes"_a = Dims{}, "tail_strides"_a = Dims{},
+        "run(a, b, [bias,] the tail's, c): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where "
+        "bias_axis "
         "is "
         "0. Each is f32, bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and depth for "
         "a "
@@ -149,7 +157,6 @@ void bind_kernels(py::module_& parent) {
     py::class_<LayerSizes>(m, "LayerSizes", "A layer that treats its channels alike, seen as a transposed convolution.")
         .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
              "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);
-    bind_tail_kernels(m);
     bind_depthwise(m);
     bind_columns(m);
     bind_filter_kernels(m);

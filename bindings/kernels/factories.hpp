@@ -115,8 +115,12 @@ struct ColumnsProblem : LayerSizes {
 // dst, col: col = the positions of dst that every source position meets, zero where there is none
 std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem);
 
-// col, [bias,] dst: dst = bias + the sum of all columns that meet a position; col is f32
-std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype);
+// col, [bias,] the tail's, dst: dst = bias + the sum of all columns that meet a position; col is f32
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype,
+                                         const Tail& tail);
+
+// Whether make_overlap_add takes a tail for so many channels and these strides of dst.
+bool overlap_add_takes_tail(int64_t channels, const Dims& dst_strides);
 
 // A matrix of a product in each image: f32, bf16 or f16, strides in the order image, and two that `RowProductProblem`
 // names.
@@ -133,8 +137,16 @@ struct RowProductProblem {
     int bias_axis;   // 0: of c's rows, 1: of its columns
 };
 
-// a, b, [bias,] c; sums are f32, and rounded once
-std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem);
+// A tail on results whose channels lie side by side; the sizes and strides of their other axes, images first.
+struct PositionsTail {
+    Tail tail;
+    int64_t channels = 0;
+    Dims sizes, strides;
+};
+
+// a, b, [bias,] the tail's, c; sums are f32, and rounded once. With a tail the rows of c are contiguous, and whole
+// positions.
+std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem, const PositionsTail& after);
 
 // the tail's operands, dst: post-ops on dst itself (f32), whose channels lie side by side; the sizes and strides of its
 // other axes, images first

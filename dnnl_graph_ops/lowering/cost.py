@@ -94,9 +94,10 @@ def _channels(problem: Problem) -> tuple[int, int]:
     return g.in_channels // g.groups, g.out_channels // g.groups
 
 
-def _post_ops(problem: Problem) -> int:
-    """Bytes that post-ops move as a step of their own."""
-    return 2 * nbytes(problem.result) if problem.tail else 0
+def rest(counts: Counts, problem: Problem, dtype: str) -> Counts:
+    """Those of a form that leaves bias or post-ops to a step of their own, which reads its result in this dtype."""
+    moved = problem.result.size * (dtypes.itemsize(dtype) + dtypes.itemsize(problem.result.dtype))
+    return counts._replace(bytes=counts.bytes + moved, calls=counts.calls + 1)
 
 
 def _detours(problem: Problem, env: Env) -> int:
@@ -150,14 +151,14 @@ def _kernels(problem: Problem, env: Env, work: kernels.Work) -> Counts:
         runs=work.runs,
         weights=work.weights,
         variable=_packing(problem, work.weights),
-        bytes=_detours(problem, env) + _post_ops(problem),
+        bytes=_detours(problem, env),
     )
 
 
 def depthwise(problem: Problem, env: Env) -> Counts:
     """One multiplication per tap and element, at the rate of loads rather than of products."""
     values = problem.src.size + problem.dst.size
-    return Counts(problem.macs, values, 0, 0, 0, _post_ops(problem))
+    return Counts(problem.macs, values, 0, 0, 0)
 
 
 def stem(problem: Problem, env: Env) -> Counts:
@@ -175,7 +176,6 @@ def stem(problem: Problem, env: Env) -> Counts:
         runs=added if problem.direction == BACKWARD_WEIGHTS else moved,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_post_ops(problem),
     )
 
 
@@ -190,7 +190,7 @@ def groups(problem: Problem, env: Env) -> Counts:
         runs=0,
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem, env) + _post_ops(problem),
+        bytes=_detours(problem, env),
     )
 
 
@@ -286,7 +286,7 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
         runs=batch * taps * oc / folds,
         weights=weights,
         variable=_packing_forward(problem, weights),
-        bytes=2 * nbytes(problem.dst) * scattered + _post_ops(problem) + _conversions(problem, env),
+        bytes=2 * nbytes(problem.dst) * scattered + _conversions(problem, env),
         calls=boxes * (1 + moved),
     )
 
@@ -324,7 +324,7 @@ def columns(problem: Problem, env: Env) -> Counts:
         runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
         variable=_packing_forward(problem, problem.weights.size),
-        bytes=_detours(problem, env) + _post_ops(problem) + beyond,
+        bytes=_detours(problem, env) + beyond,
         calls=2,
     )
 

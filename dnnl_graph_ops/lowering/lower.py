@@ -93,12 +93,11 @@ def _build(program: Program, problem: Problem, form: Formulation, env: Env) -> N
 def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) -> None:
     """The form, and behind it a bias and post-ops that it leaves to others."""
     bias, tail = problem.bias, problem.tail
-    adds = bias is None or form.adds_bias
-    if adds and (not tail or form.fuses(tail)):
+    if form.finishes(problem, env):
         form.build(program, problem, env)
         return
-    # post-ops read what has not been rounded yet
-    plain = program.like(problem.result, "f32" if form.converts(problem, env) else problem.dtype)
+    adds = bias is None or form.adds_bias
+    plain = program.like(problem.result, form.plain_dtype(problem, env))
     form.build(
         program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, tail=()), env
     )

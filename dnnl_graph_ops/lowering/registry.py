@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 from . import cost
 from .env import Env
@@ -17,12 +18,13 @@ from .forms import (
     phases,
     products,
     stem,
+    tails,
     term_by_term,
 )
 from .forms.phases import Folding
-from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
-from .program import Program
-from .tail import Tail, views
+from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart, is_channels_last
+from .program import Program, View
+from .tail import native, views
 
 # the library's op in each family of forms that has one, by direction
 _OPS: dict[tuple[str, str], str] = {
@@ -48,8 +50,28 @@ _FUSES_BIAS = frozenset(
 )
 
 
-def _anything(tail: Tail) -> bool:
-    return True
+Fuses = Callable[[Problem, Env], bool]
+
+
+def _known_good(problem: Problem, env: Env) -> bool:
+    """Post-ops that the library applies itself, and not by a reference kernel.
+
+    Seen in oneDNN 3.2: with two operands of dst's size, or one that is not added, channels-first convolutions do.
+    """
+    if not native(problem.tail):
+        return False
+    whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
+    return env.engine.memory is not None or _all_channels_last(problem) or whole in ([], ["Add"])
+
+
+def _spans(operand: View) -> bool:
+    """Whether an operand of post-ops has more than one position."""
+    return operand.ndim > 2 and prod(operand.shape[2:]) > 1
+
+
+def _all_channels_last(problem: Problem) -> bool:
+    operands = (view for view in views(problem.tail) if _spans(view))
+    return all(is_channels_last(view) for view in (problem.src, problem.dst, *operands))
 
 
 def _ops(key: tuple[str, str], problem: Problem) -> list[str]:
@@ -77,7 +99,7 @@ class Formulation:
     build: Callable[[Program, Problem, Env], None]
     converts: Callable[[Problem, Env], bool] = lambda problem, env: False
     adds_bias: bool = True
-    fuses: Callable[[Tail], bool] = _anything
+    fuses: Fuses = _known_good
     mirrors: bool = False
     # what explain() adds to the name
     remark: str = ""
@@ -103,20 +125,31 @@ class Formulation:
         return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
     def seconds(self, problem: Problem, env: Env) -> float:
-        """The estimate of one run."""
-        return cost.seconds(self.counts(problem, env), self.key, problem, env)
+        """The estimate of one run, with what it leaves to a step of its own."""
+        counts = self.counts(problem, env)
+        if not self.finishes(problem, env):
+            counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
+        return cost.seconds(counts, self.key, problem, env)
+
+    def finishes(self, problem: Problem, env: Env) -> bool:
+        """Whether `build` takes all of the problem's bias and post-ops."""
+        return (problem.bias is None or self.adds_bias) and (not problem.tail or self.fuses(problem, env))
+
+    def plain_dtype(self, problem: Problem, env: Env) -> str:
+        """Of results that a bias or post-ops apart read: not rounded where the form need not round."""
+        return "f32" if self.converts(problem, env) else problem.dtype
 
 
 def _always(problem: Problem, env: Env) -> bool:
     return True
 
 
-def _no_post_ops(tail: Tail) -> bool:
-    return not tail
+def _no_post_ops(problem: Problem, env: Env) -> bool:
+    return not problem.tail
 
 
-def _without_operands(tail: Tail) -> bool:
-    return not views(tail)
+def _without_operands(problem: Problem, env: Env) -> bool:
+    return native(problem.tail) and not views(problem.tail)
 
 
 def _undilated(problem: Problem, env: Env) -> bool:
@@ -156,9 +189,10 @@ def _kernel(
     counts: cost.Counting,
     build: Callable[[Program, Problem, Env], None],
     converts: Callable[[Problem, Env], bool] = _any_dtype,
+    fuses: Fuses = _no_post_ops,
 ) -> Formulation:
-    """Own code, which takes a bias and leaves post-ops to others."""
-    return Formulation(name, direction, family, applies, counts, build, converts, fuses=_no_post_ops)
+    """Own code, which takes a bias."""
+    return Formulation(name, direction, family, applies, counts, build, converts, fuses=fuses)
 
 
 def _own(direction: str, results: int | None = None) -> Formulation:
@@ -174,6 +208,7 @@ def _own(direction: str, results: int | None = None) -> Formulation:
         (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if results is None else _filters(results),
         lambda p, e: cost.own(p, e, tile(p)),
         lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
+        fuses=tails.expressed,
     )
     return replace(form, remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "")
 
@@ -220,7 +255,7 @@ def _library(
     build: Callable[[Program, Problem], None],
     counts: cost.Counting = cost.literal,
     adds_bias: bool = True,
-    fuses: Callable[[Tail], bool] = _anything,
+    fuses: Fuses = _known_good,
 ) -> Formulation:
     return Formulation(
         family,
@@ -254,11 +289,11 @@ def _multiplies(
     name: str = "",
     f32_only: bool = False,
     adds_bias: bool = True,
-    fuses: Callable[[Tail], bool] = _anything,
+    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
 ) -> Formulation:
     """A form around one product: of the library where it has one in the dtype, else own, which reads any dtype.
 
-    `f32_only`: the steps around the library's product know no other dtype.
+    `f32_only`: the steps around the library's product know no other dtype. `fuses` is told whether it is own.
     """
 
     def own(problem: Problem, env: Env) -> bool:
@@ -275,7 +310,7 @@ def _multiplies(
         lambda program, p, e: build(program, p, products.by_own_code if own(p, e) else products.by_library),
         converts=own,
         adds_bias=adds_bias,
-        fuses=fuses,
+        fuses=lambda p, e: fuses(p, e, own(p, e)),
     )
 
 
@@ -298,6 +333,8 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
         lambda p, e: phases.applies(p, folding),
         lambda p, e: cost.phases(p, e, folding),
         lambda program, p, e: build(program, p, folding),
+        # an operand would need the boxes' views too
+        fuses=_without_operands,
     )
 
 
@@ -319,6 +356,7 @@ def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation
         counts=lambda p, e: cost.mirrored(form.counts(mirrored.mirrored(p), e), p),
         build=build,
         converts=lambda p, e: form.converts(mirrored.mirrored(p), e),
+        fuses=lambda p, e: form.fuses(mirrored.mirrored(p), e),
         mirrors=True,
     )
 
@@ -355,7 +393,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
     _mirrored(_STEM, mirrored.applies),
     *(_phases(name, FORWARD, folding) for name, folding in FOLDINGS),
     *(_phases(name, BACKWARD_WEIGHTS, folding) for name, folding in FOLDINGS if folding.multiple == 1),
-    _multiplies(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product),
+    _multiplies(cost.PRODUCT, FORWARD, products.apart, products.forward, cost.product, fuses=products.forward_fuses),
     _multiplies(
         cost.COLUMNS,
         FORWARD,
@@ -363,10 +401,10 @@ FORMULATIONS: tuple[Formulation, ...] = (
         products.forward_summed,
         cost.columns,
         f32_only=True,
-        fuses=_no_post_ops,
+        fuses=lambda p, e, own: products.summed_fuses(p, e),
     ),
     *(
-        _multiplies(family, BACKWARD_DATA, applies, products.backward_data, counts, fuses=_without_operands)
+        _multiplies(family, BACKWARD_DATA, applies, products.backward_data, counts, fuses=products.backward_data_fuses)
         for family, applies, counts in (
             (cost.COLUMNS, products.single, cost.columns),
             (cost.ROWS, products.whole_rows, cost.rows),
@@ -383,7 +421,6 @@ FORMULATIONS: tuple[Formulation, ...] = (
             "columns of images",
             f32_only=True,
             adds_bias=direction == FORWARD,
-            fuses=_no_post_ops,
         )
         for family, direction, build, counts in (
             (cost.COLUMNS, FORWARD, products.forward_images, cost.columns_of_images),
@@ -398,6 +435,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         overlap.overlaps,
         cost.overlap,
         lambda program, p, e: overlap.build(program, p, e.threads),
+        fuses=tails.expressed,
     ),
     _STEM,
     _stem(BACKWARD_WEIGHTS, stem.backward_weights),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import schema
 from .program import Edge, NativeOp, Operand, Program, View
 
 
@@ -28,6 +29,11 @@ Tail = tuple[TailOp, ...]
 def views(tail: Tail) -> list[View]:
     """The views that post-ops read besides the head."""
     return [operand for op in tail for operand in op.operands if isinstance(operand, View)]
+
+
+def native(tail: Tail) -> bool:
+    """Whether the library fuses ops of these kinds."""
+    return all(op.kind in schema.POST_OPS for op in tail)
 
 
 def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:

@@ -1,6 +1,7 @@
 // Overlap-add: every position of dst gathers the columns that meet it, so that no two threads write one
 // place.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/checked.hpp"
 #include "kernels/columns/columns.hpp"
@@ -10,6 +11,7 @@
 #include "kernels/parallel.hpp"
 #include "kernels/row_movers.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/tail/fitted.hpp"
 
 namespace dgo {
 namespace {
@@ -31,6 +33,12 @@ struct ColumnLayout {
     }
 };
 
+// Images first.
+Dims of_positions(int64_t images, Dims axes) {
+    axes.insert(axes.begin(), images);
+    return axes;
+}
+
 // How the sums are vectorised.
 enum class Along {
     channels,  // neighbours in the columns, or transposed into blocks of neighbours first
@@ -46,8 +54,10 @@ struct OverlapAddKernel : Kernel {
     RowLayout to;
     ColumnLayout col;
     bool has_bias;
+    FittedTail tail;
     Along along;
-    bool whole;  // all channels in one task, nothing transposed
+    bool whole;   // all channels in one task, nothing transposed
+    bool direct;  // sums along the channels are written where they belong
     std::vector<RowSection> sections;
     RowMover store_phases, store_row;
     BlockMover store_block;
@@ -59,16 +69,19 @@ struct OverlapAddKernel : Kernel {
     ScratchArray<float> ones_part, bias_part, result_part, rows_part;
     ScratchArray<const char*> sources_part;
 
-    OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, int bias_dtype)
+    OverlapAddKernel(const ColumnsProblem& problem, bool with_bias, int bias_dtype, const Tail& with_tail)
         : p(problem), cell(float_cell(p.dst_dtype)), code(vector_code().depthwise), axes(p, true),
           to(p.dst_spatial, p.dst_strides), col(p), has_bias(with_bias),
+          tail(with_tail, p.c, of_positions(p.n, p.dst_spatial),
+               of_positions(p.dst_strides[0], Dims(p.dst_strides.begin() + 2, p.dst_strides.end()))),
           store_phases(cell, to.inner, axes.inner.phases), store_row(cell, to.inner, 1), store_block(cell, to),
           bias_copy({p.c}, bias_dtype, {1}, kF32, {1}), gather(copy_block(BlockKind::strided, Cell::f32, Cell::f32)),
           gather_by_tap(gather_block(col.kernel[2])), gather_by_position(gather_block(col.position[2])) {
         name = "overlap_add";
-        arity = has_bias ? 3 : 2;
-        along = choose();
+        arity = (has_bias ? 3 : 2) + tail.operands();
+        along = tail ? Along::channels : choose();
         whole = along == Along::channels && col.channel == 1 && to.channel == 1;
+        direct = to.channel == 1 && (!tail || cell == Cell::f32);
         const int64_t channels = whole                      ? p.c * 4
                                  : along == Along::channels ? ChannelBlock::kLeast * 4
                                                             : kSectionBytes / kSectionOutputs;
@@ -93,7 +106,7 @@ struct OverlapAddKernel : Kernel {
             return;
         }
         const int64_t channels = ceil_div(p.c, std::max<int64_t>(slices(), 1));
-        result_part = each.add<float>(to.channel == 1 ? 0 : outputs * channels);
+        result_part = each.add<float>(direct ? 0 : outputs * channels);
         const int64_t lines = std::min(axes.outer[0].kernel, axes.outer[0].sources) *
                               std::min(axes.outer[1].kernel, axes.outer[1].sources);
         rows_part = each.add<float>(
@@ -132,6 +145,7 @@ struct OverlapAddKernel : Kernel {
         const int64_t slices = this->slices(), tasks = p.n * to.rows() * number_of_sections * slices;
         const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
+        const TailCall after = tail.call(operands + (has_bias ? 2 : 1));
         float* ones = ones_part.in(scratch.shared());
         std::fill(ones, ones + taps, 1.0f);
         float* bias = nullptr;
@@ -148,11 +162,11 @@ struct OverlapAddKernel : Kernel {
                 const int64_t n = line / to.rows(), row = line % to.rows();
                 axes.taps_of_row(row, row_list);
                 char* dst_row = dst + to.offset_of_row(n, 0, row) * item_size(p.dst_dtype);
-                if (whole) {
-                    add_channels(columns, bias, n, 0, p.c, section, row_list, dst_row, memory);
-                } else if (along == Along::channels) {
-                    add_channels(columns, bias, n, p.c * slice / slices, p.c * (slice + 1) / slices, section, row_list,
-                                 dst_row, memory);
+                if (along == Along::channels) {
+                    const int64_t first = p.c * slice / slices, last = p.c * (slice + 1) / slices;
+                    float* sums = add_channels(columns, bias, n, first, last, section, row_list, dst_row, memory);
+                    if (tail) apply(after, sums, to.offset_of_row(n, 0, row), first, last, section);
+                    if (!direct) store(sums, first, last, section, dst_row);
                 } else {
                     dst_row += slice * to.channel * item_size(p.dst_dtype);
                     const float start = bias ? bias[slice] : 0.0f;
@@ -181,14 +195,31 @@ struct OverlapAddKernel : Kernel {
         }
     }
 
-    // Channels [first, last), straight into dst or by way of a block in f32.
-    void add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
-                      const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row,
-                      char* memory) const {
+    int64_t first_output(const RowSection& section) const { return section.begin * axes.inner.phases; }
+    int64_t end_output(const RowSection& section) const {
+        return std::min(section.end * axes.inner.phases, to.width());
+    }
+
+    // Post-ops on channels [first, last) of a section; row: offset of the row of dst.
+    void apply(const TailCall& after, float* sums, int64_t row, int64_t first, int64_t last,
+               const RowSection& section) const {
+        const int64_t begin = first_output(section), step = direct ? to.inner : last - first;
+        apply_tail(
+            *after.params, after.operands,
+            {sums, step, row + first + begin * to.inner, to.inner, end_output(section) - begin, last - first, first});
+    }
+
+    void store(const float* sums, int64_t first, int64_t last, const RowSection& section, char* dst_row) const {
+        store_block.store(sums, first_output(section), end_output(section), {first, last - first, last - first},
+                          dst_row);
+    }
+
+    // Channels [first, last), straight into dst or into a block in f32; where the section's first result is.
+    float* add_channels(const float* columns, const float* bias, int64_t n, int64_t first, int64_t last,
+                        const RowSection& section, const std::vector<RowTap>& row_list, char* dst_row,
+                        char* memory) const {
         const TapAxis& inner = axes.inner;
-        const int64_t channels = last - first, first_output = section.begin * inner.phases;
-        const int64_t end_output = std::min(section.end * inner.phases, to.width());
-        const bool direct = to.channel == 1;
+        const int64_t channels = last - first, begin = first_output(section);
         const char** sources = sources_part.in(memory);
         float* block = direct ? nullptr : result_part.in(memory);
         // Address of (row, source, k) = rows[row] + source * source_step + k * tap_step.
@@ -220,11 +251,11 @@ struct OverlapAddKernel : Kernel {
             const int64_t output = s.begin * inner.phases + s.phase;
             const int64_t step = direct ? to.inner : channels;
             char* at = direct ? dst_row + (first + output * step) * item_size(p.dst_dtype)
-                              : reinterpret_cast<char*>(block + (output - first_output) * step);
+                              : reinterpret_cast<char*>(block + (output - begin) * step);
             code.sum_channels[direct ? float_index(cell) : 0]({channels, s.end - s.begin, count, sources, source_step,
                                                                inner.phases * step, bias ? bias + first : nullptr, at});
         }
-        if (!direct) store_block.store(block, first_output, end_output, {first, channels, channels}, dst_row);
+        return direct ? reinterpret_cast<float*>(dst_row) + first + begin * to.inner : block;
     }
 
     // With u = output + pad, the outputs of one stride, u = b * stride + r, sum the runs of columns that the
@@ -290,10 +321,19 @@ struct OverlapAddKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype) {
+std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype,
+                                         const Tail& tail) {
     check_columns("overlap_add", problem);
     float_cell(bias_dtype);
-    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype);
+    if (!tail.empty() && !overlap_add_takes_tail(problem.c, problem.dst_strides)) {
+        fail(ErrorKind::invalid_argument,
+             "overlap_add: a tail needs dst channels last, and more channels than " + std::to_string(problem.c));
+    }
+    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype, tail);
+}
+
+bool overlap_add_takes_tail(int64_t channels, const Dims& dst_strides) {
+    return channels >= vector_code().depthwise.min_channels && dst_strides.at(1) == 1;
 }
 
 }  // namespace dgo

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
@@ -183,14 +184,16 @@ struct Arrangement {
 class ProductKernel final : public ScratchKernel {
 public:
     ProductKernel(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
-                  const FilterTensor& dst, int bias_dtype, int threads)
-        : arrangement_(problem, direction) {
+                  const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail)
+        : arrangement_(problem, direction),
+          tail_(fitted_tail(tail, problem.batch, problem.groups * arrangement_.columns,
+                            direction == FilterDirection::forward ? problem.out : problem.in, dst)) {
         const bool forward = direction == FilterDirection::forward;
         const FilterLayout& layout = arrangement_.layout;
         name = forward ? "filter_forward" : "filter_backward_data";
         params_.has_bias = bias_dtype != 0;
         params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = params_.has_bias ? 5 : 4;
+        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
         const Axes& src_size = forward ? problem.in : problem.out;
         const Axes& dst_size = forward ? problem.out : problem.in;
         params_.src = image(src, arrangement_.rows, src_size, layout.src_step, layout.src_first);
@@ -213,7 +216,9 @@ public:
     void run(char* const* operands) const override {
         const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        code().products(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+        const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
+        code().products(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, tail, last[0],
+                        last[1]);
     }
 
 private:
@@ -251,6 +256,7 @@ private:
     }
 
     Arrangement arrangement_;
+    FittedTail tail_;
     ProductParams params_{};
 };
 
@@ -426,14 +432,15 @@ std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirectio
 }
 
 std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                              const FilterTensor& dst, int bias_dtype, int threads) {
-    return std::make_unique<ProductKernel>(problem, FilterDirection::forward, src, dst, bias_dtype, threads);
+                                              const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail) {
+    return std::make_unique<ProductKernel>(problem, FilterDirection::forward, src, dst, bias_dtype, threads, tail);
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int bias_dtype, int threads) {
+                                                    const FilterTensor& diff_src, int bias_dtype, int threads,
+                                                    const Tail& tail) {
     return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, bias_dtype,
-                                           threads);
+                                           threads, tail);
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,

@@ -14,6 +14,8 @@
 
 namespace dgo {
 
+class Tail;
+
 constexpr int kFilterAxes = 3;     // fewer spatial axes are padded with plain ones in front
 constexpr int kFilterPlanes = 64;  // four points on three axes; more only on two
 constexpr int kFilterPoints = 6;   // of an axis
@@ -72,13 +74,15 @@ int64_t filter_packed_size(const FilterProblem& problem, FilterDirection directi
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads);
 
-// Operands: src, packed, [bias], scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives.
+// Operands: src, packed, [bias], the tail's, scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives;
+// an empty tail: none.
 std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                              const FilterTensor& dst, int bias_dtype, int threads);
+                                              const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail);
 
-// Operands: diff_dst, packed, [bias], scratch, diff_src; the bias is that of an ordinary convolution.
+// Operands: diff_dst, packed, [bias], the tail's, scratch, diff_src; bias and tail are those of an ordinary convolution.
 std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int bias_dtype, int threads);
+                                                    const FilterTensor& diff_src, int bias_dtype, int threads,
+                                                    const Tail& tail);
 
 // Operands: src, diff_dst, scratch, diff_weights.
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,

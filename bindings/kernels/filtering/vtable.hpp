@@ -5,6 +5,7 @@
 
 #include "kernels/cell.hpp"
 #include "kernels/filtering/filter_product.hpp"
+#include "kernels/tail/call.hpp"
 
 namespace dgo {
 
@@ -112,8 +113,8 @@ struct FilterCode {
     int64_t (*gradient_scratch)(const GradientParams& params);
     int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
     int64_t (*pack_scratch)(const PackParams& params);       // floats per thread
-    void (*products)(const ProductParams& params, const char* src, const float* packed, const char* bias, char* scratch,
-                     char* dst);
+    void (*products)(const ProductParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+                     char* scratch, char* dst);
     void (*pack)(const PackParams& params, const char* weights, float* scratch, float* packed);
     void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
@@ -24,14 +25,15 @@ OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& siz
 
 class OverlapKernel final : public ScratchKernel {
 public:
-    OverlapKernel(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype,
-                  int threads) {
+    OverlapKernel(const FilterProblem& p, const FilterTensor& src, const FilterTensor& dst, int bias_dtype, int threads,
+                  const Tail& tail)
+        : tail_(fitted_tail(tail, p.batch, p.out_channels, p.out, dst)) {
         name = "overlap_product";
         const std::string why = overlap_refusal(p);
         if (!why.empty()) fail(ErrorKind::invalid_argument, "overlap product: " + why);
         params_.has_bias = bias_dtype != 0;
         params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = params_.has_bias ? 5 : 4;
+        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
         params_.src = image(src, p.in_channels, p.in);
         params_.dst = image(dst, p.out_channels, p.out);
         params_.kernel = p.kernel;
@@ -53,7 +55,8 @@ public:
     void run(char* const* operands) const override {
         const char* bias = params_.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        code().run(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, last[0], last[1]);
+        const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
+        code().run(params_, operands[0], reinterpret_cast<const float*>(operands[1]), bias, tail, last[0], last[1]);
     }
 
 private:
@@ -86,6 +89,7 @@ private:
                                              std::max<int64_t>(params_.dst.size[1] / lines_of_task, 1));
     }
 
+    FittedTail tail_;
     OverlapParams params_{};
 };
 
@@ -117,8 +121,8 @@ FilterProblem taps_apart(const FilterProblem& problem) {
 }
 
 std::unique_ptr<ScratchKernel> overlap_product(const FilterProblem& problem, const FilterTensor& src,
-                                               const FilterTensor& dst, int bias_dtype, int threads) {
-    return std::make_unique<OverlapKernel>(problem, src, dst, bias_dtype, threads);
+                                               const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail) {
+    return std::make_unique<OverlapKernel>(problem, src, dst, bias_dtype, threads, tail);
 }
 
 }  // namespace dgo

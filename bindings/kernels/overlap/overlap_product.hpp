@@ -12,9 +12,9 @@ FilterProblem taps_apart(const FilterProblem& problem);
 // Why overlap_product does not compute the problem, or empty.
 std::string overlap_refusal(const FilterProblem& problem);
 
-// Operands: src, packed, [bias], scratch, dst. One group, direct tiles, no dilation on the last axis; bias_dtype 0: no
-// bias; threads 0: as many as OpenMP gives.
+// Operands: src, packed, [bias], the tail's, scratch, dst. One group, direct tiles, no dilation on the last axis;
+// bias_dtype 0: no bias; threads 0: as many as OpenMP gives; an empty tail: none.
 std::unique_ptr<ScratchKernel> overlap_product(const FilterProblem& problem, const FilterTensor& src,
-                                               const FilterTensor& dst, int bias_dtype, int threads);
+                                               const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail);
 
 }  // namespace dgo

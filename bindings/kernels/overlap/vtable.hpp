@@ -5,6 +5,7 @@
 
 #include "kernels/cell.hpp"
 #include "kernels/filtering/filter_product.hpp"
+#include "kernels/tail/call.hpp"
 
 namespace dgo {
 
@@ -43,8 +44,8 @@ struct OverlapParams {
 struct OverlapCode {
     int64_t panel;  // columns of a packed panel
     int64_t (*scratch)(const OverlapParams& params);  // bytes per thread
-    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias, char* scratch,
-                char* dst);
+    void (*run)(const OverlapParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+                char* scratch, char* dst);
 };
 
 }  // namespace dgo

@@ -12,6 +12,7 @@
 #include "kernels/parallel.hpp"
 #include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/tail/fitted.hpp"
 
 namespace dgo {
 namespace {
@@ -30,12 +31,18 @@ struct RowProductKernel : Kernel {
     RowProduct whole;
     bool exchanged, summed, has_bias;
     Cell cell;
-    BlockFn store;
+    FittedTail tail;
+    int64_t of_image;  // rows of c, or columns where factors are exchanged
+    BlockFn store, turn, store_rows;
 
-    RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged)
+    RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged,
+                     const PositionsTail& after)
         : p(problem), whole(product), exchanged(factors_exchanged), summed(p.c.strides[0] == 0),
-          has_bias(p.bias_dtype != 0), cell(float_cell(p.c.dtype)) {
-        arity = has_bias ? 4 : 3;
+          has_bias(p.bias_dtype != 0), cell(float_cell(p.c.dtype)),
+          tail(after.tail, after.channels, after.sizes, after.strides), of_image(rows_of_image(after)),
+          turn(copy_block(BlockKind::transposed, Cell::f32, Cell::f32)),
+          store_rows(copy_block(BlockKind::rows, Cell::f32, cell)) {
+        arity = (has_bias ? 4 : 3) + tail.operands();
         name = "row_product";
         store = copy_block(whole.c_column == 1 ? BlockKind::rows
                            : whole.c_row == 1  ? BlockKind::transposed
@@ -58,18 +65,23 @@ struct RowProductKernel : Kernel {
         const int64_t depths = few && narrow ? threads : 1;
         const RowCode& code = vector_code().rows;
         // Panels of all the depth are rounded as soon as they are multiplied; other sums are complete at the end.
-        const bool at_once = whole.rows >= code.tiles.few && !has_bias && whole.c_column == 1 &&
+        const bool at_once = whole.rows >= code.tiles.few && !has_bias && !tail && whole.c_column == 1 &&
                              whole.depth <= kPanelDepth && all == whole.depth;
         const bool through = cell != Cell::f32 && depths == 1 && !at_once;
-        const int64_t near = through ? ceil_div(whole.columns * std::min(whole.rows, kRowProductRows), kNear) : 1;
+        const bool later = through || tail;
+        const int64_t near = later ? ceil_div(whole.columns * std::min(whole.rows, kRowProductRows), kNear) : 1;
         const int64_t ranges = depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
         const int64_t sums = whole.rows * whole.columns, apart = depths == 1 ? 0 : sums;
         ScratchLayout shared, each;
         const ScratchArray<float> partial_part = shared.add<float>(apart * depths);
         const ScratchArray<float> bias_part = shared.add<float>(has_bias ? bias_size() : 0);
         const ScratchArray<float> scratch_part = each.add<float>(code.scratch());
-        const ScratchArray<float> sums_part =
-            each.add<float>(through ? std::min(whole.rows, kRowProductRows) * ceil_div(whole.columns, ranges) : 0);
+        const int64_t of_task = through ? std::min(whole.rows, kRowProductRows) * ceil_div(whole.columns, ranges) : 0;
+        const ScratchArray<float> sums_part = each.add<float>(of_task);
+        const bool turns = tail && exchanged;
+        const ScratchArray<float> turned_part = each.add<float>(turns ? of_task : 0);
+        const ScratchArray<float> turned_all = shared.add<float>(turns ? apart : 0);
+        const TailCall after = tail.call(operands + (has_bias ? 3 : 2));
         const int64_t tasks = results * blocks * ranges * depths;
         const int team = threads_for(tasks, work);
         const Scratch scratch(shared, each, team);
@@ -111,14 +123,57 @@ struct RowProductKernel : Kernel {
                     code.product(part, a + offset(p.a, whole.a, image, at.row, k),
                                  b + offset(p.b, whole.b, image, at.column, k), to, memory);
                 }
-                if (through) round(between, at.columns, at, c);
+                if (through) {
+                    finish(between, turned_part.in(scratch.of(rank)), at, c, after);
+                } else if (depths == 1 && tail) {
+                    apply_in_place(at, c, after);
+                }
             }
         });
         if (depths == 1) return;
         for (int64_t d = 1; d < depths; ++d) {
             for (int64_t i = 0; i < sums; ++i) partial[i] += partial[d * sums + i];
         }
-        round(partial, whole.columns, {0, 0, whole.rows, 0, whole.columns}, c);
+        finish(partial, turned_all.in(scratch.shared()), {0, 0, whole.rows, 0, whole.columns}, c, after);
+    }
+
+    int64_t rows_of_image(const PositionsTail& after) const {
+        int64_t results = after.channels;
+        for (size_t axis = 1; axis < after.sizes.size(); ++axis) results *= after.sizes[axis];
+        return std::max<int64_t>(results / (exchanged ? whole.rows : whole.columns), 1);
+    }
+
+    // Sums of a block, rows of all its columns, to c.
+    void finish(float* sums, float* turned, const Block& at, char* c, const TailCall& after) const {
+        if (!tail) return round(sums, at.columns, at, c);
+        if (!exchanged) {
+            apply(after, sums, at, at.columns, address(c, at) - c);
+            return round(sums, at.columns, at, c);
+        }
+        // neighbours in c are rows
+        char* from = reinterpret_cast<char*>(turned);
+        turn(reinterpret_cast<const char*>(sums), from, {at.columns, at.rows, 1, at.columns, at.rows, 1});
+        apply(after, turned, at, at.rows, address(c, at) - c);
+        store_rows(from, address(c, at), {at.columns, at.rows, at.rows, 1, whole.c_column, 1});
+    }
+
+    // The same of sums that are in c.
+    void apply_in_place(const Block& at, char* c, const TailCall& after) const {
+        char* const sums = address(c, at);
+        apply(after, reinterpret_cast<float*>(sums), at, exchanged ? whole.c_column : whole.c_row, sums - c);
+    }
+
+    // Positions of a block, which begins so many bytes into c, `pitch` apart where they are; those of an image at once.
+    void apply(const TailCall& after, float* sums, const Block& at, int64_t pitch, int64_t bytes) const {
+        const int64_t step = exchanged ? whole.c_column : whole.c_row, offset = bytes / item_size(p.c.dtype);
+        const int64_t first = exchanged ? at.column : at.row, count = exchanged ? at.columns : at.rows;
+        const int64_t width = exchanged ? at.rows : at.columns;
+        const int64_t channel = (exchanged ? at.row : at.column) % after.params->channels;
+        for (int64_t i = 0, next; i < count; i = next) {
+            next = std::min(((first + i) / of_image + 1) * of_image - first, count);
+            apply_tail(*after.params, after.operands,
+                       {sums + i * pitch, pitch, offset + i * step, step, next - i, width, channel});
+        }
     }
 
     int64_t bias_size() const { return p.bias_axis == 0 ? whole.rows : whole.columns; }
@@ -164,7 +219,7 @@ RowFactor factor_of(const char* name, const ProductOperand& operand, const Dims&
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem) {
+std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem, const PositionsTail& after) {
     RowProductProblem p = problem;
     if (p.rows < 1 || p.columns < 1 || p.depth < 1 || p.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
@@ -178,6 +233,10 @@ std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem) {
     RowFactor b = factor_of("b", p.b, {p.images, p.columns, p.depth});
     check_list("row_product", "c", p.c.strides, 3, 0, INT64_MAX);
     check_extent("row_product", "c", {p.images, p.rows, p.columns}, p.c.strides);
+    if (!after.tail.empty() && p.c.strides[2] != 1) {
+        fail(ErrorKind::invalid_argument, "row_product: a tail needs columns of c that are neighbours, not " +
+                                              std::to_string(p.c.strides[2]) + " apart");
+    }
     // Few rows are better those of a, a factor that is not contiguous along the depth is better b; and results that are
     // neighbours in c are columns, if one pass writes them.
     const int64_t few = vector_code().rows.tiles.few;
@@ -194,7 +253,7 @@ std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem) {
     }
     return std::make_shared<RowProductKernel>(
         p, RowProduct{p.rows, p.columns, p.depth, a, b, float_cell(p.c.dtype), p.c.strides[1], p.c.strides[2], false},
-        exchanged);
+        exchanged, after);
 }
 
 }  // namespace dgo

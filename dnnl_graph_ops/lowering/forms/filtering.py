@@ -14,6 +14,7 @@ from ... import dtypes
 from ..._core import kernels
 from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
+from .tails import fused, labelled
 from .views import channels_last, result_view
 
 # by the results that name a form: those of its tiles for so many taps per phase
@@ -125,27 +126,36 @@ def forward(
     packed = _packed(program, packing, problem, threads)
     src = channels_last(program, problem.src, "src to channels last")
     target = result_view(program, problem.dst)
-    bias = problem.bias
-    kernel = make(
-        description, _code(src), _strides(src), _code(target), _strides(target),
-        0 if bias is None else _code(bias), threads,
-    )  # fmt: skip
-    reads = [src, packed] if bias is None else [src, packed, bias]
-    _run(program, kernel, reads, target, label)
+    _product(program, problem, description, make, [src, packed], target, threads, label)
     if target is not problem.dst:
         program.copy(target, problem.dst, "dst from channels last")
+
+
+def _product(
+    program: Program,
+    problem: Problem,
+    description: Any,
+    make: Callable[..., Any],
+    reads: list[View],
+    target: View,
+    threads: int,
+    label: str,
+) -> None:
+    """Append the kernel, with the problem's bias and post-ops, that reads an activation and packed weights."""
+    bias, after = problem.bias, fused(program, problem.tail, target)
+    kernel = make(
+        description, _code(reads[0]), _strides(reads[0]), _code(target), _strides(target),
+        0 if bias is None else _code(bias), threads, after.tail,
+    )  # fmt: skip
+    added = [] if bias is None else [bias]
+    _run(program, kernel, [*reads, *added, *after.views], target, labelled(label, problem.tail))
 
 
 def _backward_data(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
     packed = _packed(program, description, problem, threads)
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
-    bias = problem.bias
-    kernel = kernels.filter_backward_data(
-        description, _code(diff_dst), _strides(diff_dst), _code(target), _strides(target),
-        0 if bias is None else _code(bias), threads,
-    )  # fmt: skip
-    _run(program, kernel, [diff_dst, packed] if bias is None else [diff_dst, packed, bias], target, label)
+    _product(program, problem, description, kernels.filter_backward_data, [diff_dst, packed], target, threads, label)
     if target is not problem.src:
         program.copy(target, problem.src, "diff_src from channels last")
 

@@ -185,15 +185,12 @@ def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], sourc
 def forward(program: Program, problem: Problem, folding: Folding) -> None:
     """One Convolution for each box of dst."""
     tail = problem.tail
-    # an operand would need the boxes' views too
-    apart = bool(post.views(tail))
-    dst = program.like(problem.dst, problem.dst.dtype) if apart else problem.dst
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
     for box in boxes(problem, folding):
-        whole = box_view(dst, box)
+        whole = box_view(problem.dst, box)
         found = _window(problem, box)
         if found is None:
-            _only_bias(program, problem, whole, () if apart else tail)
+            _only_bias(program, problem, whole, tail)
             continue
         src, attrs = found
         inputs = [src, _gather(program, problem, box)]
@@ -207,11 +204,9 @@ def forward(program: Program, problem: Problem, folding: Folding) -> None:
         def head(output: Any, attrs: dict[str, Any] = attrs, inputs: list[View] = inputs) -> NativeOp:
             return NativeOp("Convolution", attrs, tuple(inputs), (output,))
 
-        program.native(post.fused(head, () if apart else tail, target), label)
+        program.native(post.fused(head, tail, target), label)
         if dense is not None:
             program.copy(dense, whole, "columns to their places")
-    if apart:
-        post.apply(program, dst, tail, problem.dst)
 
 
 def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) -> None:

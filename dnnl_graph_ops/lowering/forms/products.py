@@ -12,12 +12,14 @@ from typing import Protocol
 from ... import dtypes
 from ..._core import kernels
 from ...strides import dense_strides
+from .. import chain
 from .. import tail as post
 from ..env import Env
 from ..problem import Problem, channels_apart
 from ..program import NativeOp, Program, View, order_of
 from .deconvolution import crop, fill_untouched, repeated_bias
 from .depthwise import MOST_PHASES
+from .tails import expressed, fused, labelled
 
 
 def single(problem: Problem, env: Env) -> bool:
@@ -43,15 +45,31 @@ def summed(problem: Problem, env: Env) -> bool:
 
 
 class Multiply(Protocol):
-    """Append the product of two matrices, or of those of each image, with a bias of its columns and post-ops."""
+    """Append the product of two matrices, or of those of each image, with a bias of its columns and post-ops.
+
+    `dst` is the result with the axes (N, C, spatial...), which post-ops need.
+    """
 
     def __call__(
-        self, program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+        self,
+        program: Program,
+        a: View,
+        b: View,
+        result: View,
+        bias: View | None = None,
+        tail: post.Tail = (),
+        dst: View | None = None,
     ) -> None: ...
 
 
 def by_library(
-    program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+    program: Program,
+    a: View,
+    b: View,
+    result: View,
+    bias: View | None = None,
+    tail: post.Tail = (),
+    dst: View | None = None,
 ) -> None:
     """A MatMul."""
     inputs = (a, b) if bias is None else (a, b, bias)
@@ -64,22 +82,33 @@ def _transposed(view: View) -> View:
 
 
 def by_own_code(
-    program: Program, a: View, b: View, result: View, bias: View | None = None, tail: post.Tail = ()
+    program: Program,
+    a: View,
+    b: View,
+    result: View,
+    bias: View | None = None,
+    tail: post.Tail = (),
+    dst: View | None = None,
 ) -> None:
     """Factors of any dtype as they lie, sums in f32 that are rounded once; a matrix as result sums the images."""
-    target = program.like(result, "f32") if tail else result
     left, right = (view if view.ndim == 3 else view.insert(0) for view in (a, _transposed(b)))
     images = max(left.shape[0], right.shape[0])
     factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
-    strides = target.strides if target.ndim == 3 else (0, *target.strides)
+    strides = result.strides if result.ndim == 3 else (0, *result.strides)
     added = [] if bias is None else [bias]
+    after, described = chain.NOTHING, {}
+    if tail and dst is not None:
+        after = fused(program, tail, dst)
+        (n, channels, *sizes), (apart, _, *steps) = dst.shape, dst.strides
+        described = {
+            "tail": after.tail, "tail_channels": channels, "tail_sizes": [n, *sizes], "tail_strides": [apart, *steps],
+        }  # fmt: skip
     kernel = kernels.row_product(
         images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
-        dtypes.CODES[target.dtype], list(strides), dtypes.CODES[bias.dtype] if bias is not None else 0,
+        dtypes.CODES[result.dtype], list(strides), dtypes.CODES[bias.dtype] if bias is not None else 0, **described,
     )  # fmt: skip
-    program.kernel(kernel, [a, b, *added], [target], "own product of rows")
-    if tail:
-        post.apply(program, target, tail, result)
+    label = labelled("own product of rows", tail)
+    program.kernel(kernel, [a, b, *added, *after.views], [result], label)
 
 
 def merged(view: View, axes: int, start: int = 0) -> View | None:
@@ -208,9 +237,18 @@ def backward_data(program: Program, problem: Problem, multiply: Multiply) -> Non
     weights, order = _arranged(program, problem)
     columns = gathered(program, problem, order)
     target, back = _diff_src(program, problem.src)
-    multiply(program, columns, weights.permute((1, 0)), target, problem.bias, problem.tail)
+    dst = problem.src if back is None else back
+    multiply(program, columns, weights.permute((1, 0)), target, problem.bias, problem.tail, dst)
     if back is not None:
         program.copy(back, problem.src, "diff_src from channels last")
+
+
+def backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
+    """Whether the product takes the post-ops of `backward_data`; own code does not where it writes results across."""
+    if not own:
+        return post.native(problem.tail) and not post.views(problem.tail)
+    target = _as_positions(problem.src)
+    return (target is None or target.strides[1] == 1) and expressed(problem, env)
 
 
 def whole_rows(problem: Problem, env: Env) -> bool:
@@ -224,11 +262,17 @@ def whole_rows(problem: Problem, env: Env) -> bool:
 def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
     """Where (N * positions, IC) goes; scratch, and the same as diff_src's axes, if diff_src's strides forbid it."""
     last = diff_src.ndim - 1
-    target = merged(diff_src.permute((0, *range(2, last + 1), 1)), last)
-    if target is not None and 1 in target.strides:
+    target = _as_positions(diff_src)
+    if target is not None:
         return target, None
     result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
     return dense(result, last), result.permute((0, last, *range(1, last)))
+
+
+def _as_positions(diff_src: View) -> View | None:
+    """(N * positions, IC), one of which is contiguous."""
+    found = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
+    return found if found is not None and 1 in found.strides else None
 
 
 def backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
@@ -268,43 +312,58 @@ def forward_summed(program: Program, problem: Problem, multiply: Multiply) -> No
 
 
 def _add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
-    """Columns, and the bias, to their sums."""
+    """Columns, and the bias, to their sums, and post-ops on them."""
     bias, dst = problem.bias, problem.dst
+    after = fused(program, problem.tail, dst)
     kernel = kernels.overlap_add(
         _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
-        None if bias is None else dtypes.CODES[bias.dtype],
+        None if bias is None else dtypes.CODES[bias.dtype], after.tail,
     )  # fmt: skip
-    program.kernel(kernel, [columns] if bias is None else [columns, bias], [dst], "overlap-add")
+    added = [] if bias is None else [bias]
+    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.tail))
+
+
+def summed_fuses(problem: Problem, env: Env) -> bool:
+    """Whether own code takes the post-ops of `forward_summed`."""
+    dst = problem.dst
+    return kernels.overlap_add_takes_tail(dst.shape[1], list(dst.strides)) and expressed(problem, env)
 
 
 def forward(program: Program, problem: Problem, multiply: Multiply) -> None:
     """Every result is one product: src times the weights with OC as the fastest axis."""
-    g, tail = problem.geometry, problem.tail
-    window, covered = [], []  # per axis: first tap and number of taps; what they reach of dst
+    window, surplus = _windows(problem)
+    fill_untouched(program, problem.dst, surplus, problem.bias)
+    _products(program, problem, multiply, crop(problem.dst, surplus), window)
+
+
+def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+    """Per axis: first tap and number of taps, and the rows of dst that they do not reach."""
+    g = problem.geometry
+    window, covered = [], []
     for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
         taps = min(k - p, size) if n == 1 else s
         window.append((p, taps))
         covered.append(taps if n == 1 else min(n * s, size))
-    surplus = tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
-    # a post-op with an operand would need the products' view of it
-    after = bool(post.views(tail)) or (bool(tail) and any(surplus))
-    dst = program.like(problem.dst, _sums(problem, multiply)) if after else problem.dst
-    fill_untouched(program, dst, surplus, problem.bias)
-    _products(program, problem, multiply, crop(dst, surplus), window, () if after else tail)
-    if after:
-        post.apply(program, dst, tail, problem.dst)
+    return window, tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
 
 
-def _sums(problem: Problem, multiply: Multiply) -> str:
-    """What post-ops are computed in that are a step of their own."""
-    return "f32" if multiply is by_own_code else problem.dst.dtype
+def forward_fuses(problem: Problem, env: Env, own: bool) -> bool:
+    """Whether a product takes the post-ops of `forward`, all of whose results it must write itself.
+
+    The library's has another view of dst than operands have.
+    """
+    window, surplus = _windows(problem)
+    if any(surplus):
+        return False
+    if not own:
+        return post.native(problem.tail) and not post.views(problem.tail)
+    return _direct(problem.dst, problem.geometry.src, window) is not None and expressed(problem, env)
 
 
 def _products(
-    program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]],
-    tail: post.Tail,
-) -> None:  # fmt: skip
-    g = problem.geometry
+    program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]]
+) -> None:
+    g, tail = problem.geometry, problem.tail
     rank = g.rank
     weights = problem.weights
     for axis, (first, taps) in enumerate(window, 3):
@@ -321,7 +380,7 @@ def _products(
     bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
     direct = _direct(dst, g.src, window)
     if direct is not None:
-        multiply(program, left, right, direct, bias, tail)
+        multiply(program, left, right, direct, bias, tail, dst)
         return
     shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
     result = program.scratch(shape, dst.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...strides import dense_strides
 from ..problem import is_channels_last
 from ..program import Program, View
 
@@ -11,6 +12,13 @@ def channels_last(program: Program, view: View, label: str) -> View:
     if is_channels_last(view):
         return view
     return program.copied(view, view.dtype, (0, *range(2, view.ndim), 1), label)
+
+
+def channels_last_strides(view: View) -> tuple[int, ...]:
+    """Those of a dense view of the same shape whose channels are contiguous."""
+    n, c, *spatial = view.shape
+    batch, *others = dense_strides((n, *spatial, c))
+    return (batch, others[-1], *others[:-1])
 
 
 def result_view(program: Program, view: View) -> View:

@@ -42,6 +42,7 @@ inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back)
 // What the tiles of one part of the depth share.
 struct Pass {
     const float *packed, *bias;  // no bias: the sums go on
+    bool last;                   // they are complete then
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
     int64_t lines;    // of src to fetch beside each panel
@@ -57,6 +58,7 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
     const float* panel = panel_at(params, group, 0, at.column, pass.packed);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
+    const int64_t begin = at.n;
     for (int64_t i = 0; i < kTileRows; ++i) {
         const Target& target = at.targets[smaller(t + i, count - 1)];
         whole = whole && at.n >= target.low && at.n + at.end - at.column <= target.high;
@@ -82,6 +84,13 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
+    if (scratch.tail == nullptr || !pass.last) return;
+    for (int64_t i = 0; i < present; ++i) {
+        const Target& target = at.targets[t + i];
+        const int64_t low = larger(begin, target.low), high = smaller(at.n, target.high);
+        scratch.tail->add(target.at + low, target.at + low, low, high - low);
+    }
+    scratch.tail->flush();
 }
 
 // Columns [begin, end) of products that are results: as many panels at a time as stay near, for one row of tiles after
@@ -110,12 +119,12 @@ inline void write_products(const ProductParams& params, const FilterImage& image
         const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
         const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
-            Pass pass{packed, part == 0 ? bias : nullptr, 0, 0, part == 0 ? once : 0, {deep, count}};
+            // the next panels of this part of the depth, or these of the next
+            const bool deeper = part + 1 < depth.parts;
+            Pass pass{packed, part == 0 ? bias : nullptr, !deeper, 0, 0, part == 0 ? once : 0, {deep, count}};
             if (params.zero == nullptr) {
                 pass.span_count = spans_between(params, depth.begin(part), depth.begin(part + 1), scratch.spans);
             }
-            // the next panels of this part of the depth, or these of the next
-            const bool deeper = part + 1 < depth.parts;
             if (!all) pass.further = deeper ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
                 Fetch fetch{[&](int64_t i) { return scratch.rows[i]; }, smaller(t + kTileRows, count) * runs,
@@ -140,22 +149,30 @@ inline bool is_staged(const ProductParams& params, const FilterImage& image) {
 
 // Rows [t, end) of columns [begin, stop) from scratch memory to where they belong.
 inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end,
-                              int64_t stride, const Target* targets, int64_t block, bool vast, const float* from) {
+                              int64_t stride, const Target* targets, int64_t block, bool vast, float* from,
+                              TailRows* tail) {
     for (int64_t column = begin, next; column < stop; column = next, targets += block) {
         next = smaller((column / image.run + 1) * image.run, stop);
         const int64_t n = column % image.run, until = n + next - column;
-        for (int64_t i = t; i < end; ++i) {
-            const Target& target = targets[i];
-            const int64_t low = larger(n, target.low), high = smaller(until, target.high);
-            if (low >= high) continue;
-            float* to = target.at + low;
-            const float* row = from + (i - t) * stride + column - begin + low - n;
+        const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
+            for (int64_t i = t; i < end; ++i) {
+                const Target& target = targets[i];
+                const int64_t low = larger(n, target.low), high = smaller(until, target.high);
+                if (low < high) visit(from + (i - t) * stride + column - begin + low - n, target.at + low, low, high);
+            }
+        };
+        if (tail != nullptr) {
+            for_each_row(
+                [&](float* row, float* to, int64_t low, int64_t high) { tail->add(row, to, low, high - low); });
+            tail->flush();
+        }
+        for_each_row([&](const float* row, float* to, int64_t low, int64_t high) {
             if (vast && reinterpret_cast<uintptr_t>(to) % (kLanes * sizeof(float)) == 0) {
                 stream(row, high - low, to);
             } else {
                 narrow(Cell::f32, row, high - low, reinterpret_cast<char*>(to));
             }
-        }
+        });
     }
 }
 
@@ -201,7 +218,7 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
                 }
             }
             write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,
-                              scratch.result);
+                              scratch.result, scratch.tail);
         }
     }
     if (vast) _mm_sfence();

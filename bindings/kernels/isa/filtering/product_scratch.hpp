@@ -5,6 +5,7 @@
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 #include "kernels/isa/scratch_carver.hpp"
+#include "kernels/isa/tail/rows.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -41,6 +42,7 @@ struct ProductScratch {
     Target* targets;  // [run][tile]: where products go that are results
     Span* spans;  // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
+    TailRows* tail;        // what results pass through; null: nothing
 };
 
 // On direct axes alone nothing is transformed: the left factor is read where it is.
@@ -82,6 +84,7 @@ inline ProductScratch divide(const ProductParams& params, char* memory, int64_t*
     }
     scratch.spans = carver.take<Span>(panels * most_spans(params));
     scratch.span_counts = carver.take<int64_t>(panels);
+    scratch.tail = nullptr;
     *bytes = carver.bytes;
     return scratch;
 }

@@ -191,6 +191,15 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
             }
             transform(scratch.result + t * kFilterChunk + slice.column, result_stride(params), slice.count, slice.bias,
                       to);
+            for (int64_t i = 0; scratch.tail != nullptr && i < outputs; ++i) {
+                if (runs.at[i] == kAbsent) continue;
+                const int64_t k = runs.inside ? 0 : i % params.outputs[2];
+                const int64_t from = larger(slice.begin, runs.low[k]), until = smaller(end, runs.high[k]);
+                scratch.tail->add(to[i] + from - slice.begin, moved + runs.at[i] + from * image.item, from,
+                                  until - from);
+            }
+            // the next tile's take the same scratch memory
+            if (scratch.tail != nullptr && later) scratch.tail->flush();
             for (int64_t i = 0; i < outputs; ++i) {
                 if (!later) {
                     to[i] += step / static_cast<int64_t>(sizeof(float));
@@ -206,6 +215,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for_each_runs(image, p, slice.run, params.outputs, tile, t, n, write);
     });
+    if (scratch.tail != nullptr) scratch.tail->flush();
 }
 
 // Whole runs that follow each other in memory from tile to tile: a line of them is written at once.
@@ -257,9 +267,13 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
         }
         for (int64_t l = 0; l < lines && low < high; ++l) {
             if (there[l] == nullptr) continue;
-            const float* from = scratch.lines + l * stride + low * image.channels;
+            float* from = scratch.lines + l * stride + low * image.channels;
             const int64_t length = (high - low) * image.channels;
             char* at = there[l] + low * image.channels * image.item;
+            if (scratch.tail != nullptr) {
+                scratch.tail->add(from, at, 0, length);
+                scratch.tail->flush();
+            }
             if (vast)
                 stream(from, length, reinterpret_cast<float*>(at));
             else
@@ -319,13 +333,14 @@ int64_t products_scratch(const ProductParams& params) {
     return bytes;
 }
 
-void run_products(const ProductParams& params, const char* src, const float* packed, const char* bias, char* memory,
-                  char* dst) {
+void run_products(const ProductParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+                  char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         int64_t bytes = 0;
-        const ProductScratch scratch =
-            divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        TailRows rows(tail, dst, params.dst.item, params.dst.channels);
+        if (tail.params != nullptr) scratch.tail = &rows;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
@@ -338,6 +353,7 @@ void run_products(const ProductParams& params, const char* src, const float* pac
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             const int64_t g = task / params.tasks;
+            rows.first_channel = g * params.dst.channels;
             run_task(params, task % params.tasks, src + g * params.src.channels * params.src.item,
                      packed + g * params.packed, scratch.bias + g * params.dst.run,
                      dst + g * params.dst.channels * params.dst.item, scratch);

@@ -4,6 +4,7 @@
 #include "kernels/isa/gemm_tile.hpp"
 #include "kernels/isa/scratch_carver.hpp"
 #include "kernels/isa/table.hpp"
+#include "kernels/isa/tail/rows.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kRowsNear = 8 * kTileRows;
 constexpr int64_t kStripFloats = 2048;
 constexpr int kRunsAtOnce = 4;
+constexpr int64_t kTailFloats = 2048;  // results that a tail finds in the first cache level
 
 // One term of the runs of a line: where that of the first run lies, of which `count` lanes exist.
 struct Term {
@@ -22,6 +24,7 @@ struct OverlapScratch {
     float *bias, *few, *trash, *line, *wide, *columns;
     const float** bases;
     Term* terms;
+    TailRows* tail;  // what results pass through; null: nothing
 };
 
 OverlapScratch divide(const OverlapParams& params, char* memory, int64_t* bytes) {
@@ -37,6 +40,7 @@ OverlapScratch divide(const OverlapParams& params, char* memory, int64_t* bytes)
     scratch.columns = carver.take(params.planes * params.kept() * params.positions() * params.width + kLanes);
     scratch.bases = carver.take<const float*>(lines);
     scratch.terms = carver.take<Term>(lines * params.shifts);
+    scratch.tail = nullptr;
     *bytes = carver.bytes;
     return scratch;
 }
@@ -215,10 +219,18 @@ void add_line(const OverlapParams& params, const LineSection& section, int64_t b
 }
 
 // Positions [begin, end) of a line of dst, without the padding, from `from` on.
-void write_line(const OverlapParams& params, const float* from, int64_t begin, int64_t end, char* line) {
+void write_line(const OverlapParams& params, float* from, int64_t begin, int64_t end, char* line, TailRows* tail) {
     const int64_t channels = params.dst.channels, step = params.dst.strides[2] * params.dst.item;
     char* to = line + begin * step;
     if (begin >= end) return;
+    if (tail != nullptr) {
+        const bool follow = params.dst.strides[2] == channels;
+        const int64_t together = follow ? larger(kTailFloats / channels, 1) : 1;
+        for (int64_t i = begin; i < end; i += together) {
+            tail->add(from + (i - begin) * channels, line + i * step, 0, smaller(together, end - i) * channels);
+        }
+        tail->flush();
+    }
     if (params.dst.strides[2] != channels) {
         for (int64_t i = begin; i < end; ++i, from += channels, to += step) narrow(params.dst.cell, from, channels, to);
     } else if (params.vast) {
@@ -246,10 +258,17 @@ void finish_line(const OverlapParams& params, const LineSection& section, int64_
         add_line(params, section, i, until, lines, scratch.line, scratch);
         const int64_t from = larger(origin + i * stride, first);
         write_line(params, scratch.line + (from - origin) * params.dst.channels, from,
-                   smaller(origin + until * stride, stop), line);
+                   smaller(origin + until * stride, stop), line, scratch.tail);
     };
     indirect(0, begin);
-    if (begin < end) add_line(params, section, begin, end, lines, to, scratch);
+    const int64_t together = scratch.tail == nullptr ? end - begin : larger(kTailFloats / params.run, kRunsAtOnce);
+    for (int64_t i = begin; i < end; i += together) {
+        const int64_t until = smaller(i + together, end);
+        add_line(params, section, i, until, lines, to, scratch);
+        if (scratch.tail == nullptr) continue;
+        scratch.tail->add(to + i * params.run, to + i * params.run, 0, (until - i) * params.run);
+        scratch.tail->flush();
+    }
     indirect(end, section.runs);
 }
 
@@ -301,12 +320,14 @@ int64_t scratch_of(const OverlapParams& params) {
     return bytes;
 }
 
-void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, char* memory, char* dst) {
+void run(const OverlapParams& params, const char* src, const float* packed, const char* bias, TailCall tail,
+         char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         int64_t bytes = 0;
-        const OverlapScratch scratch =
-            divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        OverlapScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        TailRows rows(tail, dst, params.dst.item, params.dst.channels);
+        if (tail.params != nullptr) scratch.tail = &rows;
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
         for (int64_t i = 0; params.has_bias && i < params.stride[2]; ++i) {
             widen(params.bias_cell, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
