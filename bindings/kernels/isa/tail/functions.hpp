@@ -13,10 +13,6 @@ DGO_INLINE Lanes lanes_of(float value) { return value - Lanes{}; }
 // NaN where either is.
 DGO_INLINE Lanes smaller_of(Lanes x, Lanes y) { return x != x ? x : (x > y ? y : (y != y ? y : x)); }
 DGO_INLINE Lanes larger_of(Lanes x, Lanes y) { return x != x ? x : (x < y ? y : (y != y ? y : x)); }
-// Of a bound that is a number; NaN where x is.
-DGO_INLINE Lanes at_most(Lanes x, float most) { return x > most ? lanes_of(most) : x; }
-DGO_INLINE Lanes at_least(Lanes x, float least) { return x < least ? lanes_of(least) : x; }
-
 DGO_INLINE Lanes absolute(Lanes x) { return bits<Lanes>(bits<Integers>(x) & 0x7fffffff); }
 DGO_INLINE Lanes with_sign(Lanes magnitude, Lanes sign) {
     return bits<Lanes>(bits<Integers>(magnitude) | (bits<Integers>(sign) & INT32_MIN));
@@ -27,8 +23,16 @@ DGO_INLINE Lanes root(Lanes x) { return bits<Lanes>(_mm512_sqrt_ps(bits<__m512>(
 DGO_INLINE Lanes rounded(Lanes x) {
     return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-DGO_INLINE Integers to_integers(Lanes x) { return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x))); }
 DGO_INLINE Lanes to_floats(Integers x) { return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x))); }
+// Of a bound that is a number; NaN where x is.
+DGO_INLINE Lanes at_most(Lanes x, float most) {
+    return bits<Lanes>(_mm512_min_ps(_mm512_set1_ps(most), bits<__m512>(x)));
+}
+DGO_INLINE Lanes at_least(Lanes x, float least) {
+    return bits<Lanes>(_mm512_max_ps(_mm512_set1_ps(least), bits<__m512>(x)));
+}
+// x * 2^n for whole n
+DGO_INLINE Lanes scaled(Lanes x, Lanes n) { return bits<Lanes>(_mm512_scalef_ps(bits<__m512>(x), bits<__m512>(n))); }
 #else
 // Calls function(half) for every 8 lanes.
 template <class To, class From, class Function>
@@ -49,11 +53,20 @@ DGO_INLINE Lanes rounded(Lanes x) {
     return by_eights<Lanes>(x,
                             [](__m256 v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); });
 }
-DGO_INLINE Integers to_integers(Lanes x) {
-    return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
-}
 DGO_INLINE Lanes to_floats(Integers x) {
     return by_eights<Lanes>(x, [](__m256 v) { return _mm256_cvtepi32_ps(_mm256_castps_si256(v)); });
+}
+DGO_INLINE Lanes at_most(Lanes x, float most) {
+    return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_min_ps(_mm256_set1_ps(most), v); });
+}
+DGO_INLINE Lanes at_least(Lanes x, float least) {
+    return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_max_ps(_mm256_set1_ps(least), v); });
+}
+DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
+    const auto power = by_eights<Integers>(n, [](__m256 v) { return _mm256_cvtps_epi32(v); });
+    // in two steps, as the powers of subnormal results have no number
+    const Integers first = power >> 1, rest = power - first;
+    return x * bits<Lanes>((first + 127) << 23) * bits<Lanes>((rest + 127) << 23);
 }
 #endif
 
@@ -71,36 +84,29 @@ constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f, kLn2 = 0.693
 
 // e^x = 2^power * (1 + rest), for x within reach of the powers.
 struct Powers {
-    Integers power;
-    Lanes rest;
+    Lanes power, rest;
 
     explicit DGO_INLINE Powers(Lanes x) {
         // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2
         constexpr float kRest[] = {5.000000066e-01f, 1.666653801e-01f, 4.166626662e-02f, 8.367247109e-03f,
                                    1.394759193e-03f};
-        const Lanes n = rounded(x * kLog2E);
-        const Lanes r = (x - n * kLn2High) - n * kLn2Low;
-        power = to_integers(n);
+        power = rounded(x * kLog2E);
+        const Lanes r = (x - power * kLn2High) - power * kLn2Low;
         rest = r * r * polynomial(kRest, r) + r;
     }
 };
 
-DGO_INLINE Lanes power_of_two(Integers power) { return bits<Lanes>((power + 127) << 23); }
-
+// A NaN goes through all of these.
 DGO_INLINE Lanes exponential(Lanes x) {
     const Powers e(at_least(at_most(x, 89.0f), -104.0f));
-    // in two steps, as the powers of subnormal results have no number
-    const Integers first = e.power >> 1;
-    const Lanes all = (e.rest + 1.0f) * power_of_two(first) * power_of_two(e.power - first);
-    return x != x ? x : all;
+    return scaled(e.rest + 1.0f, e.power);
 }
 
 // e^x - 1 for x <= 0
 DGO_INLINE Lanes exponential_less_one(Lanes x) {
     const Powers e(at_least(x, -25.0f));
-    const Lanes scale = power_of_two(e.power);
-    const Lanes all = e.rest * scale + (scale - 1.0f);
-    return x != x ? x : all;
+    const Lanes scale = scaled(lanes_of(1.0f), e.power);
+    return e.rest * scale + (scale - 1.0f);
 }
 
 DGO_INLINE Lanes hyperbolic_tangent(Lanes x) {
@@ -150,7 +156,7 @@ DGO_INLINE Lanes soft_plus(Lanes x) {
     return x < 0.0f ? log : x + log;
 }
 
-// e^-log(erfc x)... for x >= 1
+// 1 - erf(x) for x >= 1
 DGO_INLINE Lanes error_left(Lanes x) {
     // log(erfc(x)) for x from 1 to 4.2, beyond which it goes on falling
     constexpr float kLog[] = {7.336749963e-05f, -1.129056403e+00f, -6.342162111e-01f, -1.073866804e-01f,
