@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 
-from .. import schema
 from ..graph import Node, Value
 from ..lowering import chain as chain_ops
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS
+from ..lowering.tail import KINDS
 
 _DTYPES = frozenset({"f32", "bf16", "f16"})
 # ops that a convolution's result may wait for before it is clear that it is read inside of the group only
@@ -91,9 +91,9 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
 def _fits(node: Node, head: Node) -> bool:
     """Whether a node can be a post-op of a convolution."""
     result, first = node.outputs[0], head.outputs[0]
-    if node.kind not in schema.POST_OPS or (result.shape, result.dtype) != (first.shape, first.dtype):
+    if node.kind not in KINDS or (result.shape, result.dtype) != (first.shape, first.dtype):
         return False
-    return node.kind != "BiasAdd" or node.attrs["data_format"] == head.attrs["data_format"]
+    return "data_format" not in node.attrs or node.attrs["data_format"] == head.attrs["data_format"]
 
 
 def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]:

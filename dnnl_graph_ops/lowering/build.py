@@ -156,8 +156,8 @@ def _tail(
                 operands.append(results[value])
                 continue
             view = view_of(program, value, views)
-            is_bias = node.kind == "BiasAdd"
-            operands.append(view if is_bias else _full_rank(view, rank, data_format))
+            is_vector = view.ndim == 1 and chain.channel_axis(node) is not None
+            operands.append(view if is_vector else _full_rank(view, rank, data_format))
         attrs = native_attributes(node, env)
         if "data_format" in attrs:
             attrs["data_format"] = "NCX"

@@ -288,14 +288,14 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value, int | None]], li
             if value in results:
                 numbers.append(results[value])
                 continue
-            given = (value, _channel_axis(node) if index == 1 else None)
+            given = (value, channel_axis(node) if index == 1 else None)
             numbers.append(-1 - operands.setdefault(given, len(operands)))
         calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
         results[node.outputs[0]] = position
     return list(operands), calls
 
 
-def _channel_axis(node: Node) -> int | None:
+def channel_axis(node: Node) -> int | None:
     """Where the second operand of a node lies along the channels: their axis."""
     if node.kind not in ("BiasAdd", "PReLU"):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from .. import schema
 from . import cost
 from .env import Env
 from .forms import (
@@ -59,6 +60,8 @@ def _known_good(problem: Problem, env: Env) -> bool:
     Seen in oneDNN 3.2: with two operands of dst's size, or one that is not added, channels-first convolutions do.
     """
     if not native(problem.tail):
+        return False
+    if any(op.kind not in schema.POST_OPS for op in problem.tail):
         return False
     whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
     return env.engine.memory is not None or _all_channels_last(problem) or whole in ([], ["Add"])
@@ -222,6 +225,7 @@ def _depthwise(direction: str) -> Formulation:
         cost.depthwise,
         lambda program, p, e: depthwise.build(program, p),
         _one_dtype,
+        depthwise.fuses,
     )
 
 
@@ -233,6 +237,7 @@ def _stem(direction: str, build: Callable[[Program, Problem], None]) -> Formulat
         lambda p, e: stem.applies(p),
         cost.stem,
         lambda program, p, e: build(program, p),
+        fuses=stem.fuses,
     )
 
 
@@ -245,6 +250,7 @@ def _groups(direction: str) -> Formulation:
         cost.groups,
         lambda program, p, e: depthwise.build_groups(program, p),
         _one_dtype,
+        depthwise.groups_fuse,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import schema
-from . import chain
+from . import chain, tail
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -38,7 +38,7 @@ def _split(item: Group, env: Env) -> list[Group]:
         family = [node for node in rest if node.kind in MEMBERS]
         return [item] if all(literal_attributes(node) is not None for node in family) else single
     shape = head.outputs[0].shape
-    if all(n.kind in schema.POST_OPS and n.outputs[0].shape == shape for n in rest):
+    if all(n.kind in tail.KINDS and n.outputs[0].shape == shape for n in rest):
         return [item]
     return single
 

@@ -9,12 +9,15 @@ from typing import Any
 from .. import schema
 from .program import Edge, NativeOp, Operand, Program, View
 
+# what may follow a head: ops that the library fuses there, and one that only own kernels do
+KINDS = schema.POST_OPS | {"PReLU"}
+
 
 @dataclass(frozen=True)
 class TailOp:
     """One post-op. An operand is a View, or the number of an earlier result: 0 the head, i the i-th post-op.
 
-    Operands are in normal form: rank of dst, axes (N, C, spatial...); only BiasAdd's bias has rank 1.
+    Operands are in normal form: rank of dst, axes (N, C, spatial...); only a vector of BiasAdd or PReLU has rank 1.
     """
 
     kind: str

@@ -7,8 +7,11 @@ from typing import Any
 
 from ... import dtypes
 from ..._core import kernels
+from .. import chain
+from ..env import Env
 from ..problem import BACKWARD_WEIGHTS, FORWARD, Problem
 from ..program import Program, View
+from . import tails
 from .views import channels_last, result_view
 
 # the kernels that gather taps keep a list for each phase of dst, which takes more memory than a plane of dst does
@@ -28,6 +31,16 @@ def applies_to_groups(problem: Problem) -> bool:
     width = g.in_channels // g.groups
     known = width <= WIDEST_GROUP and max(g.strides) <= MOST_PHASES
     return alike and known and kernels.gathers_groups(g.in_channels, width)
+
+
+def fuses(problem: Problem, env: Env) -> bool:
+    """Whether the kernels apply the post-ops: to f32, which is not rounded, where they write the result itself."""
+    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.tail, problem.result)
+
+
+def groups_fuse(problem: Problem, env: Env) -> bool:
+    """The same of groups, which write channels last."""
+    return problem.dtype == problem.result.dtype == "f32" and tails.expressed(problem, env)
 
 
 def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
@@ -72,9 +85,11 @@ def _gather(program: Program, problem: Problem, source: View, target: View) -> N
         program.kernel(packing, [weights], [packed], "pack weights")
     else:
         packed = weights
+    after = tails.fused(program, problem.tail, target)
     kernel = make(
         described, has_bias=bias is not None, bias_dtype=None if bias is None else dtypes.CODES[bias.dtype],
-        packed=packed is not weights,
+        packed=packed is not weights, tail=after.tail,
     )  # fmt: skip
-    reads = [source, packed] if bias is None else [source, packed, bias]
-    program.kernel(kernel, reads, [target], f"own {kind} {'forward' if forward else 'backward data'}")
+    added = [] if bias is None else [bias]
+    label = tails.labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.tail)
+    program.kernel(kernel, [source, packed, *added, *after.views], [target], label)

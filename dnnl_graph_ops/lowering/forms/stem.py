@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from ... import dtypes
 from ..._core import kernels
+from .. import chain
+from ..env import Env
 from ..problem import Problem
 from ..program import Program
+from .tails import fused, labelled
 
 MOST_CHANNELS = 4
 
@@ -22,6 +25,11 @@ def applies(problem: Problem) -> bool:
     return g.groups == 1 and 1 <= g.out_channels <= MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
 
 
+def fuses(problem: Problem, env: Env) -> bool:
+    """Whether the kernel applies the post-ops."""
+    return chain.expresses(problem.tail, problem.result)
+
+
 def backward_data(program: Program, problem: Problem) -> None:
     """Append the steps: weights packed, which a constant's are once, then the sums."""
     src, dst, bias = problem.src, problem.dst, problem.bias
@@ -30,12 +38,14 @@ def backward_data(program: Program, problem: Problem) -> None:
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
     program.kernel(pack, [weights], [packed], "pack weights")
+    after = fused(program, problem.tail, src)
     kernel = kernels.stem_product(
         layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
-        0 if bias is None else codes[bias.dtype],
+        0 if bias is None else codes[bias.dtype], after.tail,
     )  # fmt: skip
     added = [] if bias is None else [program.in_a_row(bias)]
-    program.kernel(kernel, [dst, packed, *added], [src], "own stem backward data")
+    label = labelled("own stem backward data", problem.tail)
+    program.kernel(kernel, [dst, packed, *added, *after.views], [src], label)
 
 
 def backward_weights(program: Program, problem: Problem) -> None:
