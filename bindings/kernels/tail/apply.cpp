@@ -55,8 +55,14 @@ struct TailKernel : Kernel {
 void apply_tail(const TailParams& params, const char* const* operands, const TailRun& run) {
     if (run.channels < kFewChannels && run.step == run.channels && run.pitch == run.channels &&
         run.channels == params.channels) {
-        float* const row = run.values;
-        return vector_code().tail.apply(params, operands, {&row, &run.offset, 1, run.count * run.channels, 0});
+        // many pixels as a row, which stays within an image
+        for (int64_t first = 0, some; first < run.count; first += some) {
+            float* const row = run.values + first * run.step;
+            const int64_t offset = run.offset + first * run.pitch;
+            some = std::min(run.count - first, ceil_div(params.image_pitch - offset % params.image_pitch, run.pitch));
+            vector_code().tail.apply(params, operands, {&row, &offset, 1, some * run.channels, 0});
+        }
+        return;
     }
     for (int64_t first = 0; first < run.count; first += kRows) {
         const int64_t count = std::min(kRows, run.count - first);

@@ -42,7 +42,7 @@ private:
     std::vector<TailOperand> operands_;
 };
 
-// Results of positions that follow each other on one axis of dst.
+// Results of positions that are the same step of dst apart, in one image or several.
 struct TailRun {
     float* values;
     int64_t step;           // of the values, from one position to the next
