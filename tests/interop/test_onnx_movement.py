@@ -131,7 +131,7 @@ def test_pads_of_zeros_go_into_convolutions():
     net = agree(made, (1, 3, 12), constants=given, tolerance=1e-5)
     labels = [step.label for step in steps_of(net)]
     # five zeros are more than three taps reach
-    assert labels.count("Pad") == 1
+    assert labels.count("Pad constant") == 1
     assert any("Pad" in part.kinds and "Convolution" in part.kinds for part in net.explain().partitions)
 
 
@@ -193,6 +193,40 @@ def test_tile_and_expand():
     agree([node("Expand", "x n")], (3, 1), constants={"n": whole(2, 1, 4)})
 
 
+@pytest.mark.parametrize(
+    ("equation", "other"),
+    [
+        ("bcd,bde->bce", (2, 4, 5)),
+        ("bcd,ed->bce", (5, 4)),
+        ("bcd,de", (4, 5)),
+        ("bcd,bce->edb", (2, 3, 5)),
+        ("bcd,bfe->bc", (2, 3, 5)),
+        ("bcd,d->cb", (4,)),
+        ("b c d -> d b", None),
+    ],
+)
+def test_einsum(equation, other):
+    given = {} if other is None else {"w": noise(*other)}
+    agree([node("Einsum", "x w" if given else "x", equation=equation)], (2, 3, 4), constants=given, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
+@pytest.mark.parametrize("inputs", ["x l", "l x"])
+def test_comparisons(kind, inputs):
+    """Numbers on both sides of the limit, right beside it among them."""
+    numbers = np.float32(
+        [[0.5, np.nextafter(np.float32(0.5), np.float32(1)), 0.1, -0.0, 0.49999997, 7, -np.inf, np.inf]]
+    )
+    proto = model(
+        [node(kind, inputs, "c"), node("Where", "c x z")],
+        {"x": numbers.shape},
+        ["y"],
+        {"l": np.float32(0.5), "z": np.float32([[-1]])},
+    )
+    found = dgo.from_onnx(proto).compile().run({"x": numbers})["y"]
+    np.testing.assert_array_equal(found, reference(proto, {"x": numbers})[0])
+
+
 @pytest.mark.parametrize("kind", ["Erf", "Sin", "Cos"])
 def test_functions(kind):
     agree([node(kind, "x")], (2, 3, 5))
@@ -236,6 +270,10 @@ def test_what_only_looks_like_a_gelu():
         ([node("Split", "x s", "y z", axis=1)], {"s": whole(1, 1)}, "of the sizes"),
         ([node("Split", "x", "y z", axis=1)], {}, "2 equal parts"),
         ([node("Gather", "x i", axis=1)], {"i": whole(3)}, "of 3 elements"),
+        ([node("Einsum", "x x", equation="ij,ij->ij..")], {}, "letters for all axes"),
+        ([node("Einsum", "x x", equation="ij,kk->ik")], {}, "a diagonal"),
+        ([node("Einsum", "x x", equation="ij,jk->ik")], {}, "of shapes"),
+        ([node("Greater", "x x", "c"), node("Where", "c x x")], {}, "must be an initializer"),
         ([node("Tile", "x n")], {"n": whole(2)}, "repeats"),
         ([node("Expand", "x n")], {"n": whole(3, 4)}, "does not broadcast"),
     ],

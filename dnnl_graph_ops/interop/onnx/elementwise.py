@@ -137,6 +137,23 @@ def at_least(step: Step) -> Value:
     return _pair(step, "GreaterEqual", *(pair if step.node.op_type == "GreaterOrEqual" else pair[::-1]))
 
 
+@rule("Greater", "Less", inputs=2)
+def beyond(step: Step) -> Value:
+    """Beyond a known number is at the next one that its type has, or further."""
+    src, limit = step.operand(0), step.operand(1)
+    upwards = step.node.op_type == "Greater"
+    if isinstance(limit, Value) and limit.constant is None:
+        src, limit, upwards = limit, src, not upwards
+    if isinstance(limit, Value):
+        limit = step.array(0 if limit is step.operand(0) else 1, "one side")
+    if not isinstance(src, Value) or limit.dtype.kind not in "fV" or not np.isfinite(limit.astype(np.float32)).all():
+        raise UnsupportedError(f"{step.where}: of {src.dtype} and {limit.dtype}; of a value and finite constants only")
+    step.spend(limit)
+    following = np.nextafter(limit, np.asarray(np.inf if upwards else -np.inf, limit.dtype))
+    pair = (src, _aligned(following, src)) if upwards else (_aligned(following, src), src)
+    return step.op("GreaterEqual", *pair)
+
+
 @rule("Max", "Min", "Sum", "Mean", inputs=(1, ANY))
 def variadic(step: Step) -> Operand:
     kind = _BINARY.get(step.node.op_type, "Add")

@@ -12,6 +12,7 @@ from ...graph import Graph, Value
 from ...runtime.engines import Engine
 from . import (  # noqa: F401  (fill the table)
     convolution,
+    einsum,
     elementwise,
     movement,
     normalization,
