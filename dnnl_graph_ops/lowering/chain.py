@@ -39,6 +39,7 @@ OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
     "Clamp": _named("clamp", "min", "max"),
     "Divide": _named("divide"),
     "Elu": _named("elu", "alpha"),
+    "Erf": _named("erf"),
     "Exp": _named("exp"),
     "GELU": lambda attrs: Op(attrs.get("mode", "gelu_erf")),
     "HardSigmoid": _named("hardsigmoid", "alpha", "beta"),
