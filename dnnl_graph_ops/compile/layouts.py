@@ -7,17 +7,17 @@ that do care vote with the bytes that would have to be copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 from .. import dtypes, schema
 from ..graph import Node, Value
+from ..lowering.as_given import Places
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group
-from ..lowering.own import VIEWS
+from ..lowering.own import VIEWS, parts
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
 from ..lowering.windows import REDUCTIONS
@@ -51,6 +51,8 @@ _INDIFFERENT = frozenset(
     "SquaredDifference",
     "TypeCast",
 }
+# what own code computes, or copies, from any strides
+_TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
@@ -111,14 +113,35 @@ def _has_order(value: Value) -> bool:
 def last_in_memory(nodes: Sequence[Node], given: Mapping[Value, View]) -> set[Value]:
     """The values whose axis 1 is to be the last in memory; `given`: those that lie somewhere already."""
     regions = _Regions()
+    read = readers_of(nodes)
+    # from one view to the next: whatever their order, a copy is the same work
+    passed = {v for v, some in read.items() if v.node is not None and _all_in([v.node, *some], VIEWS)}
     for node in nodes:
-        _consider(regions, node)
-    values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+        if node.kind not in VIEWS or passed.isdisjoint((node.inputs[0], node.outputs[0])):
+            _consider(regions, node)
+    values = _values(nodes)
     for value in values:
         view = given.get(value)
         if view is not None and not view.is_constant and _has_order(value):
             regions.vote(value, _lies_last(view), _GIVEN)
     return {value for value in values if _has_order(value) and regions.last(value)}
+
+
+def _values(nodes: Sequence[Node]) -> dict[Value, None]:
+    return dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+
+
+def readers_of(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
+    """Who reads which value."""
+    found: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in dict.fromkeys(node.inputs):
+            found.setdefault(value, []).append(node)
+    return found
+
+
+def _all_in(nodes: Sequence[Node], kinds: Collection[str]) -> bool:
+    return all(node.kind in kinds for node in nodes)
 
 
 def _lies_last(view: View) -> bool:
@@ -147,7 +170,7 @@ def _consider(regions: _Regions, node: Node) -> None:
                 regions.vote(ordered[-1], axis == 1, _SLOW)
     elif node.kind in _MOVES:
         _MOVES[node.kind](regions, node)
-    else:
+    elif not node.kind.startswith("Reduce"):
         for value in ordered:
             regions.vote(value, False, _SHAPE)
 
@@ -193,39 +216,24 @@ def _transpose(regions: _Regions, node: Node) -> None:
 _MOVES: dict[str, Callable[[_Regions, Node], None]] = {"StaticReshape": _reshape, "StaticTranspose": _transpose}
 
 
-@dataclass
-class Layouts:
-    """Where values lie, and what must be copied for it.
-
-    `planned`: places of values that nothing has been made for yet; `given`: of inputs, constants and outputs, changed
-    where a copy in another order serves. `entering` and `leaving`: those copies, at the beginning and the end.
-    """
-
-    given: dict[Value, View]
-    planned: dict[Value, View] = field(default_factory=dict)
-    entering: list[tuple[View, View]] = field(default_factory=list)
-    leaving: list[tuple[View, View]] = field(default_factory=list)
-
-
-def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Layouts:
+def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     """Places for the values between the groups; `given`: inputs, constants and outputs."""
     nodes = [node for item in groups for node in item.nodes]
-    found = Layouts(dict(given))
+    places = Places(given)
     last = last_in_memory(nodes, given)
     heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
-    readers: dict[Value, list[Node]] = {}
-    for node in nodes:
-        for value in dict.fromkeys(node.inputs):
-            readers.setdefault(value, []).append(node)
-    for value in last:
+    readers = readers_of(nodes)
+    for value in filter(last.__contains__, _values(nodes)):
         view = given.get(value)
         if view is None:
             if value.node is not None:
-                found.planned[value] = _scratch(value, last)
+                places.planned[value] = _scratch(value, last)
         elif not is_channels_last(view):
-            _beside(found, value, heads.get(value, ""), readers.get(value, ()), last)
-    _alias(found, groups, readers, last)
-    return found
+            _beside(places, value, heads.get(value, ""), readers.get(value, ()), last)
+    alone = [item.nodes[0] for item in groups if len(item.nodes) == 1]
+    _join(places, alone, last)
+    _alias(places, alone, readers, last)
+    return places
 
 
 def _scratch(value: Value, last: set[Value]) -> View:
@@ -233,41 +241,59 @@ def _scratch(value: Value, last: set[Value]) -> View:
     return Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
-def _beside(found: Layouts, value: Value, head: str, readers: Sequence[Node], last: set[Value]) -> None:
+def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], last: set[Value]) -> None:
     """A copy of something given that ops would read, or write, in another order than it has."""
-    view = found.given[value]
+    view = places[value]
     if view.buffer.place is Place.OUTPUT:
         # a convolution writes it as well as anything
         if readers or head not in MEMBERS:
-            found.given[value] = _scratch(value, last)
-            found.leaving.append((found.given[value], view))
+            places[value], places.leaving[value] = _scratch(value, last), view
     elif any(node.kind not in MEMBERS for node in readers):
-        found.given[value] = _scratch(value, last)
-        found.entering.append((view, found.given[value]))
+        places[value], places.entering[value] = _scratch(value, last), view
 
 
-def _alias(found: Layouts, groups: Sequence[Group], readers: Mapping[Value, Sequence[Node]], last: set[Value]) -> None:
+def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
+    """Operands of Concat in the memory of its result; from the last to the first, since a result may be an operand."""
+    placed = set(places).difference(places.entering, places.leaving)
+    for node in reversed(nodes):
+        if node.kind != "Concat":
+            continue
+        result = node.outputs[0]
+        joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))
+        places.joined.add(result)
+        for value, part in zip(node.inputs, parts(node, joint), strict=True):
+            free = value not in placed and (value.node is None or value.node.kind not in VIEWS)
+            if free and (not _has_order(value) or (value in last) is (result in last)):
+                (places if value in places else places.planned)[value] = part
+                placed.add(value)
+
+
+def _alias(places: Places, nodes: Sequence[Node], readers: Mapping[Value, Sequence[Node]], last: set[Value]) -> None:
     """Results that are their operand seen in another shape, where that serves who reads them."""
-    for node in chain.from_iterable(item.nodes for item in groups if len(item.nodes) == 1):
-        if node.kind not in VIEWS or node.outputs[0] in found.given:
+    for node in nodes:
+        if node.kind not in VIEWS or node.outputs[0] in places:
             continue
         source, target = node.inputs[0], node.outputs[0]
-        view = found.given.get(source) or found.planned.get(source) or _scratch(source, last)
+        view = places.get(source) or places.planned.get(source) or _scratch(source, last)
         result = VIEWS[node.kind](node, view)
         if result is None:
             continue
-        passed_on = all(reader.kind in VIEWS for reader in readers.get(target, ()))
-        serves = is_channels_last(result) and not result.row_major if target in last else result.row_major
-        # who reads a part of something takes its strides; a copy would be read as well
-        if serves or passed_on or node.kind == "Slice":
-            found.planned[target] = result
-            if source not in found.given:
-                found.planned[source] = view
+        if _lies_in(result, target in last) or _all_in(readers.get(target, ()), _TAKING_ANY):
+            places.planned[target] = result
+            if source not in places:
+                places.planned[source] = view
 
 
-def as_given(groups: Sequence[Group], given: Mapping[Value, View]) -> Layouts:
+def _lies_in(view: View, last: bool) -> bool:
+    """Whether the axes lie in one of the two orders, with gaps or without."""
+    order = channels_last(view.ndim) if last else range(view.ndim)
+    strides = [view.strides[axis] for axis in order if view.shape[axis] > 1]
+    return all(a >= b > 0 for a, b in pairwise(strides)) if strides else True
+
+
+def as_given(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     """Every value in the order of its axes."""
-    return Layouts(dict(given))
+    return Places(given)
 
 
 def chosen(env: Env, policy: str) -> bool:

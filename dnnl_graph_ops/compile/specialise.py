@@ -145,15 +145,14 @@ def specialise(
         nodes = absorbed(trimmed(nodes, results), results)
         views |= _own_constants(nodes, views)
     groups = group(nodes, results, env, policy)
-    layouts = (lay_out if chosen(env, policy) else as_given)(groups, views)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
-        places = Places(layouts.given, layouts.planned)
-        return build(groups, places, env, choose, layouts.entering), places
+        places = (lay_out if chosen(env, policy) else as_given)(groups, views)
+        return build(groups, places, env, choose), places
 
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
-    for source, target in (*layouts.leaving, *((places[value], target) for value, target in copies)):
-        built.program.copy(source, target, "copy to output")
+    for value, target in (*places.leaving.items(), *copies):
+        built.program.copy(places[value], target, "copy to output")
     for value, view in views.items():
         if view.is_constant and not view.buffer.shared:
             # what is packed from it is all that is needed from here on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .. import schema
 from ..graph import Node, Value
@@ -14,11 +14,25 @@ from .program import Edge, HostStep, NativeOp, Operand, Program, View
 
 
 class Places(dict[Value, View]):
-    """Where values live; `planned`: where those will that nothing has been made for yet."""
+    """Where values live, as far as anything has been made for them, and where the others will.
 
-    def __init__(self, given: Mapping[Value, View], planned: Mapping[Value, View]) -> None:
+    `planned`: places of values that nothing has been made for yet. `joined`: results of Concat in whose places operands
+    are, or are to be copied. `entering`: inputs and constants that live in a copy, and what is copied. `leaving`:
+    outputs that live beside what the net returns, which they are copied to at the end.
+    """
+
+    def __init__(self, given: Mapping[Value, View]) -> None:
         super().__init__(given)
-        self.planned = planned
+        self.planned: dict[Value, View] = {}
+        self.joined: set[Value] = set()
+        self.entering: dict[Value, View] = {}
+        self.leaving: dict[Value, View] = {}
+
+    def take_in(self, program: Program, values: Iterable[Value]) -> None:
+        """Append the copies of those of the values that live in one, unless it was made before."""
+        for value in values:
+            if value in self.entering:
+                program.copy(self.entering.pop(value), self[value], "copy in another order")
 
 
 def place_of(value: Value, views: Mapping[Value, View]) -> View | None:

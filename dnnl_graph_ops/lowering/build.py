@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from . import chain, nonfinite
-from .as_given import build_native, leaving_of, native_ops, place_of, view_of
+from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
 from .forms.deconvolution import repeats_fused_ops
 from .groups import Group, native_attributes, ops_of
 from .host_ops import step
 from .lower import Chooser, Decision, lower
-from .own import OWN, VIEWS
+from .own import OWN, VIEWS, join
 from .problem import data_view
 from .program import Edge, NativeOp, Operand, Program, View
 from .routes import How, route_of, runs_natively
@@ -34,23 +34,17 @@ class Built:
     macs: int = 0
 
 
-def build(
-    groups: Sequence[Group],
-    views: dict[Value, View],
-    env: Env,
-    choose: Chooser | None = None,
-    copies: Sequence[tuple[View, View]] = (),
-) -> Built:
-    """Append the steps of every group, behind copies. `views` has inputs, constants and outputs; the rest gets scratch.
+def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
+    """Append the steps of every group. `views` has the inputs, constants and outputs; the rest gets scratch.
 
     `choose` ranks the formulations of family ops, if they are not to be ranked by their estimates.
     """
     parts = split(groups, env)
     built = Built(Program(), _shared(parts, views))
-    for source, target in copies:
-        built.program.copy(source, target, "copy in another order")
     for one in parts:
         built.program.group = len(built.decisions)
+        if isinstance(views, Places):
+            views.take_in(built.program, (value for node in one.nodes for value in node.inputs))
         built.decisions.append((one, _build_group(built, one, views, env, choose)))
     built.program.group = None
     return built
@@ -75,6 +69,10 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         label = " + ".join(node.kind for node in item.nodes)
         chain.build(built.program, item.nodes, lambda value: view_of(built.program, value, views), label)
         return Decision("own chain", "f32")
+    if isinstance(views, Places) and head.outputs[0] in views.joined:
+        sources = [view_of(built.program, value, views) for value in head.inputs]
+        copied = join(built.program, head, sources, view_of(built.program, head.outputs[0], views))
+        return Decision("own kernel" if copied else "view", head.outputs[0].dtype)
     if not item.supported:
         return _build_elsewhere(built, item, views, env, choose)
     if head.kind in MEMBERS:

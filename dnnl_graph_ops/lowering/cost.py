@@ -20,7 +20,7 @@ from .forms.filtering import direct_tile, filter_problem
 from .forms.phases import Folding
 from .forms.products import one_tap
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
-from .program import View
+from .program import View, is_dense
 
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # so few channels the library's backward deconvolutions read as they lie, for this share of the rest
@@ -105,6 +105,12 @@ def _detours(problem: Problem, env: Env) -> int:
     as moving one narrow element by itself takes as long."""
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     return sum(2 * item * view.size for view in (problem.src, problem.dst) if not is_channels_last(view))
+
+
+def _gaps(problem: Problem) -> int:
+    """Bytes of the copies that the library makes of what is channels last with gaps between the pixels."""
+    views = (problem.src, problem.dst)
+    return sum(2 * nbytes(view) for view in views if is_channels_last(view) and not is_dense(view))
 
 
 def _conversions(problem: Problem, env: Env) -> float:
@@ -207,7 +213,7 @@ def literal(problem: Problem, env: Env) -> Counts:
         runs=problem.macs / max(deep, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_conversions(problem, env) + 2 * _detours(problem, env),
+        bytes=_conversions(problem, env) + 2 * _detours(problem, env) + _gaps(problem),
         calls=1 + 2 * surplus,
     )
 

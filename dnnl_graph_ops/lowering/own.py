@@ -101,3 +101,19 @@ VIEWS: dict[str, Callable[[Node, View], View | None]] = {
     "StaticReshape": _reshaped,
     "StaticTranspose": _transposed,
 }
+
+
+def parts(node: Node, joint: View) -> list[View]:
+    """Where the operands of a Concat lie in its result."""
+    axis = node.attrs["axis"] % joint.ndim
+    sizes = [int(value.shape[axis] or 0) for value in node.inputs]
+    return [joint.narrow(axis, sum(sizes[:i]), size) for i, size in enumerate(sizes)]
+
+
+def join(program: Program, node: Node, sources: Sequence[View], target: View) -> bool:
+    """Copy the operands that do not lie in the result already; whether there are any."""
+    pairs = zip(sources, parts(node, target), strict=True)
+    apart = [(source, part) for source, part in pairs if source != part]
+    for source, part in apart:
+        program.copy(source, part, node.kind)
+    return bool(apart)

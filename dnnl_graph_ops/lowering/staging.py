@@ -67,14 +67,27 @@ def _taken(view: View) -> bool:
 
 
 def _misread(op: NativeOp) -> list[View]:
-    """What a reduction reads along an axis of one element that stands for all.
+    """Operands that the library, 3.2, reads wrongly.
 
-    Seen in 3.2: it takes its result to lie as its source does, and all of it becomes one number.
+    A reduction takes its result to lie as its source does, so that all results along an axis of one element that
+    stands for all become one. PReLU takes wrong slopes where its source and result lie in orders that are neither that
+    of the axes nor channels last.
     """
-    if not (op.kind.startswith("Reduce") or op.kind == "BiasAddBackward"):
-        return []
     views = [item for item in op.inputs if isinstance(item, View)]
-    return [v for v in views if any(stride == 0 < size - 1 for stride, size in zip(v.strides, v.shape, strict=True))]
+    if op.kind.startswith("Reduce") or op.kind == "BiasAddBackward":
+        return [
+            v for v in views if any(stride == 0 < size - 1 for stride, size in zip(v.strides, v.shape, strict=True))
+        ]
+    if op.kind != "PReLU":
+        return []
+    wide = [item for item in (views[0], *op.outputs) if isinstance(item, View) and item.ndim > 2]
+    last = op.attrs["data_format"] == "NCX" and all(map(_lies_channels_last, wide))
+    plain = last or all(view.row_major for view in wide)
+    return [] if plain else wide
+
+
+def _lies_channels_last(view: View) -> bool:
+    return view.permute((0, *range(2, view.ndim), 1)).row_major
 
 
 _VAST_BYTES = 16 << 20
