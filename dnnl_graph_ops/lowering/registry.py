@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from .. import schema
 from . import cost
 from .env import Env
 from .forms import (
@@ -60,8 +59,6 @@ def _known_good(problem: Problem, env: Env) -> bool:
     Seen in oneDNN 3.2: with two operands of dst's size, or one that is not added, channels-first convolutions do.
     """
     if not native(problem.tail):
-        return False
-    if any(op.kind not in schema.POST_OPS for op in problem.tail):
         return False
     whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
     return env.engine.memory is not None or _all_channels_last(problem) or whole in ([], ["Add"])
