@@ -15,9 +15,9 @@ from .forms.deconvolution import repeats_fused_ops
 from .groups import Group, native_attributes, ops_of
 from .host_ops import step
 from .lower import Chooser, Decision, lower
-from .own import OWN, VIEWS, join
+from .own import OWN, VIEWS, join, serves
 from .problem import data_view
-from .program import Edge, NativeOp, Operand, Program, View
+from .program import Edge, NativeOp, Operand, Program, View, is_dense
 from .routes import How, route_of, runs_natively
 from .split import split
 from .tail import TailOp
@@ -77,6 +77,12 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return _build_elsewhere(built, item, views, env, choose)
     if head.kind in MEMBERS:
         return _build_family(built, item, views, env, choose)
+    if len(item.nodes) == 1 and serves(head) and env.tune != "off" and env.engine.memory is None:
+        reads, writes = ([view_of(built.program, v, views) for v in some] for some in (head.inputs, head.outputs))
+        # the library would have copies, or a reference kernel
+        if not all(map(is_dense, (reads[0], *writes))):
+            OWN[head.kind].build(built.program, head, reads, writes)
+            return Decision("own kernel", head.outputs[0].dtype)
     return build_native(built.program, item, built.shared, views, env)
 
 

@@ -93,6 +93,7 @@ def test_a_u_net_reorders_at_its_borders_only(rng):
     graph, y = u_net(rng)
     net = run(graph, [y], rng)
     assert not [label for label in labels(net) if "Concat" in label]
+    assert not [label for label in labels(net) if "strided view" in label]
     # the image, its like at the end
     assert len([label for label in labels(net) if "channels last" in label]) <= 2
 
