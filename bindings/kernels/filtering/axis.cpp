@@ -11,6 +11,16 @@ namespace {
 
 constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
 
+// Taps of one filter of a tiled axis: all of a phase, or where there are more than three, as many as the tile is for.
+int64_t filter_length(const FilterProblem& p, int a) {
+    const int64_t taps = ceil_div(p.kernel[a], p.stride[a]);
+    return taps <= 3 ? taps : p.tile[a] == 3 ? 2 : 3;
+}
+
+int64_t filters(const FilterProblem& p, int a) {
+    return ceil_div(ceil_div(p.kernel[a], p.stride[a]), filter_length(p, a));
+}
+
 std::string axis_refusal(const FilterProblem& p, int a) {
     const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
     if (kernel < 1 || kernel > INT16_MAX || stride < 1 || dilation < 1) {
@@ -28,11 +38,13 @@ std::string axis_refusal(const FilterProblem& p, int a) {
     }
     if (tile == 1) return "";
     const int64_t taps = ceil_div(kernel, stride);
-    const bool known = (taps == 2 && tile >= 2 && tile <= 4) || (taps == 3 && (tile == 2 || tile == 4));
+    const bool known = (taps == 2 && tile >= 2 && tile <= 4) || (taps == 3 && (tile == 2 || tile == 4)) ||
+                       (taps > 3 && tile >= 2 && tile <= 4);
     if (dilation == 1 && kernel >= stride && known) return "";
     return "no tile of " + std::to_string(tile) + " results for kernel " + std::to_string(kernel) + ", stride " +
            std::to_string(stride) + ", dilation " + std::to_string(dilation) +
-           "; there are 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 1 is the direct form";
+           "; there are 2, 3 and 4 for two taps per phase or more than three, 2 and 4 for three, without dilation; 1 "
+           "is the direct form";
 }
 
 // The transforms are compiled for these combinations only.
@@ -40,7 +52,7 @@ std::string tiles_refusal(const FilterProblem& p) {
     const auto tiled = [&](int a) { return p.tile[a] > 1; };
     const auto unlike = [&](int a, int b) {
         const bool same =
-            p.tile[a] == p.tile[b] && ceil_div(p.kernel[a], p.stride[a]) == ceil_div(p.kernel[b], p.stride[b]);
+            p.tile[a] == p.tile[b] && filter_length(p, a) == filter_length(p, b);
         return tiled(a) && tiled(b) && !same;
     };
     const bool large = std::max({p.tile[0], p.tile[1], p.tile[2]}) > kLargeTile;
@@ -75,12 +87,15 @@ FilterAxis forward_axis(const FilterProblem& p, int a) {
     const std::vector<int64_t> phases = phases_of(p, a);
     for (const int64_t r : phases) axis.dst_first.push_back(r - p.pad[a]);
     if (axis.tile > 1) {
-        axis.length = ceil_div(kernel, stride);
-        axis.src_first = {1 - axis.length};
-        for (const int64_t r : phases) {
-            for (int64_t j = axis.length - 1; j >= 0; --j) {
-                const int64_t k = r + stride * j;
-                axis.tap.push_back(static_cast<int16_t>(k < kernel ? k : -1));
+        axis.length = filter_length(p, a);
+        for (int64_t f = 0; f < filters(p, a); ++f) {
+            const int64_t end = (f + 1) * axis.length;
+            axis.src_first.push_back(1 - end);
+            for (const int64_t r : phases) {
+                for (int64_t j = end - 1; j >= end - axis.length; --j) {
+                    const int64_t k = r + stride * j;
+                    axis.tap.push_back(static_cast<int16_t>(k < kernel ? k : -1));
+                }
             }
         }
     } else {
@@ -110,12 +125,15 @@ FilterAxis backward_axis(const FilterProblem& p, int a) {
     axis.dst_first = {0};
     axis.tile = p.tile[a];
     if (axis.tile > 1) {
-        axis.length = ceil_div(kernel, stride);
-        for (int64_t r = 0; r < stride; ++r) {
-            axis.src_first.push_back(r - p.pad[a]);
-            for (int64_t j = 0; j < axis.length; ++j) {
-                const int64_t k = r + stride * j;
-                axis.tap.push_back(static_cast<int16_t>(k < kernel ? k : -1));
+        axis.length = filter_length(p, a);
+        for (int64_t f = 0; f < filters(p, a); ++f) {
+            for (int64_t r = 0; r < stride; ++r) {
+                const int64_t first = r + stride * f * axis.length;
+                axis.src_first.push_back(first - p.pad[a]);
+                for (int64_t j = 0; j < axis.length; ++j) {
+                    const int64_t k = first + stride * j;
+                    axis.tap.push_back(static_cast<int16_t>(k < kernel ? k : -1));
+                }
             }
         }
     } else {
@@ -189,13 +207,13 @@ void combine(FilterLayout& layout) {
 
 }  // namespace
 
-// The first point sees only the first tap and the last point only the last.
+// The first point sees only the first tap and the last point only the last; without taps there is nothing to see.
 bool FilterAxis::zero(int64_t point, int64_t segment, int64_t target) const {
     const int16_t* taps = tap.data() + (segment * targets() + target) * length;
     if (length == 1) return taps[0] < 0;
     if (point == 0) return taps[0] < 0;
     if (point == points - 1) return taps[length - 1] < 0;
-    return false;
+    return std::all_of(taps, taps + length, [](int16_t one) { return one < 0; });
 }
 
 std::vector<AxisGroup> axis_groups(const FilterAxis& axis, bool apart) {
@@ -248,7 +266,7 @@ std::string axes_refusal(const FilterProblem& problem) {
         weights *= static_cast<double>(p.kernel[a]);
         const int64_t reach = p.dilation[a] * (p.kernel[a] - 1);
         const int64_t stride = active_stride(p, a);
-        const int64_t segments = p.tile[a] > 1 ? 1 : std::min(p.kernel[a], reach / stride + 1);
+        const int64_t segments = p.tile[a] > 1 ? filters(p, a) : std::min(p.kernel[a], reach / stride + 1);
         pairs *= static_cast<double>(segments) * static_cast<double>(std::min(stride, p.out[a]));
     }
     std::string why = tiles_refusal(p);

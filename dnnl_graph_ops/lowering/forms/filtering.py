@@ -17,8 +17,9 @@ from ..program import Program, View
 from .tails import fused, labelled
 from .views import channels_last, result_view
 
-# by the results that name a form: those of its tiles for so many taps per phase
-TILES = {2: {2: 2, 3: 2}, 3: {2: 3, 3: 2}, 4: {2: 4, 3: 4}}
+# by the results that name a form: those of its tiles for so many taps per phase; MORE: taken as several filters
+MORE = 4
+TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
 # from so many results on not all coefficients are dyadic fractions: the error (rms) against that of direct sums is at
 # most so many times as large, where so many channels are summed
 FAST, ERROR, FEWEST = 4, 8, 3
@@ -38,7 +39,7 @@ def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
     """Results per tile and axis of the form of so many; 1 where minimal filtering does not apply."""
     g, counts = problem.geometry, taps(problem)
     found = [
-        TILES[results].get(count, 1) if d == 1 and size > 1 else 1
+        TILES[results].get(min(count, MORE), 1) if d == 1 and size > 1 else 1
         for count, d, size in zip(counts, g.dilations, g.src, strict=True)
     ]
     if len(found) == 3 and results >= FAST:
