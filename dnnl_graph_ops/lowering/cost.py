@@ -16,7 +16,7 @@ from .._core import kernels
 from . import fits
 from .env import Env
 from .forms.deconvolution import fold_end
-from .forms.filtering import direct_tile, filter_problem
+from .forms.filtering import direct_tile, filter_problem, parts
 from .forms.phases import Folding
 from .forms.products import one_tap
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
@@ -134,14 +134,15 @@ def _packing_forward(problem: Problem, weights: float) -> float:
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Own products and transforms."""
-    return _kernels(
-        problem,
-        env,
-        kernels.filter_work(
-            filter_problem(problem, tile), problem.direction, dtypes.CODES[problem.src.dtype],
-            dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
-        ),
+    first, *others = parts(problem, tile)
+    work = kernels.filter_work(
+        filter_problem(first, tile), problem.direction, dtypes.CODES[problem.src.dtype],
+        dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
     )  # fmt: skip
+    found, count = _kernels(problem, env, work), 1 + len(others)
+    return found._replace(
+        products=found.products * count, values=found.values * count, runs=found.runs * count, calls=float(count)
+    )
 
 
 def overlap(problem: Problem, env: Env) -> Counts:

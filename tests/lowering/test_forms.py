@@ -38,10 +38,11 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
         groups = int(rng.choice([2, 5, 8]))
         ic = oc = groups * int(rng.choice([2, 3, 4, 8, 16]))
     stride = [int(rng.integers(1, 4)) for _ in range(rank)]
-    # two and three taps per phase are where minimal filtering applies
-    kernel = [int(rng.choice([s, 2 * s, 2 * s, 2 * s - 1 or 1, 3 * s, int(rng.integers(1, 6))])) for s in stride]
+    # two and three taps per phase are one filter of minimal filtering, more are several
+    more = (int(rng.integers(1, 6)), int(rng.integers(4, 12)))
+    kernel = [int(rng.choice([s, 2 * s, 2 * s, 2 * s - 1 or 1, 3 * s, *more])) for s in stride]
     size = [int(rng.integers(1, 9 if rank < 3 else 5)) for _ in range(rank)]
-    dilation = [int(rng.choice([1, 1, 1, 2])) for _ in range(rank)]
+    dilation = [int(rng.choice([1, 1, 1, 2, 3])) for _ in range(rank)]
     begin = [int(rng.integers(0, k)) for k in kernel]
     end = [int(rng.integers(0, k)) for k in kernel]
     padding = [int(rng.integers(0, 3)) for _ in range(rank)]

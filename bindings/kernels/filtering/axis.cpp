@@ -51,8 +51,7 @@ std::string axis_refusal(const FilterProblem& p, int a) {
 std::string tiles_refusal(const FilterProblem& p) {
     const auto tiled = [&](int a) { return p.tile[a] > 1; };
     const auto unlike = [&](int a, int b) {
-        const bool same =
-            p.tile[a] == p.tile[b] && filter_length(p, a) == filter_length(p, b);
+        const bool same = p.tile[a] == p.tile[b] && filter_length(p, a) == filter_length(p, b);
         return tiled(a) && tiled(b) && !same;
     };
     const bool large = std::max({p.tile[0], p.tile[1], p.tile[2]}) > kLargeTile;

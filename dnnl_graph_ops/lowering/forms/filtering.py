@@ -1,5 +1,5 @@
 """Own vector code, channels last: blocks of small matrix products, in the direct form (tiles of one result) or by
-minimal filtering.
+minimal filtering. Where an axis is dilated, positions as far apart as the taps are a layer of their own.
 
 Minimal filtering (Winograd's family; Lavin and Gray 2016): a tile of m results of a filter of t taps takes m + t - 1
 products per axis instead of m * t. A phase of a transposed convolution of stride s has ceil(kernel / s) taps.
@@ -7,18 +7,23 @@ products per axis instead of m * t. A phase of a transposed convolution of strid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from math import prod
 from typing import Any
 
 from ... import dtypes
 from ..._core import kernels
-from ..problem import BACKWARD_DATA, FORWARD, Problem, mergeable_groups
+from .. import tail as post
+from ..problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
 from .tails import fused, labelled
 from .views import channels_last, result_view
 
 # by the results that name a form: those of its tiles for so many taps per phase; MORE: taken as several filters
 MORE = 4
+MOST_PARTS = 16  # layers that a dilated one is taken apart into
 TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
 # from so many results on not all coefficients are dyadic fractions: the error (rms) against that of direct sums is at
 # most so many times as large, where so many channels are summed
@@ -37,9 +42,9 @@ def direct_tile(problem: Problem) -> tuple[int, ...]:
 
 def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
     """Results per tile and axis of the form of so many; 1 where minimal filtering does not apply."""
-    g, counts = problem.geometry, taps(problem)
+    g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
     found = [
-        TILES[results].get(min(count, MORE), 1) if d == 1 and size > 1 else 1
+        TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
         for count, d, size in zip(counts, g.dilations, g.src, strict=True)
     ]
     if len(found) == 3 and results >= FAST:
@@ -69,7 +74,56 @@ def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
 
 def taken(problem: Problem, tile: tuple[int, ...]) -> bool:
     """Whether the kernels take this layer: none has an axis of more than 32767 taps, say."""
-    return not filter_problem(problem, tile).refusal()
+    return not filter_problem(next(parts(problem, tile)), tile).refusal()
+
+
+def _parts_fit(problem: Problem) -> bool:
+    """Whether dilated axes may be taken apart: a few layers on the same packed weights, none of them empty."""
+    g = problem.geometry
+    fits = all(d <= min(n, o) for d, n, o in zip(g.dilations, g.src, g.dst, strict=True))
+    return problem.direction != BACKWARD_WEIGHTS and set(g.strides) == {1} and prod(g.dilations) <= MOST_PARTS and fits
+
+
+def parts(problem: Problem, tile: tuple[int, ...]) -> Iterator[Problem]:
+    """The layer, or where a tiled axis is dilated, a layer for each residue of its positions."""
+    g = problem.geometry
+    steps = (d if m > 1 else 1 for d, m in zip(g.dilations, tile, strict=True))
+    for residues in product(*map(range, steps)):
+        part = problem
+        for axis, (residue, m) in enumerate(zip(residues, tile, strict=True)):
+            if m > 1 and g.dilations[axis] > 1:
+                part = _part(part, axis, residue)
+        yield part
+
+
+def _part(problem: Problem, axis: int, residue: int) -> Problem:
+    """Results whose place on an axis has this residue, by the dilation there; what they read has one residue, too."""
+    g, at = problem.geometry, axis + 2
+    d, pad = g.dilations[axis], g.pads_begin[axis]
+    forward = problem.direction == FORWARD
+    shift, other = divmod(residue + (pad if forward else -pad), d)
+    starts = {"src": other if forward else residue, "dst": residue if forward else other}
+    views = {name: getattr(problem, name) for name in starts}
+    views = {
+        name: view.narrow(at, starts[name], -(-(view.shape[at] - starts[name]) // d), d) for name, view in views.items()
+    }
+    size = problem.result.shape[at]
+
+    def operand(view: View) -> View:
+        return view.narrow(at, residue, -(-(size - residue) // d), d) if view.ndim > at and view.shape[at] > 1 else view
+
+    src, dst = (views[name].shape[at] for name in ("src", "dst"))
+    begin = shift if forward else -shift
+    end = src + g.kernel[axis] - 1 - begin - dst
+    changes = {
+        "src": src, "dst": dst, "dilations": 1, "pads_begin": begin, "pads_end": max(end, 0),
+        "output_padding": max(-end, 0),
+    }  # fmt: skip
+    lists: dict[str, Any] = {
+        name: (*getattr(g, name)[:axis], value, *getattr(g, name)[axis + 1 :]) for name, value in changes.items()
+    }
+    tail = post.map_views(problem.tail, operand)
+    return replace(problem, geometry=replace(g, **lists), tail=tail, **views)
 
 
 def _strides(view: View) -> list[int]:
@@ -89,7 +143,7 @@ def _weights(program: Program, weights: View) -> View:
     return weights.merge(0)
 
 
-def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
+def packed_weights(program: Program, description: Any, problem: Problem, threads: int) -> View:
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
@@ -104,27 +158,29 @@ def _run(program: Program, kernel: Any, reads: list[View], target: View, label: 
 
 def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: int) -> None:
     """Append the steps of any direction."""
-    description = filter_problem(problem, tile)
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
-    if problem.direction == FORWARD:
-        forward(program, problem, description, kernels.filter_forward, description, threads, label)
-    elif problem.direction == BACKWARD_DATA:
-        _backward_data(program, problem, description, threads, label)
-    else:
-        _backward_weights(program, problem, description, threads, label)
+    packed: View | None = None
+    for part in parts(problem, tile):
+        description = filter_problem(part, tile)
+        if problem.direction == BACKWARD_WEIGHTS:
+            _backward_weights(program, part, description, threads, label)
+            continue
+        # of strides of 1, the same for all sizes
+        packed = packed_weights(program, description, part, threads) if packed is None else packed
+        run = forward if problem.direction == FORWARD else _backward_data
+        run(program, part, description, packed, threads, label)
 
 
 def forward(
     program: Program,
     problem: Problem,
     description: Any,
-    make: Callable[..., Any],
-    packing: Any,
+    packed: View,
     threads: int,
     label: str,
+    make: Callable[..., Any] = kernels.filter_forward,
 ) -> None:
-    """Append the steps of a forward kernel whose packed weights are those of the description `packing`."""
-    packed = _packed(program, packing, problem, threads)
+    """Append the steps of a forward kernel."""
     src = channels_last(program, problem.src, "src to channels last")
     target = result_view(program, problem.dst)
     _product(program, problem, description, make, [src, packed], target, threads, label)
@@ -152,8 +208,9 @@ def _product(
     _run(program, kernel, [*reads, *added, *after.views], target, labelled(label, problem.tail))
 
 
-def _backward_data(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
-    packed = _packed(program, description, problem, threads)
+def _backward_data(
+    program: Program, problem: Problem, description: Any, packed: View, threads: int, label: str
+) -> None:
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
     _product(program, problem, description, kernels.filter_backward_data, [diff_dst, packed], target, threads, label)

@@ -8,7 +8,7 @@ from ..._core import kernels
 from ..env import Env
 from ..problem import Problem
 from ..program import Program
-from .filtering import direct_tile, filter_problem, forward
+from .filtering import direct_tile, filter_problem, forward, packed_weights
 
 MOST_COLUMNS = 4096  # products of a position of src with all taps
 
@@ -23,5 +23,6 @@ def overlaps(problem: Problem, env: Env) -> bool:
 def build(program: Program, problem: Problem, threads: int) -> None:
     """Append the steps of products with all taps at once, which are added up before they leave the caches."""
     description = filter_problem(problem, direct_tile(problem))
-    kernel = kernels.overlap_product
-    forward(program, problem, description, kernel, description.taps_apart(), threads, "own forward, overlap-add")
+    packed = packed_weights(program, description.taps_apart(), problem, threads)
+    label = "own forward, overlap-add"
+    forward(program, problem, description, packed, threads, label, kernels.overlap_product)
