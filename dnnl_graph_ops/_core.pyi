@@ -921,6 +921,32 @@ class kernels:
     ) -> Kernel:
         """run(src, dst): "sum", "mean", "max" or "min" over the axes that are `reduced`, none of size 0."""
     @staticmethod
+    def group_norm(
+        n: int,
+        channels: int,
+        groups: int,
+        spatial: _Dims,
+        src_dtype: int,
+        src_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        epsilon: float,
+        affine: bool = False,
+        tail: Tail = ...,
+    ) -> Kernel:
+        """run(src, [scale, shift,] the tail's operands, dst); strides: n, channel, spatial."""
+    @staticmethod
+    def softmax(
+        shape: _Dims,
+        axis: int,
+        src_dtype: int,
+        src_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        logarithm: bool = False,
+    ) -> Kernel:
+        """run(src, dst); neighbours in both are of the axis, or of another one."""
+    @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...

@@ -19,6 +19,7 @@ using namespace py::literals;
 namespace dgo {
 
 void bind_filter_kernels(py::module_& m);
+void bind_norm_kernels(py::module_& m);
 void bind_stem_kernels(py::module_& m);
 void bind_tail_kernels(py::module_& m);
 void bind_window_kernels(py::module_& m);
@@ -157,6 +158,7 @@ void bind_kernels(py::module_& parent) {
     py::class_<LayerSizes>(m, "LayerSizes", "A layer that treats its channels alike, seen as a transposed convolution.")
         .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
              "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);
+    bind_norm_kernels(m);
     bind_depthwise(m);
     bind_columns(m);
     bind_filter_kernels(m);

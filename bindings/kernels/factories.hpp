@@ -148,6 +148,26 @@ struct PositionsTail {
 // positions.
 std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem, const PositionsTail& after);
 
+// Strides: n, channel, spatial. Channels or the positions of a row are neighbours, and the same ones in src and dst.
+struct GroupNormProblem {
+    int64_t n, channels, groups;
+    Dims spatial;
+    int src_dtype;
+    Dims src_strides;
+    int dst_dtype;
+    Dims dst_strides;
+    bool affine;  // scale and shift by channel, f32
+    double epsilon;
+    Tail tail;  // channels last only
+};
+
+// src, [scale, shift,] the tail's operands, dst
+std::shared_ptr<Kernel> make_group_norm(const GroupNormProblem& problem);
+
+// src, dst: softmax, or its logarithm, over an axis. Either its elements are neighbours in both, or those of another axis.
+std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dtype, const Dims& src_strides,
+                                     int dst_dtype, const Dims& dst_strides, bool logarithm);
+
 // the tail's operands, dst: post-ops on dst itself (f32), whose channels lie side by side; the sizes and strides of its
 // other axes, images first
 std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides);

@@ -7,6 +7,7 @@
 #include "kernels/chain/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
+#include "kernels/norm/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
 #include "kernels/stem/vtable.hpp"
@@ -21,6 +22,7 @@ struct VectorCode {
     const ChainCode& chain;
     const DepthwiseCode& depthwise;
     const FilterCode& filter;
+    const NormCode& norm;
     const OverlapCode& overlap;
     const RowCode& rows;
     const StemCode& stem;

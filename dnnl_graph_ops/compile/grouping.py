@@ -10,7 +10,7 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import chain
+from ..lowering import chain, norms
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
@@ -88,7 +88,9 @@ def _mixed(
         parts = _partitioned(nodes, outputs, env, "fusion", shown)
         found += [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
     taken = {i for part in found for i in part}
-    own = [native or chain.takes([node], env) for node, native in zip(nodes, supported, strict=True)]
+    own = [
+        native or norms.leads(node) or chain.takes([node], env) for node, native in zip(nodes, supported, strict=True)
+    ]
     alone = [(i,) for i, known in enumerate(own) if not known and i not in taken]
     free = {i for i, known in enumerate(own) if known and i not in taken}
     return sorted([*found, *alone, *own_groups(free, readers)])

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..graph import Node, Value
 from ..lowering import chain as chain_ops
+from ..lowering import norms
 from ..lowering.family import MEMBERS
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..lowering.tail import KINDS
@@ -42,6 +43,8 @@ class Readers:
 
 def is_head(node: Node) -> bool:
     """Whether what hangs on a node may run with it as post-ops."""
+    if norms.leads(node):
+        return True
     member = MEMBERS.get(node.kind)
     return member is not None and member.direction != BACKWARD_WEIGHTS and node.outputs[0].dtype in _DTYPES
 

@@ -19,6 +19,7 @@ from .edges import trimmed
 from .grouping import group
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
+from .patterns import replaced
 from .plan import Plan, assemble
 
 Ints = tuple[int, ...]
@@ -142,7 +143,7 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     results = [value for value, _ in outputs]
     if env.tune != "off" and policy == "fusion":
-        nodes = absorbed(trimmed(nodes, results), results)
+        nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         views |= _own_constants(nodes, views)
     groups = group(nodes, results, env, policy)
 

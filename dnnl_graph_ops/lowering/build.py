@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Node, Value
-from . import chain, nonfinite
+from . import chain, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -64,6 +64,8 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return Decision("nothing to do", head.outputs[0].dtype)
     if _sees_operand(item, views):
         return Decision("view", head.outputs[0].dtype)
+    if _is_own_norm(built, item, views, env):
+        return _build_norm(built, item, views, env)
     last = item.nodes[-1].outputs[0]
     if chain.takes(item.nodes, env) and leaving_of(item, built.shared) == {last}:
         label = " + ".join(node.kind for node in item.nodes)
@@ -116,6 +118,23 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
         return Decision("own kernel", node.outputs[0].dtype)
     program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)")
     return Decision("NumPy", node.outputs[0].dtype)
+
+
+def _is_own_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> bool:
+    """Whether own code runs a group that a norm leads, or a softmax."""
+    head = item.nodes[0]
+    if head.kind not in norms.OWN_NORMS or (len(item.nodes) > 1 and not norms.leads(head)):
+        return False
+    return norms.takes(head, view_of(built.program, head.inputs[0], views), env)
+
+
+def _build_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:
+    program, (head, *rest) = built.program, item.nodes
+    inputs = [view_of(program, value, views) for value in head.inputs]
+    output = view_of(program, item.nodes[-1].outputs[0], views)
+    tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env) if rest else ()
+    norms.build(program, head, inputs, [output], tail)
+    return Decision("own kernel", output.dtype)
 
 
 def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env, choose: Chooser | None) -> Decision:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..graph import Node
 from ..strides import dense_strides
-from . import windows
+from . import norms, windows
 from .env import Env
 from .pieces import copy_slice, pad, sliced
 from .program import Program, View
@@ -85,6 +85,7 @@ def _sliced(node: Node, source: View) -> View | None:
 
 OWN: dict[str, Own] = {
     **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
+    **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves)),
     "Interpolate": Own(windows.resample, windows.is_float, windows.resamples_faster),
     **dict.fromkeys(windows.REDUCTIONS, Own(windows.reduce, windows.reduces, windows.reduces)),
     "Pad": Own(_one(pad)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import schema
-from . import chain, tail
+from . import chain, norms, tail
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -20,7 +20,7 @@ def split(groups: Sequence[Group], env: Env) -> list[Group]:
 
 def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
-    if len(item.nodes) == 1:
+    if len(item.nodes) == 1 or norms.leads(item.nodes[0]):
         return [item]
     single = [Group((node,), runs_natively(node, env)) for node in item.nodes]
     if chain.takes(item.nodes, env):

@@ -103,7 +103,8 @@ def test_results(build, rng):
     net = graph.compile(build(graph.input("x", x.shape)))
     whole = np.full((2, 7), np.nan, np.float32)
     net(x, out=whole[:, ::3])
-    np.testing.assert_array_equal(whole[:, ::3], net(x))
+    # another layout may be served by another kernel
+    np.testing.assert_allclose(whole[:, ::3], net(x), rtol=1e-6)
     assert np.isnan(whole[:, 1::3]).all()
 
 

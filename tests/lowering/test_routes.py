@@ -15,6 +15,7 @@ from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.equal import EQUAL
 from dnnl_graph_ops.lowering.family import MEMBERS
 from dnnl_graph_ops.lowering.host_ops import HOST
+from dnnl_graph_ops.lowering.norms import OWN_NORMS
 from dnnl_graph_ops.lowering.own import OWN
 from dnnl_graph_ops.lowering.program import NativeStep
 from dnnl_graph_ops.lowering.routes import How, Target, route, route_of
@@ -80,7 +81,8 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             assert decision.formulation == "own chain"
             continue
         taken, compute = way_of(net, kind)
-        assert route_of(node, net.env()).how is taken
+        # own code may take what the library has a kernel for, where data lies badly for that
+        assert route_of(node, net.env()).how is taken or (taken is How.BY_OWN_CODE and kind in OWN_NORMS)
         assert answer or node.inputs[0].dtype != dtype
         if taken is How.NATIVELY and kind not in MEMBERS and node.inputs[0].dtype == dtype:
             assert answer.how == ("natively" if compute == outputs[-1].dtype else "in f32")

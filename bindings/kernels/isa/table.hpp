@@ -8,6 +8,7 @@ namespace dgo::DGO_ISA {
 extern const ChainCode kChainCode;
 extern const DepthwiseCode kDepthwiseCode;
 extern const FilterCode kFilterCode;
+extern const NormCode kNormCode;
 extern const OverlapCode kOverlapCode;
 extern const RowCode kRowCode;
 extern const StemCode kStemCode;

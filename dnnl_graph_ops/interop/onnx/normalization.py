@@ -13,6 +13,8 @@ from .table import integer, number, rule
 
 # scale and shift are written out, one element for each position
 _MAX_AFFINE = 1 << 24
+# of what GroupNorm takes
+_MOST_AXES = 5
 
 
 def _statistics(step: Step, index: int) -> Operand:
@@ -61,11 +63,6 @@ def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array,
     return result
 
 
-def _whiten(step: Step, src: Value, epsilon: float) -> Value:
-    """Mean 0 and variance 1 over the last axis."""
-    return step.op("LayerNorm", src, keep_stats=False, use_affine=False, begin_norm_axis=-1, epsilon=epsilon)
-
-
 @rule("LayerNormalization", inputs=(2, 3), axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
 def layer_normalization(step: Step) -> Value:
     src = step.value(0)
@@ -107,18 +104,26 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     count = channels if groups is None else groups
     if count < 1 or channels % count:
         raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
-    inner = step.product(src.shape[2:])
-    share = channels // count
-    flat = step.reshape(src, (src.shape[0], count, None if inner is None else share * inner))
-    result = step.reshape(_whiten(step, flat, float(step.attr("epsilon"))), src.shape)
-    for index, kind in ((1, "Multiply"), (2, "Add")):
+    affine = []
+    for index in (1, 2):
         array = step.array(index, "scale and shift").reshape(-1)
         wanted = count if per_group else channels
         if array.size != wanted:
             raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
-        each = np.repeat(array, share) if per_group else array
-        result = step.op(kind, result, each.reshape(1, channels, *(1,) * (src.ndim - 2)))
-    return result
+        each = np.repeat(array, channels // count) if per_group else array
+        affine.append(each.astype(np.float32) if each.dtype == np.float16 else each)
+    flat = src if src.ndim <= _MOST_AXES else step.reshape(src, (*src.shape[:2], step.product(src.shape[2:])))
+    result = step.op(
+        "GroupNorm",
+        flat,
+        *affine,
+        groups=count,
+        keep_stats=False,
+        use_affine=True,
+        epsilon=float(step.attr("epsilon")),
+        data_format="NCX",
+    )
+    return result if flat is src else step.reshape(result, src.shape)
 
 
 @rule("InstanceNormalization", inputs=3, epsilon=number(1e-5))

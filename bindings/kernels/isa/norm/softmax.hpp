@@ -1,0 +1,11 @@
+// Softmax of a block, for the table of the same instruction set.
+#pragma once
+
+#include "kernels/isa/integer.hpp"
+#include "kernels/norm/vtable.hpp"
+
+namespace dgo::DGO_ISA {
+
+void softmax(const SoftmaxBlock& block);
+
+}  // namespace dgo::DGO_ISA

@@ -1,0 +1,340 @@
+// Group norm: instance norm has a group for every channel, layer norm over (C, spatial) one for all.
+//
+// Statistics: blocks of rows are summed in f32, column by column, as distances from the mean of the first few rows, and
+// the blocks put together in f64: first the mean of a group, then the squares of the distances from it. As the cut into
+// blocks is the same for any number of threads, so are the bits; as distances are taken from a mean of values, no common
+// part of them, however large, takes digits from the variance.
+#include <algorithm>
+#include <cmath>
+
+#include "common/error.hpp"
+#include "kernels/checked.hpp"
+#include "kernels/division.hpp"
+#include "kernels/factories.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "group_norm";
+constexpr int64_t kRows = 128;  // of a block
+constexpr int64_t kColumns = 64;  // a row of neighbours that belong together is cut into rows of so many
+constexpr int64_t kMostFolded = 256;  // columns of neighbouring positions of few channels
+
+const NormCode& code() { return vector_code().norm; }
+
+int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+struct OuterAxis {
+    int64_t size, src, dst;
+};
+
+// Channels last: an item is an image, whose columns are channels. Channels first: an item is a group of an image, whose
+// planes are those of its channels, cut into rows.
+struct GroupNormKernel : Kernel {
+    GroupNormProblem p;
+    Cell src_cell, dst_cell;
+    int64_t src_item, dst_item, share, positions;  // channels of a group; positions of a channel
+    bool last;
+    // A plane: `rows` rows of `width`, then one of `rest`, if that is not 0. Pitches count elements.
+    std::vector<OuterAxis> outer;
+    int64_t planes, rows, width, rest, src_pitch, dst_pitch, plane_blocks, blocks, items;
+    double bytes;
+    Dims column_groups;
+    TailParams tail{};
+
+    explicit GroupNormKernel(const GroupNormProblem& problem) : p(problem) {
+        name = kName;
+        arity = (p.affine ? 4 : 2) + p.tail.operands();
+        check();
+        src_cell = float_cell(p.src_dtype);
+        dst_cell = float_cell(p.dst_dtype);
+        src_item = item_size(p.src_dtype);
+        dst_item = item_size(p.dst_dtype);
+        share = p.channels / p.groups;
+        lay_out();
+        if (p.tail.empty()) return;
+        if (!last) fail(ErrorKind::invalid_argument, std::string(kName) + ": post-ops need channels last");
+        Dims sizes = p.spatial, strides(p.dst_strides.begin() + 2, p.dst_strides.end());
+        sizes.insert(sizes.begin(), p.n);
+        strides.insert(strides.begin(), p.dst_strides[0]);
+        tail = p.tail.params(p.channels, sizes, strides);
+    }
+
+    void check() const {
+        check_number(kName, "n", p.n, 0, kMostSize);
+        check_number(kName, "channels", p.channels, 1, kMostSize);
+        check_number(kName, "groups", p.groups, 1, p.channels);
+        if (p.channels % p.groups != 0) {
+            fail(ErrorKind::shape, std::string(kName) + ": " + std::to_string(p.channels) + " channels in " +
+                                       std::to_string(p.groups) + " groups");
+        }
+        Dims shape = {p.n, p.channels};
+        for (const int64_t size : p.spatial) {
+            check_number(kName, "spatial", size, 0, kMostSize);
+            shape.push_back(size);
+        }
+        int64_t all = checked_product(kName, {p.n, p.channels});
+        for (const int64_t size : p.spatial) all = checked_product(kName, {all, size});
+        for (const Dims* strides : {&p.src_strides, &p.dst_strides}) {
+            const char* const which = strides == &p.src_strides ? "src" : "dst";
+            if (strides->size() != shape.size()) {
+                fail(ErrorKind::invalid_argument, std::string(kName) + ": " + which + " needs a stride for each axis");
+            }
+            for (const int64_t stride : *strides) check_number(kName, which, stride, 0, INT64_MAX);
+            check_extent(kName, which, shape, *strides);
+        }
+    }
+
+    // The spatial axes from the slowest to the fastest, joined where both sides allow it.
+    std::vector<OuterAxis> axes() const {
+        std::vector<OuterAxis> all, joined;
+        for (size_t a = 0; a < p.spatial.size(); ++a) {
+            if (p.spatial[a] != 1) all.push_back({p.spatial[a], p.src_strides[a + 2], p.dst_strides[a + 2]});
+        }
+        // sums do not mind the order of positions
+        std::stable_sort(all.begin(), all.end(), [](const OuterAxis& a, const OuterAxis& b) { return a.src > b.src; });
+        for (const OuterAxis& axis : all) {
+            if (!joined.empty() && joined.back().src == axis.size * axis.src &&
+                joined.back().dst == axis.size * axis.dst)
+                joined.back() = {joined.back().size * axis.size, axis.src, axis.dst};
+            else
+                joined.push_back(axis);
+        }
+        if (joined.empty()) joined.push_back({1, p.channels, p.channels});
+        return joined;
+    }
+
+    void lay_out() {
+        outer = axes();
+        positions = 1;
+        for (const OuterAxis& axis : outer) positions *= axis.size;
+        const OuterAxis inner = outer.back();
+        outer.pop_back();
+        last = p.channels == 1 ? inner.src != 1 || inner.dst != 1 : p.src_strides[1] == 1 && p.dst_strides[1] == 1;
+        const bool first = inner.src == 1 && inner.dst == 1;
+        if (!last && !first && p.n > 0 && positions > 1) {
+            fail(ErrorKind::invalid_argument,
+                 std::string(kName) + ": src and dst must both be channels last or both channels first");
+        }
+        planes = last ? 1 : share;
+        for (const OuterAxis& axis : outer) planes *= axis.size;
+        rest = 0;
+        if (!last) {
+            width = std::clamp<int64_t>(inner.size, 1, kColumns);
+            rows = inner.size / width;
+            rest = inner.size % width;
+            src_pitch = dst_pitch = width;
+        } else if (inner.src == p.channels && inner.dst == p.channels && p.channels < kColumns) {
+            // neighbouring positions side by side
+            int64_t together = kColumns / common_divisor(kColumns, p.channels);
+            if (together * p.channels > kMostFolded) together = ceil_div(2 * kColumns, p.channels);
+            together = std::clamp<int64_t>(inner.size, 1, together);
+            width = together * p.channels;
+            rows = inner.size / together;
+            rest = inner.size % together * p.channels;
+            src_pitch = dst_pitch = width;
+        } else {
+            width = p.channels;
+            rows = inner.size;
+            src_pitch = inner.src;
+            dst_pitch = inner.dst;
+        }
+        plane_blocks = ceil_div(rows, kRows) + (rest > 0 ? 1 : 0);
+        blocks = planes * plane_blocks;
+        for (int64_t j = 0; j < width; ++j) column_groups.push_back(last ? j % p.channels / share : 0);
+        items = positions == 0 ? 0 : last ? p.n : p.n * p.groups;
+        bytes = static_cast<double>(p.n) * static_cast<double>(p.channels * positions) *
+                static_cast<double>(src_item + dst_item);
+    }
+
+    struct Block {
+        int64_t src, dst, rows, width, channel;  // channel: within the item
+    };
+
+    Block block_of(int64_t item, int64_t number) const {
+        int64_t plane = number / plane_blocks;
+        const int64_t begin = number % plane_blocks * kRows;
+        Block block{};
+        for (size_t a = outer.size(); a-- > 0; plane /= outer[a].size) {
+            block.src += plane % outer[a].size * outer[a].src;
+            block.dst += plane % outer[a].size * outer[a].dst;
+        }
+        block.channel = plane;
+        const int64_t image = last ? item : item / p.groups, channel = last ? 0 : item % p.groups * share + plane;
+        block.rows = std::min(kRows, rows - begin);
+        block.width = width;
+        int64_t at = begin;
+        if (block.rows <= 0) {
+            block.rows = 1;
+            block.width = rest;
+            at = rows;
+        }
+        block.src += image * p.src_strides[0] + channel * p.src_strides[1] + at * src_pitch;
+        block.dst += image * p.dst_strides[0] + channel * p.dst_strides[1] + at * dst_pitch;
+        return block;
+    }
+
+    // What an item is worked on in: sums of all blocks, then by column.
+    struct Parts {
+        ScratchArray<float> sums, mean, scale, shift, work;
+        ScratchArray<double> total, center, group;
+    };
+
+    Parts parts(ScratchLayout& scratch) const {
+        Parts all;
+        all.sums = scratch.add<float>(checked_product(kName, {blocks, 3, width}));
+        all.total = scratch.add<double>(width);
+        all.center = scratch.add<double>(width);
+        all.group = scratch.add<double>(2 * groups_of_item());
+        all.mean = scratch.add<float>(width);
+        all.scale = scratch.add<float>(width);
+        all.shift = scratch.add<float>(width);
+        all.work = scratch.add<float>(work_floats());
+        return all;
+    }
+
+    int64_t work_floats() const { return p.tail.empty() || dst_cell == Cell::f32 ? 0 : code().scratch(width); }
+    int64_t groups_of_item() const { return last ? p.groups : 1; }
+    int64_t group_of(int64_t column) const { return column_groups[static_cast<size_t>(column)]; }
+
+    NormSums sums_of(float* sums, int64_t block) const { return {sums + block * 3 * width, width}; }
+
+    void sum(const char* src, int64_t item, int64_t begin, int64_t end, float* sums) const {
+        for (int64_t b = begin; b < end; ++b) {
+            const Block block = block_of(item, b);
+            code().sums({src_cell, src + block.src * src_item, block.rows, block.width, src_pitch}, sums_of(sums, b));
+        }
+    }
+
+    // group[g] = the mean, group[groups + g] = 1 / the deviation
+    void put_together(float* sums, double* total, double* center, double* group) const {
+        const int64_t groups = groups_of_item();
+        const double count = static_cast<double>(share) * static_cast<double>(positions);
+        const auto collect = [&](auto&& add, double* to) {
+            std::fill_n(total, width, 0.0);
+            for (int64_t b = 0, begin = 0; b < blocks; ++b) {
+                // the columns of a narrower block are summed like the first ones of others
+                if (begin < rows)
+                    add(sums_of(sums, b), std::min(kRows, rows - begin), width);
+                else
+                    add(sums_of(sums, b), 1, rest);
+                begin = (b + 1) % plane_blocks == 0 ? 0 : begin + kRows;
+            }
+            std::fill_n(to, groups, 0.0);
+            for (int64_t j = 0; j < width; ++j) to[group_of(j)] += total[j];
+            for (int64_t g = 0; g < groups; ++g) to[g] /= count;
+        };
+        collect([&](const NormSums& block, int64_t n, int64_t w) { code().add_totals(block, n, w, total); }, group);
+        for (int64_t j = 0; j < width; ++j) center[j] = group[group_of(j)];
+        collect([&](const NormSums& block, int64_t n, int64_t w) { code().add_squares(block, n, w, center, total); },
+                group + groups);
+        for (int64_t g = 0; g < groups; ++g) group[groups + g] = 1 / std::sqrt(group[groups + g] + p.epsilon);
+    }
+
+    struct Affine {
+        const float *scale, *shift;  // by channel, or none
+        const char* const* operands;  // of the tail
+        float *mean, *scales, *shifts, *work;
+    };
+
+    // (x - near) * scale + shift: what the mean has beyond an f32 goes into the shift.
+    void coefficients(const double* group, int64_t g, int64_t channel, const Affine& to, int64_t column) const {
+        const double mean = group[g];
+        const float near = static_cast<float>(mean);
+        const double scale = group[groups_of_item() + g] * (to.scale == nullptr ? 1.0 : to.scale[channel]);
+        to.mean[column] = near;
+        to.scales[column] = static_cast<float>(scale);
+        to.shifts[column] = static_cast<float>((to.shift == nullptr ? 0.0 : to.shift[channel]) -
+                                               (mean - static_cast<double>(near)) * scale);
+    }
+
+    void all_coefficients(const double* group, const Affine& to) const {
+        if (!last) return;
+        for (int64_t j = 0; j < width; ++j) coefficients(group, group_of(j), j % p.channels, to, j);
+    }
+
+    // Backwards: the last blocks are still near.
+    void normalise(const char* src, char* dst, int64_t item, int64_t begin, int64_t end, const double* group,
+                   const Affine& by) const {
+        for (int64_t b = end; b-- > begin;) {
+            const Block block = block_of(item, b);
+            if (!last) {
+                coefficients(group, 0, item % p.groups * share + block.channel, by, 0);
+                std::fill_n(by.mean + 1, block.width - 1, by.mean[0]);
+                std::fill_n(by.scales + 1, block.width - 1, by.scales[0]);
+                std::fill_n(by.shifts + 1, block.width - 1, by.shifts[0]);
+            }
+            code().affine({{src_cell, src + block.src * src_item, block.rows, block.width, src_pitch},
+                           dst_cell,
+                           dst + block.dst * dst_item,
+                           dst_pitch,
+                           by.mean,
+                           by.scales,
+                           by.shifts,
+                           p.tail.empty() ? nullptr : &tail,
+                           by.operands,
+                           block.dst,
+                           by.work});
+        }
+    }
+
+    void run(char* const* operands) const override {
+        const float* const scale = p.affine ? reinterpret_cast<const float*>(operands[1]) : nullptr;
+        const float* const shift = p.affine ? reinterpret_cast<const float*>(operands[2]) : nullptr;
+        const char* const src = operands[0];
+        char* const dst = operands[arity - 1];
+        const char* const* const more = operands + (p.affine ? 3 : 1);
+        const int most = threads_for(items * blocks, bytes);
+        if (items % most == 0 || items >= 4 * most) {
+            ScratchLayout nothing, each;
+            const Parts in = parts(each);
+            const Scratch scratch(nothing, each, most);
+            parallel_parts(most, items, [&](int64_t begin, int64_t end, int rank) {
+                char* const own = scratch.of(rank);
+                double* const group = in.group.in(own);
+                const Affine by = {scale,          shift, more, in.mean.in(own), in.scale.in(own), in.shift.in(own),
+                                   in.work.in(own)};
+                for (int64_t item = begin; item < end; ++item) {
+                    sum(src, item, 0, blocks, in.sums.in(own));
+                    put_together(in.sums.in(own), in.total.in(own), in.center.in(own), group);
+                    all_coefficients(group, by);
+                    normalise(src, dst, item, 0, blocks, group, by);
+                }
+            });
+            return;
+        }
+        // all threads at one item after the other
+        ScratchLayout shared, each;
+        const Parts in = parts(shared);
+        const auto own_mean = each.add<float>(width), own_scale = each.add<float>(width),
+                   own_shift = each.add<float>(width), own_work = each.add<float>(work_floats());
+        const Scratch scratch(shared, each, most);
+        char* const all = scratch.shared();
+        double* const group = in.group.in(all);
+        for (int64_t item = 0; item < items; ++item) {
+            parallel_parts(most, blocks,
+                           [&](int64_t begin, int64_t end, int) { sum(src, item, begin, end, in.sums.in(all)); });
+            put_together(in.sums.in(all), in.total.in(all), in.center.in(all), group);
+            const Affine by = {scale, shift, more, in.mean.in(all), in.scale.in(all), in.shift.in(all), nullptr};
+            all_coefficients(group, by);
+            parallel_parts(most, blocks, [&](int64_t begin, int64_t end, int rank) {
+                char* const own = scratch.of(rank);
+                Affine here = {scale, shift, more, own_mean.in(own), own_scale.in(own), own_shift.in(own), nullptr};
+                if (last) here = by;
+                here.work = own_work.in(own);
+                normalise(src, dst, item, begin, end, group, here);
+            });
+        }
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_group_norm(const GroupNormProblem& problem) {
+    return std::make_shared<GroupNormKernel>(problem);
+}
+
+}  // namespace dgo

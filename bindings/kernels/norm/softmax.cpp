@@ -1,0 +1,114 @@
+// Softmax and its logarithm over an axis whose elements are neighbours, or across rows of neighbours. The largest value
+// is taken away first; sums are f32.
+#include <algorithm>
+
+#include "common/error.hpp"
+#include "kernels/checked.hpp"
+#include "kernels/division.hpp"
+#include "kernels/factories.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/scratch.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "softmax";
+constexpr int64_t kColumns = 64;  // of a block
+constexpr double kExponential = 16;  // bytes that take as long to move as a power to compute
+
+struct SoftmaxKernel : Kernel {
+    struct Axis {
+        int64_t size, src, dst;
+    };
+
+    Cell src_cell, dst_cell;
+    int64_t src_item, dst_item, length, src_step, dst_step;
+    int64_t columns = 0;  // neighbours across which the axis runs; 0: it is one of neighbours itself
+    bool log;
+    std::vector<Axis> outer;
+    int64_t parts = 1, tasks;  // parts: blocks of the columns
+    double bytes;
+    ScratchLayout nothing, each;
+    ScratchArray<float> powers;
+
+    SoftmaxKernel(const Dims& shape, size_t axis, int src_dtype, const Dims& src, int dst_dtype, const Dims& dst,
+                  bool logarithm)
+        : src_cell(float_cell(src_dtype)), dst_cell(float_cell(dst_dtype)), src_item(item_size(src_dtype)),
+          dst_item(item_size(dst_dtype)), log(logarithm) {
+        name = kName;
+        arity = 2;
+        check(shape, axis, src, dst);
+        length = shape[axis];
+        src_step = src[axis];
+        dst_step = dst[axis];
+        size_t inner = axis;
+        for (size_t a = 0; a < shape.size() && !(src_step == 1 && dst_step == 1); ++a) {
+            if (a != axis && shape[a] > 1 && src[a] == 1 && dst[a] == 1) inner = a;
+        }
+        for (size_t a = 0; a < shape.size(); ++a) {
+            if (a != axis && a != inner) outer.push_back({shape[a], src[a], dst[a]});
+        }
+        if (inner != axis) {
+            columns = shape[inner];
+            parts = ceil_div(columns, kColumns);
+        } else if (length > 1 && (src_step != 1 || dst_step != 1)) {
+            fail(ErrorKind::invalid_argument,
+                 std::string(kName) + ": no axis has neighbours in both src and dst; copy one of them");
+        }
+        tasks = length == 0 ? 0 : parts;
+        for (const Axis& one : outer) tasks *= one.size;
+        bytes = static_cast<double>(tasks / std::max<int64_t>(parts, 1)) *
+                static_cast<double>(length * std::max<int64_t>(columns, 1)) *
+                (static_cast<double>(src_item + dst_item) + kExponential);
+        powers = each.add<float>(checked_product(kName, {length, columns == 0 ? 1 : kColumns}));
+    }
+
+    static void check(const Dims& shape, size_t axis, const Dims& src, const Dims& dst) {
+        if (axis >= shape.size() || src.size() != shape.size() || dst.size() != shape.size()) {
+            fail(ErrorKind::invalid_argument, std::string(kName) + ": a shape with the axis, and a stride of src and " +
+                                                  "dst for each of its axes are needed");
+        }
+        int64_t all = 1;
+        for (const int64_t size : shape) {
+            check_number(kName, "shape", size, 0, kMostSize);
+            all = checked_product(kName, {all, size});
+        }
+        for (const Dims* strides : {&src, &dst}) {
+            for (const int64_t stride : *strides) check_number(kName, "strides", stride, 0, INT64_MAX);
+            check_extent(kName, "an operand", shape, *strides);
+        }
+    }
+
+    void run(char* const* operands) const override {
+        const int threads = threads_for(tasks, bytes);
+        const Scratch scratch(nothing, each, threads);
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            SoftmaxBlock block{src_cell, dst_cell, nullptr, nullptr, length,
+                               src_step, dst_step, columns, log,     powers.in(scratch.of(rank))};
+            for (int64_t task = begin; task < end; ++task) {
+                const int64_t first = task % parts * kColumns;
+                int64_t src = first, dst = first, place = task / parts;
+                for (size_t a = outer.size(); a-- > 0; place /= outer[a].size) {
+                    src += place % outer[a].size * outer[a].src;
+                    dst += place % outer[a].size * outer[a].dst;
+                }
+                block.src = operands[0] + src * src_item;
+                block.dst = operands[1] + dst * dst_item;
+                if (columns > 0) block.columns = std::min(kColumns, columns - first);
+                vector_code().norm.softmax(block);
+            }
+        });
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dtype, const Dims& src_strides,
+                                     int dst_dtype, const Dims& dst_strides, bool logarithm) {
+    check_number(kName, "axis", axis, 0, static_cast<int64_t>(shape.size()) - 1);
+    return std::make_shared<SoftmaxKernel>(shape, static_cast<size_t>(axis), src_dtype, src_strides, dst_dtype,
+                                           dst_strides, logarithm);
+}
+
+}  // namespace dgo

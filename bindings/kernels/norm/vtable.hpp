@@ -1,0 +1,62 @@
+// What the normalising kernels ask of the vector code.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cell.hpp"
+#include "kernels/tail/vtable.hpp"
+
+namespace dgo {
+
+// Rows of neighbouring values under each other, `pitch` elements apart.
+struct NormRows {
+    Cell cell;
+    const char* at;
+    int64_t rows, width, pitch;
+};
+
+// Of the rows of a block, column by column: a value near the mean, and the sums of the distances from it and of their
+// squares. Three lists of `width`, one behind the other.
+struct NormSums {
+    float *center, *sum, *squares;
+
+    NormSums(float* memory, int64_t width) : center(memory), sum(memory + width), squares(memory + 2 * width) {}
+};
+
+// to[i, j] = (from[i, j] - mean[j]) * scale[j] + shift[j], and post-ops, if there are any: `offset` is that of the first
+// element in dst, whose column is channel 0.
+struct NormAffine {
+    NormRows from;
+    Cell cell;
+    char* to;
+    int64_t pitch;
+    const float *mean, *scale, *shift;
+    const TailParams* tail;
+    const char* const* operands;
+    int64_t offset;
+    float* scratch;  // norm_scratch(width) floats
+};
+
+// Over an axis of `length`, `columns` times side by side, or over neighbours where that is 0. Steps count elements.
+struct SoftmaxBlock {
+    Cell src_cell, dst_cell;
+    const char* src;
+    char* dst;
+    int64_t length, src_step, dst_step, columns;
+    bool log;
+    float* scratch;  // `length` floats for each column
+};
+
+struct NormCode {
+    void (*sums)(const NormRows& rows, const NormSums& to);
+    // Of a block of `rows` rows: total[j] += the sum of column j
+    void (*add_totals)(const NormSums& block, int64_t rows, int64_t width, double* total);
+    // total[j] += the squares of column j's distances from mean[j]
+    void (*add_squares)(const NormSums& block, int64_t rows, int64_t width, const double* mean, double* total);
+    void (*affine)(const NormAffine& block);
+    // Floats that post-ops of rows of this width are applied in.
+    int64_t (*scratch)(int64_t width);
+    void (*softmax)(const SoftmaxBlock& block);
+};
+
+}  // namespace dgo

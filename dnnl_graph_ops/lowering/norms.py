@@ -1,0 +1,131 @@
+"""Normalisation and softmax by own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import dtypes
+from .._core import kernels
+from ..graph import Node
+from . import chain
+from . import tail as post
+from .env import Env
+from .problem import data_view
+from .program import Program, View, order_of
+from .tail import Tail
+
+# A kernel and what it needs; the views are a node's inputs and the result of it and the post-ops.
+Builder = Callable[[Program, Node, Sequence[View], View, Tail], None]
+
+
+def leads(node: Node) -> bool:
+    """Whether a node is a norm that own code runs with the element-wise ops behind it as post-ops."""
+    return node.kind == "GroupNorm" and serves(node)
+
+
+def serves(node: Node) -> bool:
+    """Whether own code computes what a node asks for."""
+    floats = all(value.dtype in chain.FLOATS for value in (node.inputs[0], node.outputs[0]))
+    plain = node.attrs.get("mode", "none") == "none"
+    return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain
+
+
+def takes(node: Node, source: View, env: Env) -> bool:
+    """Whether own code runs a node though the library may have a kernel; `source`: where its data lies."""
+    if env.engine.memory is not None or env.tune == "off" or not serves(node):
+        return False
+    if leads(node):
+        return True
+    # along neighbours the library is as fast, across them it is left to a reference kernel or gathers them one by one
+    axis = node.attrs["axis"] % source.ndim
+    return source.shape[axis] > 1 and source.strides[axis] != 1
+
+
+def build(program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], tail: Tail = ()) -> None:
+    """Append a node and the post-ops behind it."""
+    OWN_NORMS[node.kind](program, node, inputs, outputs[0], tail)
+
+
+def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+    src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
+    fused = chain.NOTHING
+    if tail:
+        found = chain.program_of(program, tail, dst) if _last(src, dst) else None
+        if found is None:
+            plain = program.like(dst, "f32")
+            _normalise(program, node, src, inputs[1:], plain, fused)
+            if not chain.apply(program, plain, tail, dst, f"behind {node.kind}"):
+                post.apply(program, plain, tail, dst)
+            return
+        fused = found
+    if _alike(src, dst):
+        _normalise(program, node, src, inputs[1:], dst, fused)
+        return
+    result = dst if _alike(dst, dst) else program.scratch(dst.shape, dst.dtype, (0, *range(2, dst.ndim), 1))
+    src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
+    if not _alike(src, result):
+        # a slice whose axes lie in an order of their own
+        result = program.like(src, dst.dtype)
+    _normalise(program, node, src, inputs[1:], result, fused)
+    if result is not dst:
+        program.copy(result, dst, f"dst of {node.kind}")
+
+
+def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: chain.Fused) -> None:
+    affine = [program.in_a_row(program.converted(view, "f32")) for view in affine] if node.attrs["use_affine"] else []
+    if not _alike(src, dst):
+        src = program.copied(src, src.dtype, order_of(dst), f"src of {node.kind}")
+    n, channels, *spatial = dst.shape
+    kernel = kernels.group_norm(
+        n,
+        channels,
+        node.attrs["groups"],
+        spatial,
+        dtypes.CODES[src.dtype],
+        src.strides,
+        dtypes.CODES[dst.dtype],
+        dst.strides,
+        node.attrs["epsilon"],
+        bool(affine),
+        fused.tail,
+    )
+    program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
+
+
+def _last(src: View, dst: View) -> bool:
+    """Whether neighbours in both are channels."""
+    return dst.shape[1] > 1 and src.strides[1] == dst.strides[1] == 1
+
+
+def _alike(src: View, dst: View) -> bool:
+    """Whether neighbours in both are channels, or in both positions on the same axis."""
+    if dst.shape[1] == 1 or _last(src, dst):
+        return True
+    axes = [axis for axis in range(2, dst.ndim) if dst.shape[axis] != 1]
+    fastest = min(axes, key=lambda axis: (src.strides[axis], -axis), default=None)
+    return fastest is None or src.strides[fastest] == dst.strides[fastest] == 1
+
+
+def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+    src, axis = inputs[0], node.attrs["axis"] % dst.ndim
+    result = dst if _neighbours(dst, dst) else program.scratch(dst.shape, dst.dtype)
+    if not _neighbours(src, result):
+        src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
+    if not _neighbours(src, result):
+        result = program.like(src, dst.dtype)
+    codes = dtypes.CODES
+    kernel = kernels.softmax(
+        dst.shape, axis, codes[src.dtype], src.strides, codes[dst.dtype], result.strides, node.kind == "LogSoftmax"
+    )
+    program.kernel(kernel, [src], [result], node.kind)
+    if result is not dst:
+        program.copy(result, dst, f"dst of {node.kind}")
+
+
+def _neighbours(src: View, dst: View) -> bool:
+    """Whether elements of some axis are neighbours in both."""
+    strides = zip(src.strides, dst.strides, dst.shape, strict=True)
+    return dst.size <= 1 or any(a == b == 1 and size > 1 for a, b, size in strides)
+
+
+OWN_NORMS: dict[str, Builder] = {"GroupNorm": _group_norm, "LogSoftmax": _softmax, "SoftMax": _softmax}
