@@ -253,14 +253,15 @@ def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], la
 
 
 def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
-    """Operands of Concat in the memory of its result; from the last to the first, since a result may be an operand."""
+    """Operands of Concat and Pad where they belong in the result; from the last, as a result may be an operand."""
     placed = set(places).difference(places.entering, places.leaving)
     for node in reversed(nodes):
-        if node.kind != "Concat":
+        if node.kind not in ("Concat", "Pad"):
             continue
         result = node.outputs[0]
         joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))
-        places.joined.add(result)
+        if node.kind == "Concat":
+            places.joined.add(result)
         for value, part in zip(node.inputs, parts(node, joint), strict=True):
             free = value not in placed and (value.node is None or value.node.kind not in VIEWS)
             if free and (not _has_order(value) or (value in last) is (result in last)):

@@ -9,7 +9,7 @@ from ..graph import Node
 from ..strides import dense_strides
 from . import norms, windows
 from .env import Env
-from .pieces import copy_slice, pad, sliced
+from .pieces import copy_slice, middle_of, pad, sliced
 from .program import Program, View
 
 Views = Sequence[View]
@@ -105,7 +105,9 @@ VIEWS: dict[str, Callable[[Node, View], View | None]] = {
 
 
 def parts(node: Node, joint: View) -> list[View]:
-    """Where the operands of a Concat lie in its result."""
+    """Where the operands of a Concat, or of a Pad, lie in its result."""
+    if node.kind == "Pad":
+        return [middle_of(node, joint)]
     axis = node.attrs["axis"] % joint.ndim
     sizes = [int(value.shape[axis] or 0) for value in node.inputs]
     return [joint.narrow(axis, sum(sizes[:i]), size) for i, size in enumerate(sizes)]

@@ -26,13 +26,19 @@ def copy_slice(program: Program, node: Node, source: View, target: View) -> None
     program.copy(view, target, node.kind, backwards)
 
 
+def middle_of(node: Node, target: View) -> View:
+    """Where the source of a Pad lies in its result."""
+    for axis, (begin, size) in enumerate(zip(node.attrs["pads_begin"], node.inputs[0].shape, strict=True)):
+        target = target.narrow(axis, begin, int(size or 0))
+    return target
+
+
 def pad(program: Program, node: Node, source: View, target: View) -> None:
     """src into the middle of dst; then axis by axis what lies beside it, whose corners the axes before have filled."""
     mode, sides = node.attrs["mode"], list(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
-    middle = target
-    for axis, (begin, _) in enumerate(sides):
-        middle = middle.narrow(axis, begin, source.shape[axis])
-    program.copy(source, middle, node.kind)
+    middle = middle_of(node, target)
+    if source != middle:
+        program.copy(source, middle, node.kind)
     for axis, (begin, end) in enumerate(sides):
         size = source.shape[axis]
         # full on the axes before, as long as src on those behind

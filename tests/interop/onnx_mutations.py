@@ -139,6 +139,28 @@ def originals():
     )  # fmt: skip
     yield model(
         [
+            node("Slice", "x from to axes by", "t0"),
+            node("Pad", "t0 pads - axes", "t1", mode="reflect"),
+            node("Split", "t1 sizes", "t2 t3", axis=1),
+            node("Gather", "t2 places", "t4", axis=1),
+            node("Tile", "t4 times", "t5"),
+            node("Expand", "t5 wide", "t6"),
+            node("Erf", "t6", "t7"),
+            node("Greater", "t7 half", "t8"),
+            node("Where", "t8 t7 t6", "t9"),
+            node("Einsum", "t9 w", "t10", equation="bij,jk->bik"),
+            node("Sin", "t10", "y"),
+        ],
+        {
+            "from": whole(0, -1), "to": whole(4, -9), "axes": whole(1, 2), "by": whole(1, -1),
+            "pads": whole(1, 0, 1, 2), "sizes": whole(3, 2), "places": whole(0, 2, 1, -1), "times": whole(1, 1, 1),
+            "wide": whole(2, 4, 6),
+            "half": np.float32(0.5), "w": noise(6, 3),
+        },
+        shape=(2, 3, 4),
+    )  # fmt: skip
+    yield model(
+        [
             node("Clip", "x low high", "t0"),
             node("Pow", "t0 two", "t1"),
             node("ReduceMean", "x axes", "t2", keepdims=1),

@@ -177,3 +177,19 @@ def test_pads_between_normalizations_and_convolutions(dtype):
     y = ops.convolution(y, weights[1], **window, weights_format="OIX")
     found, want = (graph.compile(y, tune=tune)(array).astype(np.float64) for tune in ("heuristic", "off"))
     np.testing.assert_allclose(found, want, rtol=0, atol={"f32": 1e-4, "bf16": 0.1}[dtype] * np.abs(want).max())
+
+
+def test_what_is_padded_is_computed_in_its_place():
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 4, 10))
+    weights = np.random.default_rng(6).standard_normal((4, 4, 3)).astype(np.float32)
+    window = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "data_format": "NCX"}
+    inner = ops.convolution(x, weights, **window, weights_format="OIX")
+    y = ops.pad(inner, pads_begin=[0, 0, 2], pads_end=[0, 0, 1], mode="edge")
+    y = ops.pad(y, pads_begin=[0, 0, 1], pads_end=[0, 0, 0], mode="wrap")
+    results = [ops.convolution(y, weights, **window, weights_format="OIX"), ops.relu(inner)]
+    array = np.random.default_rng(7).standard_normal(x.shape).astype(np.float32)
+    net = graph.compile(results)
+    for found, want in zip(net(array), graph.compile(results, tune="off")(array), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+    assert not [step for step in steps_of(net) if step.label == "Pad"]
