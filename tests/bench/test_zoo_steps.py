@@ -60,8 +60,9 @@ def _copies(part: Any, report: Any) -> int:
 PRESENT = {
     "dcgan": Counts(1, 0, 0),
     "dcgan_b16": Counts(1, 0, 0),
-    "pix2pix_in": Counts(45, 13, 0),
+    "pix2pix_in": Counts(19, 0, 0),
     "pix2pix_bn": Counts(8, 0, 0),
+    "cyclegan": Counts(19, 0, 0),
     "unet": Counts(5, 0, 0),
     "unet_wide": Counts(5, 0, 0),
     "nnunet_decoder": Counts(28, 0, 0),
@@ -69,10 +70,13 @@ PRESENT = {
     "deeplab": Counts(5, 0, 0),
     "hifigan": Counts(6, 0, 0),
     "hifigan_v2": Counts(8, 0, 0),
+    "encodec_decoder": Counts(0, 0, 0),
+    "wavenet": Counts(17, 0, 0),
     "fsrcnn": Counts(0, 0, 0),
     "resnet18": Counts(3, 0, 0),
-    "mobilenet": Counts(11, 0, 0),
+    "mobilenet": Counts(9, 0, 0),
     "centernet_head": Counts(2, 0, 0),
+    "convnext": Counts(1, 0, 0),
 }
 
 
