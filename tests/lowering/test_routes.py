@@ -80,6 +80,9 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             ((_, decision),) = net.latest().built.decisions
             assert decision.formulation == "own chain"
             continue
+        if kind == "Concat":
+            # its operands are written where they belong
+            continue
         taken, compute = way_of(net, kind)
         # own code may take what the library has a kernel for, where data lies badly for that
         assert route_of(node, net.env()).how is taken or (taken is How.BY_OWN_CODE and kind in OWN_NORMS)
@@ -155,4 +158,5 @@ def test_the_table_of_ops_knows_the_ways_that_are_open_to_some_uses_only():
 def test_no_op_has_two_ways_but_numpy_as_the_last():
     assert not OWN.keys() & EQUAL.keys()
     assert not (OWN.keys() | EQUAL.keys() | HOST.keys()) - schema.OPS.keys()
-    assert not {kind for kind, own in OWN.items() if not own.preferred} & HOST.keys()
+    only = {kind for kind, own in OWN.items() if not own.preferred and kind not in OWN_NORMS}
+    assert not only & HOST.keys()
