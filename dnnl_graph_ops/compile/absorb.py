@@ -64,7 +64,7 @@ def _after(first: Affine, then: Affine) -> Affine:
 
 
 def _absorbs(node: Node) -> bool:
-    known = all(value.constant is not None for value in node.inputs[1:])
+    known = all(value.is_constant for value in node.inputs[1:])
     return node.kind in _HEADS and known and node.outputs[0].dtype == "f32"
 
 
@@ -125,6 +125,8 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
         scaled = np.empty(weights.constant.shape, np.float32)
         # each product is made in float64 and rounded once, with no copy of all of them
         np.multiply(weights.constant, _along_weights(head.attrs, weights, scale), out=scaled, casting="same_kind")
+        if weights.held is not None:
+            weights.held.let_go()
         weights = _constant(weights, scaled)
     inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)

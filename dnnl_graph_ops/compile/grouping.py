@@ -140,7 +140,7 @@ def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, suppor
         kind = _native_kind(node.kind) if native else "Wildcard"
         attrs = tuple(sorted(_proxy_attributes(node, env).items())) if native else ()
         ops.append(_Op(kind, attrs, tuple(map(number, node.inputs)), tuple(map(number, node.outputs))))
-    tensors = tuple((env.compute_dtype(value.dtype), value.constant is not None) for value in numbers)
+    tensors = tuple((env.compute_dtype(value.dtype), value.is_constant) for value in numbers)
     leaving = [v for v in dict.fromkeys(outputs) if v.node is not None and env.compute_dtype(v.dtype) in _END]
     return _Structure(tuple(ops), tensors, tuple(map(number, leaving)))
 

@@ -58,10 +58,13 @@ class Net(NetBase):
         self.engine = engine
         self.options = options
         self._nodes = tuple(nodes)
-        self._constants = tuple(value for value in leaves if value.constant is not None)
+        self._constants = tuple(value for value in leaves if value.is_constant)
         self._lock = threading.RLock()
         renew_after_fork(self, "_lock")
-        if all(None not in value.shape for value in self.inputs):
+        # further shapes need them again
+        known = all(None not in value.shape for value in self.inputs)
+        self._kept = () if known else tuple(value.constant for value in self._constants)
+        if known:
             ins = [self._declared(value) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
         twin = Value(value.graph, value.id, shape, value.dtype, value.name)
-        twin.constant, twin.strides = value.constant, value.strides
+        twin.held, twin.strides = value.held, value.strides
         found[value] = twin
         return twin
 
@@ -125,11 +125,11 @@ def specialise(
     views: dict[Value, View] = {}
     for index, (value, (shape, strides)) in enumerate(inputs):
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
-    for value in constants:
-        array = value.constant
-        if array is not None:
-            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array, shared=True)
-            views[value] = View(buffer, array.shape, dense_strides(array.shape))
+    results = [value for value, _ in outputs]
+    if fused := env.tune != "off" and policy == "fusion":
+        nodes = replaced(absorbed(trimmed(nodes, results), results), results)
+    graphs = set(constants)
+    views |= _constants((value for value in _read(nodes, results) if value in graphs), True)
     targets, copies = [], []
     for index, (value, layout) in enumerate(outputs):
         shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
@@ -141,10 +141,8 @@ def specialise(
         else:
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
-    results = [value for value, _ in outputs]
-    if env.tune != "off" and policy == "fusion":
-        nodes = replaced(absorbed(trimmed(nodes, results), results), results)
-        views |= _own_constants(nodes, views)
+    if fused:
+        views |= _constants((value for value in _read(nodes, ()) if value not in views), False)
     groups = group(nodes, results, env, policy)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
@@ -154,10 +152,12 @@ def specialise(
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):
         built.program.copy(places[value], target, "copy to output")
-    for value, view in views.items():
-        if view.is_constant and not view.buffer.shared:
-            # what is packed from it is all that is needed from here on
-            value.constant = None
+    for value in (*constants, *views):
+        # what is packed from it is all that is needed from here on
+        if value.held is not None:
+            value.held.let_go()
+            if value not in graphs:
+                value.held = None
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],
@@ -184,11 +184,16 @@ def measured(lowered: Callable[[Chooser | None], tuple[Built, Places]], env: Env
     return built, places
 
 
-def _own_constants(nodes: Sequence[Node], views: Mapping[Value, View]) -> dict[Value, View]:
-    """Constants that are none of the graph's."""
+def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
+    return list(dict.fromkeys((*(value for node in nodes for value in node.inputs), *results)))
+
+
+def _constants(values: Iterable[Value], shared: bool) -> dict[Value, View]:
+    """Those of the values that are constants; `shared`: of the graph, which keeps what cannot be read again."""
     found = {}
-    for value in (value for node in nodes for value in node.inputs):
-        if value.constant is not None and value not in views:
-            buffer = Buffer(Place.CONSTANT, value.dtype, value.constant.size, array=value.constant)
-            found[value] = View(buffer, value.constant.shape, dense_strides(value.constant.shape))
+    for value in values:
+        if value.held is not None:
+            array, kept = value.held.array, shared and not value.held.can_be_read_again
+            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array, shared=kept)
+            found[value] = View(buffer, array.shape, dense_strides(array.shape))
     return found

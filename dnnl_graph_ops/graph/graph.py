@@ -14,6 +14,7 @@ from ..runtime.engines import Engine
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
+from .constants import Constant, never_changes
 
 if TYPE_CHECKING:
     from ..compile.net import Net
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
 Dims = tuple[int | None, ...]
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
-
-
-def _unchanging(array: np.ndarray[Any, Any]) -> bool:
-    """Whether nobody can ever write the elements, which lie in a row: those of a bytes object."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return False
-        base = base.base
-    return type(base) is bytes and array.flags.c_contiguous and array.flags.aligned
 
 
 def _binary(builder: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
@@ -51,7 +42,7 @@ class Value:
     `shape` has None for a dim that is known at the call only; `dtype` is a canonical name such as "f32".
     """
 
-    __slots__ = ("__weakref__", "constant", "dtype", "graph", "id", "name", "node", "shape", "strides")
+    __slots__ = ("__weakref__", "dtype", "graph", "held", "id", "name", "node", "shape", "strides")
 
     # NumPy must not take `array + value` apart element by element
     __array_ufunc__ = None
@@ -63,8 +54,22 @@ class Value:
         self.dtype = dtype
         self.name = name
         self.node: Node | None = None
-        self.constant: np.ndarray[Any, Any] | None = None
+        # of a constant its elements
+        self.held: Constant | None = None
         self.strides: tuple[int, ...] | None = None
+
+    @property
+    def constant(self) -> np.ndarray[Any, Any] | None:
+        """The elements of a constant, of other values None; `is_constant` asks without reading a file again."""
+        return None if self.held is None else self.held.array
+
+    @constant.setter
+    def constant(self, array: np.ndarray[Any, Any]) -> None:
+        self.held = Constant(array)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.held is not None
 
     @property
     def meta(self) -> Meta:
@@ -185,7 +190,7 @@ class Graph:
         if isinstance(array, Value):
             raise TypeError(f"{where}: needs an array, got a Value")
         given = as_array(array, where)
-        data = given.view() if _unchanging(given) else np.array(given, order="C", copy=True)
+        data = given.view() if never_changes(given) else np.array(given, order="C", copy=True)
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
         reclaim.account(data)

@@ -109,8 +109,8 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
         raise UnsupportedError(f"{node.kind} {node.name!r}: {way.reason}")
     if way.twin is not None:
         for value in way.twin.inputs:
-            if value not in views and value.node is None and value.constant is not None:
-                views[value] = program.constant(value.constant)
+            if value not in views and value.node is None and (array := value.constant) is not None:
+                views[value] = program.constant(array)
         return _build_group(built, Group((way.twin,), runs_natively(way.twin, env)), views, env, choose)
     inputs, outputs = ([view_of(program, v, views) for v in some] for some in (node.inputs, node.outputs))
     if way.how is How.BY_OWN_CODE:

@@ -284,7 +284,7 @@ def _op(node: Node, identity: int, ids: Mapping[Value, int]) -> Op:
 
 
 def _tensor(value: Value, identity: int) -> Tensor:
-    use = "constant" if value.constant is not None else "undef"
+    use = "constant" if value.is_constant else "undef"
     strides: tuple[int, ...] = value.strides or ()
     if not strides and None not in value.shape:
         strides = dense_strides(value.shape)  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = 
 
 
 def _quantizable(node: Node) -> bool:
-    return node.kind == KIND and node.inputs[0].dtype == "f32" and node.inputs[1].constant is not None
+    return node.kind == KIND and node.inputs[0].dtype == "f32" and node.inputs[1].is_constant
 
 
 def _check_samples(net: Net, samples: Any) -> None:
@@ -177,7 +177,7 @@ def _quantized(
     layers = []
     for node in net.graph.nodes:
         for value in node.inputs:
-            if value not in mapped and value.constant is not None and not (node in scales and value is node.inputs[1]):
+            if value not in mapped and value.is_constant and not (node in scales and value is node.inputs[1]):
                 mapped[value] = graph.constant(value.constant, value.name)
         if node in scales:
             result, layer = _quantized_node(graph, node, mapped, scales[node])

@@ -109,5 +109,5 @@ def _hint(node: Node) -> str:
     """Attributes and constants, for who points at the box."""
     lines = [f"{node.kind} {node.name}"]
     lines += [f"{name} = {str(value)[:80]}" for name, value in node.attrs.items() if value is not None]
-    lines += [f"constant {v.name}: {_tensor(v)}" for v in node.inputs if v.constant is not None]
+    lines += [f"constant {v.name}: {_tensor(v)}" for v in node.inputs if v.is_constant]
     return "\n".join(lines)

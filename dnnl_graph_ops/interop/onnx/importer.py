@@ -39,7 +39,10 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
 
     Returns:
         A Graph whose inputs are those without initializer, in their order, and whose `outputs` are those
-        of the model. A symbolic dim is known at the call only. Data stays channels-first.
+        of the model. A symbolic dim is known at the call only. Data stays channels-first. Of a model from a path, a net
+        without such dims keeps only what it has made of large initializers; the file stays open, and they are read
+        again when they are wanted (by another `compile`, for other strides, by `pickle`): an error if it was written to
+        meanwhile. Deleting it, or renaming another to its name, changes nothing.
 
     Raises:
         RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".

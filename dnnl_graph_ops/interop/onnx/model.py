@@ -13,11 +13,13 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
-from ...graph.files import read_file
+from ...graph.constants import from_piece
+from ...graph.files import ModelFile
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
 from .functions import Function, inlined
 from .node import Array, OnnxNode, Reference
+from .wire import Stretch, without_large
 
 Dims = tuple[int | None, ...]
 
@@ -29,6 +31,8 @@ DTYPES = {
     17: "f8_e4m3", 19: "f8_e5m2",
 }  # fmt: skip
 _BFLOAT16 = 16
+# what lies in a file as NumPy has it
+_PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
 # UNDEFINED and STRING
 _NO_NUMBERS = (0, 8)
 REMEDY = "there are no ops on it; export the model in float32"
@@ -80,13 +84,13 @@ def read(source: Any) -> Model:
         InvalidArgumentError: no ONNX model, or one that contradicts itself; ShapeError: impossible shapes.
     """
     onnx = onnx_package()
-    proto, folder = _proto(onnx, source)
+    proto, folder, filed = _proto(onnx, source)
     if not proto.HasField("graph"):
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
     graph = proto.graph
     _check_count(len(graph.node) + len(proto.functions) + sum(len(function.node) for function in proto.functions))
     problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
-    stored = _arrays(onnx, graph.initializer, folder, problems)
+    stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
     inputs = tuple(_inputs(graph.input, stored, problems))
     opset = _opset(proto.opset_import)
@@ -117,15 +121,39 @@ def read(source: Any) -> Model:
     )
 
 
-def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
+@dataclass(frozen=True)
+class _Filed:
+    """The initializers, by number, that the proto does not have."""
+
+    file: ModelFile
+    large: Mapping[int, Stretch]
+
+    def array(self, index: int, tensor: Any) -> Array | None:
+        """The elements of one of them; None after the proto has got them, where they are not as NumPy has them."""
+        piece = self.file.piece(*self.large[index])
+        kind, shape = _PLAIN.get(tensor.data_type), tuple(tensor.dims)
+        if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
+            return from_piece(piece, kind, shape)
+        tensor.raw_data = piece[:]
+        return None
+
+
+def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
     if isinstance(source, onnx.ModelProto):
-        return source, None
+        return source, None, None
     if not isinstance(source, str | bytes | os.PathLike):
         raise TypeError(f"from_onnx: needs a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
-    folder = None
+    folder = filed = None
     if not isinstance(source, bytes):
         path = Path(source)
-        source, folder = read_file(path, MAX_BYTES, "from_onnx"), path.resolve().parent
+        file = ModelFile(path, MAX_BYTES, "from_onnx")
+        folder = path.resolve().parent
+        try:
+            source, large = without_large(file)
+            filed = _Filed(file, large)
+        except ValueError:
+            # protobuf says what is wrong with it
+            source = file.piece(0, file.size)[:] if file.size else b""
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(source)
@@ -133,7 +161,7 @@ def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None]:
         raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
         raise InvalidArgumentError(f"from_onnx: this is not an ONNX model: {error}") from None
-    return proto, folder
+    return proto, folder, filed
 
 
 def _nbytes(items: Iterable[Any]) -> int:
@@ -179,16 +207,20 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
         raise ShapeError(f"{where}: shape {tuple(shape)} is more than {MAX_TENSOR_BYTES} bytes")
 
 
-def _arrays(onnx: Any, tensors: Iterable[Any], folder: Path | None, problems: list[str]) -> dict[str, Array | None]:
+def _arrays(
+    onnx: Any, tensors: Iterable[Any], folder: Path | None, filed: _Filed | None, problems: list[str]
+) -> dict[str, Array | None]:
     """The initializers by name; None for one that cannot be expressed."""
     arrays: dict[str, Array | None] = {}
-    for tensor in tensors:
+    for index, tensor in enumerate(tensors):
         name = _text(tensor.name)
         where = f"ONNX initializer {name[:80]!r}"
         if name in arrays:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         try:
-            arrays[name] = array_of(onnx, tensor, folder, where)
+            check_size(tensor.dims, 1, where)
+            known = filed.array(index, tensor) if filed is not None and index in filed.large else None
+            arrays[name] = array_of(onnx, tensor, folder, where) if known is None else known
         except UnsupportedError as error:
             problems.append(str(error))
             arrays[name] = None
