@@ -37,7 +37,11 @@ struct AxisWork {
         const int64_t kernel = p.kernel[a], tile = p.tile[a];
         // One position meets every tap once: it runs as kernel == stride.
         const int64_t stride = p.in[a] == 1 ? std::max(p.stride[a], kernel) : p.stride[a];
-        const auto products = [&](int64_t taps) { return taps > 1 && tile > 1 ? tile + taps - 1 : taps * tile; };
+        const int64_t length = filter_length(p, a), several = filters(p, a);
+        const auto products = [&](int64_t taps) {
+            if (several > 1 && tile > 1) return several * (tile + length - 1);
+            return taps > 1 && tile > 1 ? tile + taps - 1 : taps * tile;
+        };
         const int64_t fewest = kernel / stride, longer = kernel % stride;
         tiles = number(ceil_div(ceil_div(p.out[a], stride), tile));
         phases = number(stride);

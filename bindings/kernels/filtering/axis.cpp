@@ -11,16 +11,6 @@ namespace {
 
 constexpr int64_t kMostPairs = 1 << 24;  // of segments and targets: a byte each
 
-// Taps of one filter of a tiled axis: all of a phase, or where there are more than three, as many as the tile is for.
-int64_t filter_length(const FilterProblem& p, int a) {
-    const int64_t taps = ceil_div(p.kernel[a], p.stride[a]);
-    return taps <= 3 ? taps : p.tile[a] == 3 ? 2 : 3;
-}
-
-int64_t filters(const FilterProblem& p, int a) {
-    return ceil_div(ceil_div(p.kernel[a], p.stride[a]), filter_length(p, a));
-}
-
 std::string axis_refusal(const FilterProblem& p, int a) {
     const int64_t kernel = p.kernel[a], stride = p.stride[a], tile = p.tile[a], dilation = p.dilation[a];
     if (kernel < 1 || kernel > INT16_MAX || stride < 1 || dilation < 1) {
@@ -205,6 +195,15 @@ void combine(FilterLayout& layout) {
 }
 
 }  // namespace
+
+int64_t filter_length(const FilterProblem& p, int a) {
+    const int64_t taps = ceil_div(p.kernel[a], p.stride[a]);
+    return taps <= 3 ? taps : p.tile[a] == 3 ? 2 : 3;
+}
+
+int64_t filters(const FilterProblem& p, int a) {
+    return ceil_div(ceil_div(p.kernel[a], p.stride[a]), filter_length(p, a));
+}
 
 // The first point sees only the first tap and the last point only the last; without taps there is nothing to see.
 bool FilterAxis::zero(int64_t point, int64_t segment, int64_t target) const {

@@ -10,6 +10,11 @@
 
 namespace dgo {
 
+// Taps of one filter of a tiled axis: all of a phase, or where there are more than three, as many as the tile is for;
+// and how many filters those of a phase are.
+int64_t filter_length(const FilterProblem& problem, int axis);
+int64_t filters(const FilterProblem& problem, int axis);
+
 // One axis. On a direct axis every tap, or every distinct shift of one, is a segment of the window; under minimal
 // filtering the taps of a phase are one filter.
 struct FilterAxis {
