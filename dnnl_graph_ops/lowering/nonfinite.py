@@ -49,6 +49,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_DATA, cost.COLUMNS): _WEIGHTS,
     (BACKWARD_DATA, cost.ROWS): _WEIGHTS,
     (BACKWARD_DATA, "columns of images"): _WEIGHTS,
+    (BACKWARD_DATA, "mirrored own overlap-add"): _NOTHING,
     (BACKWARD_DATA, "own stem"): _WEIGHTS,
     (BACKWARD_DATA, "own depthwise"): _NOTHING,
     (BACKWARD_DATA, "own groups"): _NOTHING,

@@ -50,6 +50,8 @@ _FUSES_BIAS = frozenset(
 )
 
 
+FEW_RESULTS = 8  # channels
+
 Fuses = Callable[[Problem, Env], bool]
 
 
@@ -88,7 +90,7 @@ class Formulation:
     `applies` is true only where `build` is exact up to rounding; `counts` is its work, which the constants of its
     `family` turn into seconds. `converts` says that it reads and writes bf16 and f16 data itself while it computes
     in f32. `adds_bias` and `fuses` say what of a bias and post-ops `build` takes; `lower` appends the rest. One that
-    `mirrors` solves a forward problem as backward data.
+    `mirrors` solves a forward problem as backward data, or the other way round.
     """
 
     name: str
@@ -107,7 +109,7 @@ class Formulation:
     @property
     def key(self) -> tuple[str, str]:
         """Its constants and its op of the library: by family and direction."""
-        return self.family, BACKWARD_DATA if self.mirrors else self.direction
+        return self.family, mirrored.OTHER[self.direction] if self.mirrors else self.direction
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
@@ -342,7 +344,7 @@ def _phases(name: str, direction: str, folding: Folding) -> Formulation:
 
 
 def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation:
-    """A form of backward data for forward problems, where that `pays`."""
+    """A form of the other direction, where that `pays`."""
 
     def build(program: Program, problem: Problem, env: Env) -> None:
         turned = mirrored.mirrored(problem)
@@ -354,7 +356,7 @@ def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation
     return replace(
         form,
         name=f"mirrored {form.name}",
-        direction=FORWARD,
+        direction=mirrored.OTHER[form.direction],
         applies=applies,
         counts=lambda p, e: cost.mirrored(form.counts(mirrored.mirrored(p), e), p),
         build=build,
@@ -368,12 +370,28 @@ def _mirrored(form: Formulation, pays: Callable[[Problem], bool]) -> Formulation
 _CONVOLUTION = _library(cost.CONVOLUTION, BACKWARD_DATA, _always, convolution.backward_data, cost.convolution)
 _ASIDE = _aside(BACKWARD_DATA, convolution.backward_data_aside)
 _STEM = _stem(BACKWARD_DATA, stem.backward_data)
+# forward, and useful for backward data too
+_OVERLAP = _kernel(
+    "own overlap-add",
+    FORWARD,
+    cost.OVERLAP,
+    overlap.overlaps,
+    cost.overlap,
+    lambda program, p, e: overlap.build(program, p, e.threads),
+    fuses=tails.expressed,
+)
 
 
 def _beyond_phases(problem: Problem) -> bool:
     """What phases do not solve."""
     g = problem.geometry
     return g.groups > 1 or any(d != 1 for d in g.dilations)
+
+
+def _gives_few_channels(problem: Problem) -> bool:
+    """Results that fill a small part of a vector, of many products: taps beside each other fill it."""
+    g = problem.geometry
+    return g.in_channels <= FEW_RESULTS and prod(g.kernel) > 1
 
 
 FORMULATIONS: tuple[Formulation, ...] = (
@@ -431,15 +449,8 @@ FORMULATIONS: tuple[Formulation, ...] = (
             (cost.ROWS, BACKWARD_WEIGHTS, products.backward_weights_images, cost.rows_of_images),
         )
     ),
-    _kernel(
-        "own overlap-add",
-        FORWARD,
-        cost.OVERLAP,
-        overlap.overlaps,
-        cost.overlap,
-        lambda program, p, e: overlap.build(program, p, e.threads),
-        fuses=tails.expressed,
-    ),
+    _OVERLAP,
+    _mirrored(_OVERLAP, _gives_few_channels),
     _STEM,
     _stem(BACKWARD_WEIGHTS, stem.backward_weights),
     *map(_depthwise, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),

@@ -10,7 +10,7 @@ from reference import conv_transpose as truth
 from reference.rounding import wide
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import dtypes
+from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
@@ -241,6 +241,18 @@ def test_results_larger_than_caches_are_exact(channels: int) -> None:
     want = truth.forward(x, w, **attrs)
     assert want.nbytes > 24 * 2**20
     assert {"own direct", "minimal filtering 3"} <= forward_forms_give(want, attrs, [x, w])
+
+
+def test_a_network_s_last_layer_is_added_up() -> None:
+    """One that gives few channels: exact, and chosen."""
+    rng = np.random.default_rng(8)
+    x, w = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((1, 32, 20, 24), (3, 32, 7, 7)))
+    graph = dgo.Graph()
+    attrs = {"pads_begin": [3, 2], "pads_end": [3, 4], "weights_format": "OIX", "data_format": "NCX"}
+    y = ops.relu(ops.convolution(graph.input("x", x.shape), graph.constant(w), **attrs))
+    net = graph.compile(y)
+    np.testing.assert_array_equal(net(x), graph.compile(y, tune="off")(x))
+    assert "mirrored own overlap-add" in str(net.explain())
 
 
 def test_own_columns_of_a_copy_in_another_dtype() -> None:

@@ -34,7 +34,7 @@ FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"
 _ANY_DATA = frozenset({"own direct", *FILTERING, "own depthwise", "own groups"})
 STEADY = {
     FORWARD: _ANY_DATA | {"own overlap-add"},
-    BACKWARD_DATA: _ANY_DATA | {"own stem"},
+    BACKWARD_DATA: _ANY_DATA | {"mirrored own overlap-add", "own stem"},
     BACKWARD_WEIGHTS: frozenset({"own depthwise"}),
 }
 # and own code that splits its sums by threads, or by how many rows there are
@@ -67,6 +67,7 @@ LAYERS = {
     "one tap": Layer(96, 40, (10, 10), 1, 1, 0),
     "depthwise": Layer(24, 24, (10, 10), 4, 2, 1, groups=24),
     "small groups": Layer(24, 24, (10, 10), 3, 1, 1, groups=6),
+    "narrow": Layer(3, 40, (10, 10), 3, 1, 1),
     "thin": Layer(56, 1, (12, 12), 9, 3, 4),
     "1D": Layer(64, 32, (200,), 16, 8, 4),
     "3D": Layer(32, 16, (6, 6, 6), 4, 2, 1),

@@ -1,4 +1,5 @@
-"""Forward problems of stride 1 as backward data: the same sums with taps in the reverse order, channels exchanged."""
+"""Problems of stride 1 in the other direction, forward as backward data and the other way round: the same sums with taps
+in the reverse order, channels exchanged."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from ..._core import kernels
 from ..problem import BACKWARD_DATA, FORWARD, Problem
 from ..program import Program, View
 
+OTHER = {FORWARD: BACKWARD_DATA, BACKWARD_DATA: FORWARD}
 # more taps make the list of the weights' copies a burden
 MOST_TAPS = 4096
 
@@ -18,7 +20,7 @@ def applies(problem: Problem) -> bool:
     """Whether there is such a problem: one that pads no less than nothing."""
     g = problem.geometry
     return (
-        problem.direction == FORWARD
+        problem.direction in OTHER
         and all(s == 1 for s in g.strides)
         and prod(g.kernel) <= MOST_TAPS
         and all(pad <= d * (k - 1) for pad, d, k in zip(g.pads_begin, g.dilations, g.kernel, strict=True))
@@ -44,7 +46,7 @@ def mirrored(problem: Problem) -> Problem:
     )
     return replace(
         problem,
-        direction=BACKWARD_DATA,
+        direction=OTHER[problem.direction],
         geometry=geometry,
         src=problem.dst,
         dst=problem.src,
