@@ -35,7 +35,7 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
         affine = None
         if result is not None and readers[result] == 1 and result not in kept:
             head = found[places[result]]
-            affine = _affine(node, head)
+            affine = _affine(node, result, head.attrs["data_format"])
         if result is None or affine is None:
             if _absorbs(node):
                 places[node.outputs[0]] = len(found)
@@ -47,6 +47,27 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     for place, affine in affines.items():
         head = found[place]
         found[place] = _in_place_of(head, head, _with(head, *affine))
+    return found
+
+
+def taken_apart(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with a product and a sum for every batch norm whose numbers are constant: element-wise ops may join."""
+    found: list[Node] = []
+    for node in nodes:
+        known = node.kind == "BatchNormInference" and all(value.constant is not None for value in node.inputs[1:])
+        known = known and node.outputs[0].dtype == "f32"
+        affine = _affine(node, node.inputs[0], node.attrs["data_format"]) if known else None
+        if affine is None:
+            found.append(node)
+            continue
+        src, like = node.inputs[:2]
+        shape = (-1, *(1,) * (src.ndim - 2)) if node.attrs["data_format"] == "NCX" else (-1,)
+        scale, shift = (_constant(like, vector.reshape(shape)) for vector in affine)
+        attrs = {"auto_broadcast": "numpy"}
+        product = Node(node.id, "Multiply", node.name, (src, scale), attrs)
+        scaled = Value(src.graph, -1, node.outputs[0].shape, "f32", node.outputs[0].name)
+        product.outputs, scaled.node = (scaled,), product
+        found += [product, _in_place_of(node, node, Node(node.id, "Add", node.name, (scaled, shift), attrs))]
     return found
 
 
@@ -68,15 +89,14 @@ def _absorbs(node: Node) -> bool:
     return node.kind in _HEADS and known and node.outputs[0].dtype == "f32"
 
 
-def _affine(node: Node, head: Node) -> Affine | None:
-    """What the node does to each channel, or None if that is not constant, or something else."""
-    result = head.outputs[0]
-    axis = channel_axis(result.ndim, head.attrs["data_format"])
+def _affine(node: Node, result: Value, data_format: str) -> Affine | None:
+    """What the node does to each channel of its operand, or None if that is not constant, or something else."""
+    axis = channel_axis(result.ndim, data_format)
     channels = result.shape[axis]
     read = _READERS.get(node.kind)
     if read is None or channels is None or node.outputs[0].shape != result.shape:
         return None
-    if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != head.attrs["data_format"]:
+    if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != data_format:
         return None
     vectors = [_by_channel(value, result, axis) for value in node.inputs if value is not result]
     if any(vector is None for vector in vectors):

@@ -14,7 +14,7 @@ from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..shapes import Meta, checked
 from ..strides import dense_strides
-from .absorb import absorbed
+from .absorb import absorbed, taken_apart
 from .edges import trimmed
 from .grouping import group
 from .layouts import as_given, chosen, lay_out
@@ -128,6 +128,8 @@ def specialise(
     results = [value for value, _ in outputs]
     if fused := env.tune != "off" and policy == "fusion":
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
+        if env.engine.memory is None:
+            nodes = taken_apart(nodes)
     graphs = set(constants)
     views |= _constants((value for value in _read(nodes, results) if value in graphs), True)
     targets, copies = [], []

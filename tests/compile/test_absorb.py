@@ -93,3 +93,29 @@ def test_scales_that_are_not_finite_and_variable_weights_are_left(rng):
     w = rng.integers(-3, 4, (3, 3, 4, 8)).astype(np.float32)
     given = ops.convolution(graph.input("x", x.shape), graph.input("w", w.shape), strides=2) * vector(8, "NXC", rng)
     assert "Multiply" in str(graph.compile(given).explain())
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("rank", [2, 4, 5])
+def test_batch_norm_without_a_convolution_joins_what_is_behind(data_format, rank, rng):
+    """Of a joint buffer's part, too: one step reads it where it lies."""
+    shape = {2: (3, 5), 4: (2, 5, 4, 3), 5: (2, 5, 3, 2, 4)}[rank]
+    axis = 1 if data_format == "NCX" else rank - 1
+    halves = [np.moveaxis(rng.integers(-3, 4, shape).astype(np.float32), 1, axis) for _ in range(2)]
+    # powers of two, so that products are exact
+    gamma, beta, mean = (rng.choice([-2.0, 1.0, 4.0], 5).astype(np.float32) for _ in range(3))
+    variance = rng.choice([0.25, 1.0, 4.0], 5).astype(np.float32)
+    graph = dgo.Graph()
+    x, other = (graph.input(name, half.shape) for name, half in zip("xy", halves, strict=True))
+    squared = ops.square(x)
+    joint = ops.concat(squared, other, axis=axis)
+    part = ops.batch_norm_inference(squared, gamma, beta, mean, variance, epsilon=0.0, data_format=data_format)
+    net = graph.compile([ops.relu(part), joint])
+    along = (-1, *(1,) * (rank - 1 - axis))
+    scale = (gamma / np.sqrt(variance)).reshape(along)
+    want = np.maximum((halves[0] ** 2 - mean.reshape(along)) * scale + beta.reshape(along), 0)
+    got, _ = net(*halves)
+    np.testing.assert_array_equal(got, want)
+    assert not any("BatchNormInference" in step.step for step in net.explain().steps)
+    literal, _ = graph.compile([ops.relu(part), joint], tune="off")(*halves)
+    np.testing.assert_allclose(got, literal, atol=1e-4)

@@ -30,7 +30,7 @@ KINDS = ("ConvTranspose", "Convolution")
 # forms that apply post-ops themselves wherever these have a program
 FUSING = {
     "ConvTranspose": {"own direct", "minimal filtering 2", "minimal filtering 3", "own overlap-add"},
-    "Convolution": {"own direct", "minimal filtering 2", "minimal filtering 3", "mirrored own overlap-add"},
+    "Convolution": {"own direct", "minimal filtering 2", "minimal filtering 3"},
 }
 EXACT = ("Add", "Subtract", "Multiply", "Maximum", "Minimum", "ReLU", "Abs", "Square", "LeakyReLU", "Clamp", "PReLU")
 ROUNDING = ("Sigmoid", "Tanh", "GELU", "Elu", "HardSwish", "Divide", "Swish")

@@ -1,5 +1,7 @@
-"""Problems of stride 1 in the other direction, forward as backward data and the other way round: the same sums with taps
-in the reverse order, channels exchanged."""
+"""Problems of stride 1 in the other direction, forward as backward data and the other way round.
+
+The same sums with taps in the reverse order, channels exchanged.
+"""
 
 from __future__ import annotations
 
