@@ -18,6 +18,8 @@ FLOATS = frozenset({"f32", "bf16", "f16"})
 Views = Sequence[View]
 # up to so many the library's kernels, in registers alone, take less time
 _FEW_TAPS = 9
+# from so many on own weighted sums are as fast where channels lie side by side, too
+_MANY_CHANNELS = 8
 
 
 def is_float(node: Node) -> bool:
@@ -30,8 +32,10 @@ def pools_faster(node: Node) -> bool:
 
 
 def resamples_faster(node: Node) -> bool:
-    """Eight sources for each place."""
-    return len(node.inputs[0].shape) > 4 and node.attrs["mode"] != "nearest"
+    """Weighted sums of many channels, which the library fetches one by one where they lie apart, or of eight sources."""
+    shape = node.inputs[0].shape
+    channels = shape[1 if node.attrs["data_format"] == "NCX" else -1]
+    return node.attrs["mode"] != "nearest" and (len(shape) > 4 or (channels or 0) >= _MANY_CHANNELS)
 
 
 def _on_channels_last(

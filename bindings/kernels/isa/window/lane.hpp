@@ -44,6 +44,11 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
         const __m256 x = bits<__m256>(a), y = bits<__m256>(v);
         return bits<V>(
             _mm256_blendv_ps(kMax ? _mm256_max_ps(x, y) : _mm256_min_ps(x, y), x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    } else if constexpr (L == 1) {
+        // a branch would be mispredicted
+        const __m128 x = _mm_set_ss(a[0]), y = _mm_set_ss(v[0]);
+        const __m128 most = kMax ? _mm_max_ss(x, y) : _mm_min_ss(x, y);
+        return V{_mm_cvtss_f32(_mm_blendv_ps(most, x, _mm_cmpunord_ss(x, x)))};
     } else {
         return ((kMax ? a > v : a < v) | (a != a)) ? a : v;
     }
