@@ -18,7 +18,7 @@ from .env import Env
 from .forms.deconvolution import fold_end
 from .forms.filtering import direct_tile, filter_problem, parts
 from .forms.phases import Folding
-from .forms.products import one_tap
+from .forms.products import dst_is_columns, one_tap
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
 from .program import View, is_dense
 
@@ -29,6 +29,8 @@ FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
 MANY_WEIGHTS, SLOWLY = 1 << 22, 4.0
 MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
 MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
+ACROSS = 2.0  # for copies of a few columns to planes
+AGAIN = 0.25  # for weights that parts of a layer read after the first
 SCATTERED = 2.0  # for columns of images that are gathered
 IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW = 2.5  # for the library's convolutions that read one channel
@@ -140,9 +142,9 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
     )  # fmt: skip
     found, count = _kernels(problem, env, work), 1 + len(others)
-    return found._replace(
-        products=found.products * count, values=found.values * count, runs=found.runs * count, calls=float(count)
-    )
+    repeated = {name: count * getattr(found, name) for name in ("products", "values", "runs")}
+    again = found.weights * AGAIN * len(others)
+    return found._replace(**repeated, weights=found.weights + again, calls=float(count))
 
 
 def overlap(problem: Problem, env: Env) -> Counts:
@@ -220,7 +222,8 @@ def literal(problem: Problem, env: Env) -> Counts:
 
 
 def _met(problem: Problem) -> float:
-    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last.
+    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last, and
+    places on the last of several taps alone.
 
     Few do without dilation.
     """
@@ -228,7 +231,8 @@ def _met(problem: Problem) -> float:
     if all(d == 1 for d in g.dilations):
         return 1.0
     axes = zip(g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
-    return prod(_met_on_axis(*axis) for axis in list(axes)[:-1])
+    alone = prod(g.kernel) == g.kernel[-1]
+    return prod(_met_on_axis(*axis) for axis in (list(axes) if alone else list(axes)[:-1]))
 
 
 @lru_cache(256)
@@ -286,6 +290,8 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
     moved = folding.fold_others or problem.dst.strides[1] != 1
     # nor does every strided view stay one inside the library
     scattered = moved or any(len(axis) > 1 for axis in axes)
+    # columns of which a few lie beside each other, to planes
+    across = ACROSS if folding.fold_others and not is_channels_last(problem.dst) else 1.0
     batch = problem.src.shape[0]
     return Counts(
         products=batch * taps * ic * padded(oc * folds, env.lanes) / folds,
@@ -293,7 +299,7 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
         runs=batch * taps * oc / folds,
         weights=weights,
         variable=_packing_forward(problem, weights),
-        bytes=2 * nbytes(problem.dst) * scattered + _conversions(problem, env),
+        bytes=2 * nbytes(problem.dst) * scattered * across + _conversions(problem, env),
         calls=boxes * (1 + moved),
     )
 
@@ -343,7 +349,7 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     g = problem.geometry
     # a product for each image, with its positions as columns
     places = g.batch * padded(prod(g.src), 2 * env.lanes) * prod(g.kernel)
-    alone = one_tap(problem)  # an image of dst is the product itself
+    alone = dst_is_columns(problem)  # an image of dst is the product itself
     scattered = 1.0 if alone or problem.direction == FORWARD else SCATTERED
     # own products are of f32, the constants those of the library's in bf16 where it has such
     slower = IN_F32 if problem.direction == BACKWARD_DATA and env.compute_dtype(problem.dtype) != "f32" else 1.0

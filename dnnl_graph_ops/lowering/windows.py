@@ -9,7 +9,7 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node
-from ..shapes.common import per_axis
+from ..shapes.common import channels_of, per_axis
 from ..shapes.windows import resolve
 from .problem import data_view
 from .program import Program, View
@@ -32,10 +32,10 @@ def pools_faster(node: Node) -> bool:
 
 
 def resamples_faster(node: Node) -> bool:
-    """Weighted sums of many channels, which the library fetches one by one where they lie apart, or of eight sources."""
+    """Weighted sums of many channels, which the library fetches one by one if they lie apart, or of eight sources."""
     shape = node.inputs[0].shape
-    channels = shape[1 if node.attrs["data_format"] == "NCX" else -1]
-    return node.attrs["mode"] != "nearest" and (len(shape) > 4 or (channels or 0) >= _MANY_CHANNELS)
+    channels = channels_of(shape, node.attrs["data_format"]) or 0
+    return node.attrs["mode"] != "nearest" and (len(shape) > 4 or channels >= _MANY_CHANNELS)
 
 
 def _on_channels_last(

@@ -41,3 +41,29 @@ def test_copies_of_f16_that_is_computed_in_f32_are_of_f32(name: str, converted: 
     wide, narrow = (described(layer, BACKWARD_DATA, "NCX", True, dtype) for dtype in ("f32", "f16"))
     more = form.counts(narrow, env).bytes - form.counts(wide, env).bytes
     assert more == pytest.approx(cost.CONVERTED * (narrow.src.size + narrow.dst.size) * converted)
+
+
+def test_what_lies_channels_last_is_put_across_for_a_product_of_images() -> None:
+    """A product that reads channels last and writes planes gathers its source first."""
+    layer = Problem("1x1", 1, 2, 32, (64, 64), (1, 1), (1, 1), (0, 0))
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    planes, pixels = (described(layer, BACKWARD_DATA, layout, True) for layout in ("NCX", "NXC"))
+    form = next(f for f in registry.FORMULATIONS if (f.name, f.direction) == ("columns of images", BACKWARD_DATA))
+    assert form.counts(planes, env).values == 0
+    assert form.counts(planes.with_views(dst=pixels.dst), env).values >= pixels.dst.size
+
+
+@pytest.mark.parametrize("kernel", [(3, 1), (1, 3)])
+def test_places_in_the_padding_of_a_dilated_row_or_column_are_skipped(kernel: tuple[int, int]) -> None:
+    """The library skips them on either axis; parts of a layer read their weights again."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    forms = {(form.name, form.direction): form for form in registry.FORMULATIONS}
+    library, parts = (forms[name, BACKWARD_DATA] for name in ("convolution", "minimal filtering 2"))
+    plain, dilated = (
+        described(
+            Problem("3", 1, 128, 128, (32, 32), kernel, (1, 1), pads, pads, dilations=pads), BACKWARD_DATA, "NXC", True
+        )
+        for pads in ((1, 1), tuple(16 if k > 1 else 1 for k in kernel))
+    )
+    assert library.counts(dilated, env).products < 0.7 * library.counts(plain, env).products
+    assert parts.counts(dilated, env).weights > 2 * parts.counts(plain, env).weights

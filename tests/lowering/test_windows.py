@@ -234,3 +234,15 @@ def test_where_own_code_goes_first():
         window = {"kernel": (kernel,) * 2, "strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
         net = graph.compile(ops.max_pool(graph.input("x", (1, 8, 8, 4)), **window), tune=tune)
         assert net.latest().built.decisions[0][1].formulation == expected
+
+
+def test_own_code_resamples_many_channels_first():
+    for channels, mode, expected in (
+        (8, "bilinear", "own kernel"),
+        (4, "bilinear", "native"),
+        (8, "nearest", "native"),
+    ):
+        graph = dgo.Graph()
+        x = graph.input("x", (1, channels, 8, 8))
+        net = graph.compile(ops.interpolate(x, sizes=(16, 16), mode=mode, data_format="NCX"))
+        assert net.latest().built.decisions[0][1].formulation == expected

@@ -449,7 +449,7 @@ def _images(view: View) -> View:
     return found
 
 
-def _dst_is_columns(problem: Problem) -> bool:
+def dst_is_columns(problem: Problem) -> bool:
     """Whether the columns of an image are dst's image itself."""
     return one_tap(problem) and _pixels(problem.dst) is not None
 
@@ -466,7 +466,7 @@ def forward_images(program: Program, problem: Problem, multiply: Multiply) -> No
     """dst of an image is the overlap-add of the weights, transposed, times src."""
     weights, order = _plain(program, problem.weights)
     left, src = weights.permute((1, 0)).insert(0), _images(problem.src)
-    alone, own = _dst_is_columns(problem), multiply is by_own_code
+    alone, own = dst_is_columns(problem), multiply is by_own_code
     if not alone:
         columns, strides = _image_columns(program, problem, order, "f32")
         multiply(program, left, src, columns)
@@ -484,7 +484,7 @@ def forward_images(program: Program, problem: Problem, multiply: Multiply) -> No
 
 def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
     """What the source positions see of diff_dst, as (N, OC * kernel in some order, src positions)."""
-    if _dst_is_columns(problem):
+    if dst_is_columns(problem):
         return _images(problem.dst)
     columns, strides = _image_columns(program, problem, order, problem.dst.dtype)
     _gather(program, problem, columns, strides)
