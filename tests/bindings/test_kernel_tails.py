@@ -86,6 +86,29 @@ def check_gather(layer: Any, forward: bool, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(result, applied(plain.astype(np.float64)))
 
 
+# (step, function) of post-ops that gathering kernels apply to sums in registers
+SINGLE: list[tuple[tuple[str, float, float], Callable[[Array], Array]]] = [
+    (("relu", 0.0, 0.0), lambda x: np.maximum(x, 0)),
+    (("clamp", -3.0, 5.0), lambda x: np.clip(x, -3, 5)),
+    (("hardswish", 0.0, 0.0), lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+]
+
+
+def check_single(layer: Any, forward: bool, rng: np.random.Generator) -> None:
+    names = ("src", "dst") if forward else ("dst", "src")
+    source, weights = layer.array(rng, names[0], "f32"), layer.array(rng, "weights", "f32")
+    bias = rng.integers(-4, 5, layer.c).astype(np.float32)
+    bias[rng.integers(layer.c)] = np.nan
+    make = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
+    plain = layer.blank(names[1], "f32")
+    make(layer.problem("f32"), has_bias=True).run(source, weights, bias, plain)
+    for (op, alpha, beta), function in SINGLE:
+        result = layer.blank(names[1], "f32")
+        tail = kernels.Tail([(op, 0, 0, 0, alpha, beta)])
+        make(layer.problem("f32"), has_bias=True, tail=tail).run(source, weights, bias, result)
+        np.testing.assert_allclose(result, function(plain.astype(np.float64)), rtol=1e-6, err_msg=op)
+
+
 def check_stem(rng: np.random.Generator) -> None:
     case = random_case(rng)
     image, weights, bias = operands(rng, case)
@@ -112,8 +135,10 @@ def check_all(seed: int, count: int) -> None:
         print(f"seed {seed}, {number}")
         rng = np.random.default_rng([seed, number])
         check_gather(Layer(rng, int(rng.integers(1, 4))), bool(rng.random() < 0.5), rng)
+        check_single(Layer(rng, int(rng.integers(1, 4))), bool(rng.random() < 0.5), rng)
         width = int(rng.choice([2, 4, 8, 16]))
         check_gather(Groups(rng, int(rng.integers(1, 4)), width), bool(rng.random() < 0.5), rng)
+        check_single(Groups(rng, int(rng.integers(1, 4)), width), bool(rng.random() < 0.5), rng)
         check_stem(rng)
 
 

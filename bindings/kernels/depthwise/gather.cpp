@@ -18,6 +18,19 @@ TailParams params_of(const Tail& tail, int64_t channels, int64_t batch, const Ro
                        {to.batch, to.outer[0], to.outer[1], to.inner});
 }
 
+// Post-ops that are a single one which the sums' registers can take; else none.
+GatherFinish finish_of(const TailParams& after) {
+    if (after.count != 1 || after.steps->left != 0) return {};
+    const TailStep& step = *after.steps;
+    const auto as = [&](GatherFinish::As how) { return GatherFinish{how, step.alpha, step.beta}; };
+    switch (step.op) {
+        case TailOp::relu: return as(GatherFinish::As::relu);
+        case TailOp::clamp: return as(GatherFinish::As::clamp);
+        case TailOp::hardswish: return as(GatherFinish::As::hardswish);
+        default: return {};
+    }
+}
+
 struct GatherKernel : Kernel {
     DepthwiseProblem p;
     Cell cell;
@@ -29,6 +42,7 @@ struct GatherKernel : Kernel {
     bool has_bias, ready;  // ready: the weights come packed
     Tail tail;
     TailParams after;  // results
+    GatherFinish last;  // what the vector code makes of them; all of `after`, or nothing
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
@@ -52,7 +66,7 @@ struct GatherKernel : Kernel {
           from(forward ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(forward ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
-          ready(options.packed), tail(options.tail), after(params_of(tail, p.c, p.n, to)),
+          ready(options.packed), tail(options.tail), after(params_of(tail, p.c, p.n, to)), last(),
           sections(cut_into_sections(axes.inner, outputs_of_section())), widest(sections, axes.inner),
           load(cell, from.inner, axes.inner.advance), store(cell, to.inner, axes.inner.phases), load_block(cell, from),
           store_block(cell, to), packed(p, path, forward), phases(taps_of_phases(p, axes.inner, path, packed)),
@@ -64,6 +78,7 @@ struct GatherKernel : Kernel {
         if (!tail.empty() && cell != Cell::f32) {
             fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");
         }
+        if (path != Path::space && !tail.empty()) last = finish_of(after);
         work = work_of(p);
         lay_out_scratch();
     }
@@ -129,7 +144,7 @@ struct GatherKernel : Kernel {
     // The post-ops on results from `first` on of a row, whose values are `step` apart.
     void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
                 int64_t channel, int64_t channels) const {
-        if (tail.empty()) return;
+        if (tail.empty() || last.as != GatherFinish::As::it_is) return;
         const int64_t offset = row_offset + first * to.inner + channel;
         apply_tail(after, operands.tail, TailRun{values, step, offset, to.inner, end - first, channels, channel});
     }
@@ -174,7 +189,8 @@ struct GatherKernel : Kernel {
                           packed.channels,
                           {},
                           rows.bias,
-                          rows.dst + (begin * inner.phases + phase) * rows.dst_step * size};
+                          rows.dst + (begin * inner.phases + phase) * rows.dst_step * size,
+                          last};
             GatherSegment* at = memory;
             int64_t first_tap = 0;
             for (int part = 0; part < 2; ++part) {

@@ -4,6 +4,7 @@
 
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/isa/cells.hpp"
+#include "kernels/isa/tail/functions.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -23,9 +24,41 @@ namespace {
 // group that the vector is a part of.
 enum class Lay { own, within, around };
 
-// Of a tile: as many as the registers hold beside the weights of a segment.
+// Of a tile: as many as the registers hold beside the weights of a segment. There are tiles of half as many for what is
+// left of a row.
 template <int L>
 constexpr int kOutputs = L;
+
+// Keeps a value that several products share from being loaded for each of them.
+template <int L, int K>
+DGO_INLINE void hold(Floats<L>& x) {
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+    asm("" : "+v"(x));
+#else
+    constexpr int kRegisters = 16;
+    if constexpr (L == 8 && kOutputs<L> + K < kRegisters - 1) asm("" : "+x"(x));
+#endif
+}
+
+// As the interpreter of post-ops has it.
+template <int L>
+DGO_INLINE Floats<L> finished(const GatherFinish& finish, Floats<L> x) {
+    const auto clamped = [](Floats<L> v, float least, float most) {
+        if constexpr (L == kLanes) {
+            return at_most(at_least(v, least), most);
+        } else {
+            v = v < least ? Floats<L>{} + least : v;
+            return v > most ? Floats<L>{} + most : v;
+        }
+    };
+    switch (finish.as) {
+        case GatherFinish::As::relu: return x <= 0.0f ? Floats<L>{} : x;
+        case GatherFinish::As::clamp: return clamped(x, finish.alpha, finish.beta);
+        case GatherFinish::As::hardswish: return x * clamped(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
+        case GatherFinish::As::it_is: break;
+    }
+    return x;
+}
 
 template <int L>
 DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
@@ -55,10 +88,10 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v, int64_t count) {
 }
 
 // Adds what the units of one segment are worth with weights in registers; bit i of `present`: unit i exists.
-template <class C, int L, int K, int A, bool Edge, Lay lay>
-DGO_INLINE void add_units(Floats<L> (&sum)[kOutputs<L>], const typename C::T* src, int64_t unit, const float* weights,
+template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
+DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
                           int64_t tap_step, uint64_t present, typename Vec<L>::s32 lanes) {
-    constexpr int Q = kOutputs<L>, kUnits = (Q - 1) * A + K;
+    constexpr int kUnits = (Q - 1) * A + K;
     Floats<L> w[K];
 #pragma GCC unroll 8
     for (int t = 0; t < K; ++t) w[t] = load_bytes<Floats<L>>(weights + t * tap_step);
@@ -74,6 +107,7 @@ DGO_INLINE void add_units(Floats<L> (&sum)[kOutputs<L>], const typename C::T* sr
             x = load_float<C, L>(at);
         }
         if constexpr (lay == Lay::within) x = permute<L>(x, lanes);
+        if constexpr (lay == Lay::own && K > 1) hold<L, K>(x);
 #pragma GCC unroll 8
         for (int t = 0; t < K; ++t) {
             if (i >= t && (i - t) % A == 0 && (i - t) / A < Q) sum[(i - t) / A] += x * w[t];
@@ -85,19 +119,19 @@ DGO_INLINE void add_units(Floats<L> (&sum)[kOutputs<L>], const typename C::T* sr
 DGO_INLINE uint64_t bits_between(int64_t first, int64_t last) {
     first = larger(first, 0);
     last = smaller(last, 63);
-    return last <= first ? 0 : ((uint64_t{1} << last) - 1) & ~((uint64_t{1} << first) - 1);
+    return last <= first ? 0 : (uint64_t{1} << last) - (uint64_t{1} << first);
 }
 
-template <class C, int L, int K, int A, bool Edge, Lay lay>
+template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile& tile) {
     using T = typename C::T;
     using Lane = typename Vec<L>::s32;
-    constexpr int Q = kOutputs<L>;
     // copies, which no store can change
     const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
     const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
     const int64_t units = (tile.outputs - 1) * A + K;
     const GatherSegment* segments = part.segments;
+    const GatherFinish finish = run.finish;
     float* partial = tile.partial;
     Lane group{};
     if constexpr (lay == Lay::within) {
@@ -131,24 +165,28 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             }
             if constexpr (lay == Lay::around) {
                 for (int64_t m = 0; m < width; ++m) {
-                    add_units<C, L, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, present, group);
+                    add_units<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, present, group);
                     weights += input_step;
                 }
             } else if constexpr (lay == Lay::within) {
                 Lane lanes = group + static_cast<int32_t>(c - from);
                 for (int64_t m = 0; m < width; ++m) {
-                    add_units<C, L, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
+                    add_units<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
                     weights += input_step;
                     lanes += 1;
                 }
             } else {
-                add_units<C, L, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, group);
+                add_units<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, group);
             }
         }
         if (!tile.last) {
 #pragma GCC unroll 16
             for (int j = 0; j < Q; ++j) store_bytes(partial + j * L, sum[j]);
             continue;
+        }
+        if (finish.as != GatherFinish::As::it_is) {
+#pragma GCC unroll 16
+            for (int j = 0; j < Q; ++j) sum[j] = finished<L>(finish, sum[j]);
         }
         T* dst = reinterpret_cast<T*>(run.dst) + tile.q * dst_step + c;
         // what a vector writes behind its groups, the next one replaces
@@ -167,41 +205,47 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
 
 using GatherTiles = void (*)(const GatherRun&, const GatherPart&, const GatherTile&);
 
-template <class C, int L, int A, bool Edge, Lay lay>
+template <class C, int L, int Q, int A, bool Edge, Lay lay>
 GatherTiles tiles_of(int64_t taps) {
     if constexpr (L == kLanes) {
-        if (taps == 2) return gather_tiles<C, L, 2, A, Edge, lay>;
-        if (taps == 3) return gather_tiles<C, L, 3, A, Edge, lay>;
+        if (taps == 2) return gather_tiles<C, L, Q, 2, A, Edge, lay>;
+        if (taps == 3) return gather_tiles<C, L, Q, 3, A, Edge, lay>;
         if constexpr (lay == Lay::own) {
-            if (taps == 4) return gather_tiles<C, L, 4, A, Edge, lay>;
-            if (taps == 5) return gather_tiles<C, L, 5, A, Edge, lay>;
-            if (taps == 6) return gather_tiles<C, L, 6, A, Edge, lay>;
-            if (taps == 7) return gather_tiles<C, L, 7, A, Edge, lay>;
+            if (taps == 4) return gather_tiles<C, L, Q, 4, A, Edge, lay>;
+            if (taps == 5) return gather_tiles<C, L, Q, 5, A, Edge, lay>;
+            if (taps == 6) return gather_tiles<C, L, Q, 6, A, Edge, lay>;
+            if (taps == 7) return gather_tiles<C, L, Q, 7, A, Edge, lay>;
         }
     }
-    return gather_tiles<C, L, 1, 1, Edge, lay>;
+    return gather_tiles<C, L, Q, 1, 1, Edge, lay>;
+}
+
+template <class C, int L, int Q, Lay lay>
+GatherTiles tiles_of(int64_t taps, bool two, bool edge) {
+    return edge  ? two ? tiles_of<C, L, Q, 2, true, lay>(taps) : tiles_of<C, L, Q, 1, true, lay>(taps)
+           : two ? tiles_of<C, L, Q, 2, false, lay>(taps)
+                 : tiles_of<C, L, Q, 1, false, lay>(taps);
 }
 
 template <class C, int L, Lay lay>
 void gather_with(const GatherRun& run) {
-    constexpr int Q = kOutputs<L>;
+    constexpr int Q = kOutputs<L>, kFewer = lay == Lay::own && L == kLanes ? Q / 2 : Q;
     float partial[(2 * kMostGathered + L) * Q];  // a block fills more than half of its vector
     const int64_t block = lay == Lay::within ? L / run.width * run.width : L;
     const bool single = run.parts[1].count == 0;
     for (int64_t q = 0; q < run.outputs; q += Q) {
         const int64_t outputs = smaller(run.outputs - q, Q);
+        const bool fewer = outputs <= kFewer;
         for (int index = 0; index < (single ? 1 : 2); ++index) {
             const GatherPart& part = run.parts[index];
-            const int64_t begin = q * run.advance, end = begin + (Q - 1) * run.advance + part.taps;
-            bool edge = outputs < Q;
+            const int64_t most = fewer ? kFewer : Q;
+            const int64_t begin = q * run.advance, end = begin + (most - 1) * run.advance + part.taps;
+            bool edge = outputs < most;
             for (int64_t s = 0; s < part.count && !edge; ++s) {
                 edge = part.segments[s].begin > begin || part.segments[s].end < end;
             }
-            const bool two = run.advance == 2;
-            const GatherTiles tiles =
-                edge  ? two ? tiles_of<C, L, 2, true, lay>(part.taps) : tiles_of<C, L, 1, true, lay>(part.taps)
-                : two ? tiles_of<C, L, 2, false, lay>(part.taps)
-                      : tiles_of<C, L, 1, false, lay>(part.taps);
+            const GatherTiles tiles = fewer ? tiles_of<C, L, kFewer, lay>(part.taps, run.advance == 2, edge)
+                                            : tiles_of<C, L, Q, lay>(part.taps, run.advance == 2, edge);
             tiles(run, part, {q, outputs, block, partial, index == 0, single || index == 1});
         }
     }
