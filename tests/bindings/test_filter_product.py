@@ -321,7 +321,7 @@ def test_fewer_products_than_the_direct_form():
     "kernel,strides,dilations,tile,message",
     [
         ((4,), (2,), (2,), (2,), "dilation 2"),
-        ((4,), (1,), (1,), (2,), "kernel 4, stride 1"),
+        ((1,), (1,), (1,), (2,), "kernel 1, stride 1"),
         ((4,), (2,), (1,), (5,), "no tile of 5"),
         ((3,), (1,), (1,), (3,), "no tile of 3"),
         ((4, 3), (2, 1), (1, 1), (4, 4), "must be alike"),
