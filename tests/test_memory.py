@@ -94,3 +94,27 @@ def test_the_library_gets_no_memory():
     assert done.returncode == 0, (done.returncode, done.stderr[-500:])
     assert "out of memory" in done.stdout
     assert done.stdout.endswith("alive\n")
+
+
+LIBRARY_CODE = """
+import re
+import dnnl_graph_ops as dgo
+
+dgo.engine("cpu")
+sizes = {"Size": 0, "Rss": 0}
+wanted = False
+with open("/proc/self/smaps") as maps:
+    for line in maps:
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            wanted = "libdnnl" in line and " r-xp " in line
+        elif wanted and (name := line.split(":")[0]) in sizes:
+            sizes[name] += int(line.split()[1])
+print(sizes["Rss"] / sizes["Size"])
+"""
+
+
+def test_the_librarys_code_is_resident_where_it_runs():
+    """Loading it reads tables all over it."""
+    done = child("-c", LIBRARY_CODE)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.1

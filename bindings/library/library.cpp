@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "library/fork_guard.hpp"
+#include "library/pages.hpp"
 
 namespace dgo {
 namespace {
@@ -112,6 +113,7 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
         guarded("dnnl_set_verbose", [&] { return api_.set_verbose(0); });
     guarded("dnnl_graph_set_compiled_partition_cache_capacity",
             [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
+    drop_clean_pages(reinterpret_cast<const void*>(api_.version));
 }
 
 void Library::set_verbose(int level) const {
