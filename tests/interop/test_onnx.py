@@ -172,6 +172,16 @@ NODES = {
         [IMAGE, None, np.float32([1, 1, 2, 3])],
         {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
     ),
+    "resize_nearest_elsewhere": (
+        "Resize",
+        [IMAGE, None, None, ints([2, 4, 13, 3])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "resize_nearest_elsewhere_and_by_2": (
+        "Resize",
+        [IMAGE, None, np.float32([1, 1, 1.5, 2])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
     "resize_linear": ("Resize", [IMAGE, None, None, ints([2, 4, 13, 10])], {"mode": "linear"}),
     "resize_corners": (
         "Resize",

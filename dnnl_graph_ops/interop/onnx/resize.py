@@ -1,4 +1,4 @@
-"""Resize and Upsample: only where the library's Interpolate reads the same points."""
+"""Resize and Upsample: where the library's Interpolate reads the same points, or single ones that can be gathered."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def _resized(
         raise UnsupportedError(f"{step.where}: resizes the batch or the channels")
     align = mode == "align_corners"
     wanted: list[int | None] = []
+    elsewhere: dict[int, Array] = {}  # places on axes where Interpolate would read others
     for axis in range(2, src.ndim):
         scale, size = float(scales[axis]), src.shape[axis]
         if size is None and scale != int(scale):
@@ -89,9 +90,18 @@ def _resized(
             raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
         step.budget.spend(_POINT_BYTES * target, step.where)
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
+            if nearest is not None and None not in src.shape and target <= _BLOCK:
+                place = _NEAREST[nearest](_place(mode, np.arange(target), target, source, scale))
+                elsewhere[axis] = np.clip(place, 0, source - 1).astype(np.int64)
+                wanted.append(target)
+                continue
             how = f"{mode}, {nearest}" if nearest else mode
             raise UnsupportedError(f"{step.where}: {source} to {target} by {how} reads other points than Interpolate")
         wanted.append(None if size is None else target)
+    for axis, places in elsewhere.items():
+        src = step.op("Gather", src, places, axis=axis)
+    if elsewhere and tuple(wanted) == src.shape[2:]:
+        return src
     exact: dict[str, Any] = {"scales": list(scales[2:])} if None in wanted else {"sizes": wanted}
     return step.op(
         "Interpolate",
