@@ -124,9 +124,23 @@ void load(const ChainBlock& block, Operand& operand, const Part& part) {
     }
 }
 
+bool written_directly(const ChainBlock& block) {
+    return block.dst.column == 1 && block.dst.cell == Cell::f32 && !block.vast;
+}
+
+// Whether a single step reads and writes everything where it lies: nothing of it is kept, however long a part is.
+bool in_place(const ChainBlock& block) {
+    bool all = !block.joined && block.count == 1 && written_directly(block);
+    for (int64_t i = 0; i < block.operand_count; ++i) {
+        const ChainSide& side = block.operands[i];
+        all = all && (side.column == 0 || (side.column == 1 && side.cell == Cell::f32));
+    }
+    return all;
+}
+
 void run_part(const ChainBlock& block, Operand* operands, const Part& part, float* memory) {
     float* registers[kTailRegisters][kMostRows];
-    const bool direct = block.dst.column == 1 && block.dst.cell == Cell::f32 && !block.vast;
+    const bool direct = written_directly(block);
     const auto offset = [&](int64_t r) { return (part.row + r) * block.dst.row + part.column * block.dst.column; };
     int made = 0;
     for (const TailStep *step = block.steps, *end = step + block.count; step != end; ++step) {
@@ -152,7 +166,9 @@ void run(const ChainBlock& block) {
     Operand operands[kChainOperands];
     const int64_t width = block.joined ? block.rows * block.columns : block.columns,
                   height = block.joined ? 1 : block.rows;
-    const int64_t most = block.joined ? kMostFloats / block.columns * block.columns : kMostFloats;
+    const int64_t most = block.joined      ? kMostFloats / block.columns * block.columns
+                         : in_place(block) ? larger(width, 1)
+                                           : kMostFloats;
     for (int64_t i = 0; i < block.operand_count; ++i) {
         operands[i].side = block.operands + i;
         operands[i].values = block.scratch + i * kMostFloats;
@@ -163,7 +179,7 @@ void run(const ChainBlock& block) {
     for (part.column = 0; part.column < width; part.column += part.columns) {
         part.columns = smaller(width - part.column, most);
         for (part.row = 0; part.row < height; part.row += part.rows) {
-            part.rows = smaller(smaller(height - part.row, kMostRows), kMostFloats / part.pitch());
+            part.rows = smaller(smaller(height - part.row, kMostRows), larger(kMostFloats / part.pitch(), 1));
             for (int64_t i = 0; i < block.operand_count; ++i) load(block, operands[i], part);
             run_part(block, operands, part, block.scratch + block.operand_count * kMostFloats);
         }
