@@ -19,7 +19,7 @@ from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
-from .memory import Use, place
+from .memory import ALIGNMENT, Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
@@ -249,7 +249,9 @@ def _nbytes(view: View) -> int:
 
 
 def ones(view: View) -> np.ndarray[Any, Any]:
-    """An array of ones with a view's shape and strides."""
+    """An array of ones with a view's shape and strides, aligned as scratch is."""
     dtype = dtypes.numpy_dtype(view.dtype)
-    flat = np.ones(max(extent(view.shape, view.strides), 1), dtype)
-    return np.lib.stride_tricks.as_strided(flat, view.shape, [s * dtype.itemsize for s in view.strides])
+    count, more = max(extent(view.shape, view.strides), 1), ALIGNMENT // dtype.itemsize
+    flat = np.ones(count + more, dtype)
+    start = -flat.ctypes.data % ALIGNMENT // dtype.itemsize
+    return np.lib.stride_tricks.as_strided(flat[start:], view.shape, [s * dtype.itemsize for s in view.strides])
