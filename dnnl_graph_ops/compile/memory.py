@@ -139,11 +139,12 @@ def _padded(buffer: Buffer) -> int:
 
 
 def _replaces(step: Use, source: View, target: View) -> bool:
-    """Whether both are whole scratch buffers of one layout that the step touches in no other way."""
+    """Whether a whole scratch buffer may lie where elements of another do; the step touches both in no other way."""
     buffers = [view.buffer for view in (*step.reads, *step.writes)]
+    steps = [[s for s, size in zip(view.strides, view.shape, strict=True) if size > 1] for view in (source, target)]
     return (
         source.buffer.place is target.buffer.place is Place.SCRATCH
-        and source.buffer.nbytes == target.buffer.nbytes
-        and (source.shape, source.strides, source.offset) == (target.shape, target.strides, target.offset)
+        and source.buffer.nbytes >= target.buffer.nbytes
+        and (source.shape, steps[0], source.offset) == (target.shape, steps[1], target.offset)
         and buffers.count(source.buffer) == buffers.count(target.buffer) == 1
     )

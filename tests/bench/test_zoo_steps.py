@@ -71,7 +71,7 @@ PRESENT = {
     "hifigan": Counts(3, 0, 0),
     "hifigan_v2": Counts(6, 0, 0),
     "encodec_decoder": Counts(1, 0, 0),
-    "wavenet": Counts(16, 0, 0),
+    "wavenet": Counts(0, 0, 0),
     "fsrcnn": Counts(0, 0, 0),
     "resnet18": Counts(2, 0, 0),
     "mobilenet": Counts(0, 0, 0),

@@ -63,6 +63,15 @@ def test_only_scratch_of_the_same_layout_is_replaced(source, target):
     assert place([Use([x], [source]), Use([source], [target], [(source, target)]), Use([target], [y])])[2] == []
 
 
+@pytest.mark.parametrize("source", [view(elements=4096), view((1, 8, 8, 8), strides=(4096, 64, 8, 1), elements=4096)])
+def test_a_result_lies_where_a_part_of_something_larger_was(source):
+    x, target, y = view(where=Place.INPUT), view(source.shape), view(where=Place.OUTPUT)
+    steps = [Use([x], [source]), Use([source], [target], [(source, target)]), Use([target], [y])]
+    offsets, total, merged = place(steps)
+    assert merged == [(source, target)]
+    assert (offsets[target.buffer], total) == (offsets[source.buffer], source.buffer.nbytes)
+
+
 def test_one_operand_gives_its_place_to_one_result():
     x, a, b, c, y = view(where=Place.INPUT), view(), view(), view(), view(where=Place.OUTPUT)
     first, second = place([Use([x], [a]), Use([a], [b, c], [(a, b), (a, c)]), Use([b, c], [y])])[::2]
