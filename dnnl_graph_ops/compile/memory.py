@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .. import dtypes
 from ..lowering.program import Buffer, Place, View
 
 ALIGNMENT = 64
@@ -144,7 +145,8 @@ def _replaces(step: Use, source: View, target: View) -> bool:
     steps = [[s for s, size in zip(view.strides, view.shape, strict=True) if size > 1] for view in (source, target)]
     return (
         source.buffer.place is target.buffer.place is Place.SCRATCH
-        and source.buffer.nbytes >= target.buffer.nbytes
+        and dtypes.itemsize(source.buffer.dtype) == dtypes.itemsize(target.buffer.dtype)
+        and source.buffer.elements >= target.buffer.elements
         and (source.shape, steps[0], source.offset) == (target.shape, steps[1], target.offset)
         and buffers.count(source.buffer) == buffers.count(target.buffer) == 1
     )

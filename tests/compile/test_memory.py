@@ -20,9 +20,9 @@ SHAPE = (2, 8, 8, 16)
 BYTES = 4 * 2 * 8 * 8 * 16
 
 
-def view(shape=SHAPE, where=Place.SCRATCH, strides=None, elements=None) -> View:
+def view(shape=SHAPE, where=Place.SCRATCH, strides=None, elements=None, dtype="f32") -> View:
     strides = dense_strides(shape) if strides is None else strides
-    return View(Buffer(where, "f32", elements or int(np.prod(shape))), shape, strides)
+    return View(Buffer(where, dtype, elements or int(np.prod(shape))), shape, strides)
 
 
 def test_a_chain_of_pairs_needs_one_buffer():
@@ -56,6 +56,8 @@ def test_the_place_of_a_pair_is_taken_until_the_result_was_read():
         (view(), view(strides=(1024, 16, 128, 1))),
         (view(), view((2, 8, 8, 8))),
         (view(), view(elements=4096)),
+        # two threads meet where one has not yet read
+        (view(), view(dtype="bf16")),
     ],
 )
 def test_only_scratch_of_the_same_layout_is_replaced(source, target):

@@ -187,6 +187,6 @@ def test_weights_are_held_once(tmp_path):
     done = child("-c", PEAK, str(small), str(large), "512", "8", seconds=300, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     loaded, peak, packed = map(int, done.stdout.split())
-    assert stored <= loaded < 1.3 * stored
+    assert 0.9 * stored < loaded < 1.3 * stored
     # the last layer's are there twice
     assert peak < max(packed, stored) + stored / 4 + (20 << 20)
