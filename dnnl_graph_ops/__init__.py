@@ -23,6 +23,7 @@ except ImportError as _error:
 from . import ops
 from .caches import cache_info, clear_caches, set_cache_limit
 from .compile import Net
+from .compile.saved import load
 from .compile.supported import Support, supported
 from .errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError
 from .functional import (
@@ -87,6 +88,7 @@ __all__ = [
     "from_onnx",
     "get_num_threads",
     "info",
+    "load",
     "nn",
     "ops",
     "quantize",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import dtypes
 from .._core import NetBase, PlanCache
 from ..errors import Error, InvalidArgumentError
-from ..graph import Graph, Value
+from ..graph import Graph, Node, Value, hooks
 from ..graph.drawing import net_to_dot, net_to_svg
 from ..lowering.env import ALGORITHMS, Env, default_algorithm
 from ..lowering.groups import Group
@@ -263,6 +264,25 @@ class Net(NetBase):
 
     def plan_count(self) -> int:
         return self._plans.info()["size"]
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
+        """The ops and the constants that its outputs depend on."""
+        return self._nodes, self._constants
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the net to a file for `dgo.load`: ops, options, constants and what was packed of them.
+
+        All of it is in the one file, what came from an ONNX file too. What was at `path` is replaced when all is
+        written; nets loaded from that go on with it.
+
+        Raises:
+            UnsupportedError: a Wildcard, a device's engine that belongs to a queue of this process, or too many ops.
+            OSError: the file cannot be written.
+        """
+        hooks.call("save", self, path)
 
     # -- looking inside ---------------------------------------------------------------------------------------
 

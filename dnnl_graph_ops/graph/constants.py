@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import reclaim
-from .files import Piece
+from .files import Mapped, Piece
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,14 @@ def owner_of(array: Array) -> tuple[Any, bool]:
 def never_changes(array: Array) -> bool:
     """Whether nobody can ever write the elements, which lie in a row: those of a bytes object, or part of a file."""
     owner, writeable = owner_of(array)
-    return isinstance(owner, bytes | Piece) and not writeable and array.flags.c_contiguous and array.flags.aligned
+    return (
+        isinstance(owner, bytes | Piece | Mapped) and not writeable and array.flags.c_contiguous and array.flags.aligned
+    )
+
+
+def in_file(array: Array) -> bool:
+    """Whether the elements are the pages of a file, which cost no memory of this process."""
+    return isinstance(owner_of(array)[0], Mapped)
 
 
 def from_piece(piece: Piece, dtype: Any, shape: tuple[int, ...], start: int = 0) -> Array:

@@ -43,6 +43,10 @@ class Piece(mmap.mmap):
     offset: int
 
 
+class Mapped(mmap.mmap):
+    """A file as it lies, for reading only: its pages are read when they are wanted, and shared by processes."""
+
+
 class ModelFile:
     """A file that stays open, so that its parts can be read again even if its name has been given to another.
 

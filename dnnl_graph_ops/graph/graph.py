@@ -14,7 +14,7 @@ from ..runtime.engines import Engine
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
 from . import hooks, reclaim
-from .constants import Constant, never_changes
+from .constants import Constant, in_file, never_changes
 
 if TYPE_CHECKING:
     from ..compile.net import Net
@@ -193,7 +193,8 @@ class Graph:
         data = given.view() if never_changes(given) else np.array(given, order="C", copy=True)
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
-        reclaim.account(data)
+        if not in_file(data):
+            reclaim.account(data)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         value = self._value(data.shape, dtype, unique)
         value.constant = data

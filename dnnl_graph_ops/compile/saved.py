@@ -1,0 +1,137 @@
+"""Compiled nets in files: the graph as records, constants and packed weights as arrays that lie there ready for use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._core import kernels
+from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
+from ..graph.sections import Sections, field, write
+from ..ops.records import described, rebuilt
+from ..runtime import cpu
+from ..runtime.engines import Engine, default_engine, engine
+from ..runtime.info import version
+from .net import Net, compile_graph
+
+
+def save(net: Net, path: str | os.PathLike[str]) -> None:
+    """Implements `Net.save`."""
+    nodes, constants = net.parts
+    header = {
+        "made_by": made_by(net.engine),
+        "engine": _arguments(net.engine) if net.graph.engine is not None else None,
+        "options": vars(net.options),
+        "graph": described(net.graph, net.inputs, constants, nodes, net.outputs),
+    }
+    held = [value.held for value in constants if value.held is not None]
+    write(_path(path, "Net.save"), header, (constant.array for constant in held))
+    for constant in held:
+        constant.let_go()
+
+
+def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
+    """A net that `Net.save` has written, compiled for its engine.
+
+    The file is mapped: its pages are read when they are wanted, and processes that load the same file share them. It
+    must not be written to or cut off while a net of it lives, which ends processes that read it (SIGBUS); replace it by
+    renaming another to its name, as `Net.save` does.
+
+    Args:
+        path: of the file.
+        engine: where it runs; None: the engine that it was compiled for, or where that was none in particular, the
+            default.
+        verify: read all of the file first, and compare it with its checksums.
+
+    Raises:
+        FileNotFoundError, PermissionError: as `open` does.
+        InvalidArgumentError: a file of another kind or format, or a damaged one. Nothing in it is run as code.
+        RuntimeUnavailableError: the engine that it was compiled for is no CPU, and not here.
+
+    Warns:
+        RuntimeWarning: it was saved by another version, library or instruction set; weights are then packed anew.
+    """
+    where = "dgo.load"
+    if engine is not None and not isinstance(engine, Engine):
+        raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
+    sections = Sections(_path(path, where), where)
+    if verify:
+        sections.verify()
+    where = f"{where}: {sections.path}"
+    header = sections.header
+    options = field(header, "options", dict, where)
+    chosen = _engine(header.get("engine"), where) if engine is None else engine
+    others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
+    try:
+        graph, outputs = rebuilt(header.get("graph"), sections, chosen, where)
+        names = ("policy", "tune", "algorithm")
+        net = compile_graph(graph, outputs, **{name: field(options, name, str, where) for name in names})
+    except Error as error:
+        if not others:
+            raise
+        raise InvalidArgumentError(f"{error} (saved with {others})") from error
+    if others:
+        text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
+        warn(text, RuntimeWarning)
+    return net
+
+
+def made_by(engine: Engine) -> dict[str, str]:
+    """What packed weights depend on beside their recipes."""
+    library = engine.runtime.library
+    return {
+        "dnnl_graph_ops": version(),
+        "oneDNN": f"{engine.runtime.version} ({library.cpu_runtime})",
+        "instruction set": f"{cpu.isa(engine)}, {kernels.isa()}" if engine.kind == "cpu" else engine.kind,
+    }
+
+
+def _differences(stated: Mapping[str, Any], engine: Engine) -> str:
+    """How what saved a net differs from what loads it; empty if it does not."""
+    here = made_by(engine)
+    other = [
+        f"{name} {str(stated.get(name))[:60]} (here {here[name]})" for name in here if stated.get(name) != here[name]
+    ]
+    return ", ".join(other)
+
+
+def _path(path: Any, where: str) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{where}: 'path' must be a path, got {type(path).__name__}")
+    return Path(path)
+
+
+def _arguments(engine: Engine) -> tuple[str, int, str, str | None]:
+    """What `dgo.engine` makes it of.
+
+    Raises:
+        UnsupportedError: it belongs to a queue of this process.
+    """
+    try:
+        kind, index, runtime, memory = engine.__reduce__()[1]
+    except TypeError:
+        raise UnsupportedError(
+            f"Net.save: {engine!r} belongs to a SYCL queue of this process; save a net of the same graph that is "
+            "compiled for dgo.engine(...)"
+        ) from None
+    return kind, index, runtime, memory
+
+
+def _engine(arguments: Any, where: str) -> Engine | None:
+    """The engine that these arguments make, or where another CPU is not here, None for the default one."""
+    if arguments is None:
+        return None
+    if not isinstance(arguments, list) or len(arguments) != 4:
+        raise InvalidArgumentError(f"{where}: needs the four arguments of an engine, got {str(arguments)[:60]}")
+    kind, index, runtime, memory = arguments
+    try:
+        return engine(kind, index, str(runtime), memory)
+    except (Error, TypeError) as error:
+        if kind != "cpu" or memory is not None:
+            raise RuntimeUnavailableError(
+                f"{where}: its engine is not here ({error}); name another, dgo.load(path, engine=dgo.engine('cpu'))"
+            ) from error
+        warn(f"{where}: runs on the default engine, since its own is not here ({error})", RuntimeWarning)
+        return None

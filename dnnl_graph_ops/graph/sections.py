@@ -1,0 +1,177 @@
+"""A file of arrays and a header that says what they are, written at once and read through a mapping.
+
+First 32 bytes: what it is, the format's number, where the header lies; then the arrays; at last the header, JSON.
+Nothing in it is code, and all that it says is checked before it is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import InvalidArgumentError, UnsupportedError
+from .files import Mapped, check_file
+
+Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+MAGIC = b"dgo net\n"
+# Counts the ways in which such files lie: up by one whenever what the header says is meant otherwise.
+FORMAT = 1
+MAX_HEADER = 1 << 24
+MAX_BYTES = 1 << 44
+# magic, format, checksum of the header, its offset and size
+_START = struct.Struct("<8sIIQQ")
+# vectors and lines of the cache; from a page on pages, so that what is read shares none with what is not
+_ALIGNMENT, _PAGE = 64, 4096
+
+
+def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> None:
+    """The header and the arrays it is about, in their order; a file of that name is replaced when all is written.
+
+    Raises:
+        OSError: it cannot be written. UnsupportedError: a header larger than is read again.
+    """
+    # what a symbolic link leads to is replaced, not the link
+    path = Path(os.path.realpath(path))
+    made = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+    try:
+        with made.open("xb") as file:
+            file.write(bytes(_START.size))
+            sections = []
+            for array in arrays:
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
+                step = _PAGE if len(data) >= _PAGE else _ALIGNMENT
+                file.write(bytes(-file.tell() % step))
+                sections.append((file.tell(), len(data), zlib.crc32(data)))
+                file.write(data)
+            text = json.dumps({**header, "sections": sections}, separators=(",", ":")).encode()
+            if len(text) > MAX_HEADER:
+                raise UnsupportedError(f"{path}: a net whose description has {len(text)} bytes; at most {MAX_HEADER}")
+            start = _START.pack(MAGIC, FORMAT, zlib.crc32(text), file.tell(), len(text))
+            file.write(text)
+            file.seek(0)
+            file.write(start)
+        made.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            made.unlink(missing_ok=True)
+        raise
+
+
+class Sections:
+    """Such a file, mapped: `header`, and the arrays by number, which are views of the mapping.
+
+    Raises:
+        FileNotFoundError, PermissionError: as `open` does.
+        InvalidArgumentError: another kind of file, one of another format, or a damaged one.
+    """
+
+    def __init__(self, path: Path, where: str) -> None:
+        check_file(path, MAX_BYTES, where)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(_START.size)
+            if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
+                raise InvalidArgumentError(f"{where}: {path} is no net that Net.save has written")
+            _, number, checksum, offset, length = _START.unpack(start)
+            if number != FORMAT:
+                raise InvalidArgumentError(
+                    f"{where}: {path} has the format {number}, this version reads {FORMAT}; save the net again"
+                )
+            if offset < _START.size or offset + length != size or length > MAX_HEADER:
+                raise InvalidArgumentError(f"{where}: {path} of {size} bytes is damaged: it ends elsewhere")
+            self._mapped = Mapped(file.fileno(), size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        self.path, self._where = path, where
+        text = self._mapped[offset:]
+        if zlib.crc32(text) != checksum:
+            raise self.damaged("its header was changed")
+        self.header = self._parsed(text)
+        sections = field(self.header, "sections", list, str(self.damaged("sections")))
+        self._sections = [self._checked(item, offset) for item in sections]
+
+    def damaged(self, what: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._where}: {self.path} is damaged: {what}")
+
+    def _parsed(self, text: bytes) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"its header is no JSON: {str(error)[:200]}") from None
+
+    def _checked(self, item: Any, end: int) -> tuple[int, int, int]:
+        if isinstance(item, list) and len(item) == 3 and all(type(number) is int for number in item):
+            offset, nbytes, checksum = item
+            if _START.size <= offset and not offset % _ALIGNMENT and nbytes >= 0 and offset + nbytes <= end:
+                return offset, nbytes, checksum
+        raise self.damaged(f"a section {str(item)[:60]} that does not lie in it")
+
+    def __len__(self) -> int:
+        return len(self._sections)
+
+    def array(self, number: int, dtype: str, shape: tuple[int, ...]) -> Array:
+        """An array as a view of the mapping; nothing of it is read.
+
+        Raises:
+            InvalidArgumentError: the file has no such array, or one of another size.
+        """
+        if dtype not in dtypes.CODES:
+            raise self.damaged(f"a dtype {dtype[:60]!r}")
+        kind = dtypes.numpy_dtype(dtype)
+        elements = 1
+        for size in shape:
+            elements *= size
+        if not 0 <= number < len(self._sections) or self._sections[number][1] != elements * kind.itemsize:
+            raise self.damaged(f"no section {number} of shape {str(shape)[:60]} and dtype {dtype}")
+        if not elements:
+            return np.empty(shape, kind)
+        flat = np.frombuffer(self._mapped, np.uint8, elements * kind.itemsize, self._sections[number][0])
+        if dtype == "boolean" and flat.max() > 1:
+            raise self.damaged(f"section {number} holds booleans that are neither true nor false")
+        return flat.view(kind).reshape(shape)
+
+    def verify(self) -> None:
+        """Read all of it.
+
+        Raises:
+            InvalidArgumentError: some byte was changed since it was written.
+        """
+        with memoryview(self._mapped) as data:
+            for number, (offset, nbytes, checksum) in enumerate(self._sections):
+                if zlib.crc32(data[offset : offset + nbytes]) != checksum:
+                    raise self.damaged(f"section {number} was changed")
+
+
+def field(record: Any, name: str, kind: type[T], where: str) -> T:
+    """What a JSON object has by a name.
+
+    Raises:
+        InvalidArgumentError: it is none, has no such name, or something of another type there.
+    """
+    value = record.get(name) if isinstance(record, dict) else None
+    # bool is an int to isinstance
+    if type(value) is not kind:
+        raise InvalidArgumentError(f"{where}: needs {name!r}, which is a {kind.__name__}, got {str(value)[:60]!r}")
+    return value
+
+
+def sizes(value: Any, where: str) -> tuple[int, ...]:
+    """A list of ints of at least 0 and at most 64 bits.
+
+    Raises:
+        InvalidArgumentError: anything else.
+    """
+    if not isinstance(value, list) or not all(type(item) is int and 0 <= item < 1 << 63 for item in value):
+        raise InvalidArgumentError(f"{where}: needs a list of sizes, got {str(value)[:60]!r}")
+    return tuple(value)

@@ -1,0 +1,339 @@
+"""Nets in files: the same results to the bit, pages that processes share, and what becomes of other files."""
+
+import os
+import re
+import struct
+import warnings
+from math import prod
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from children import check_faulty_cases, child
+from shapes.generate import GENERATORS
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops, schema
+from dnnl_graph_ops.compile import saved
+from dnnl_graph_ops.graph import sections
+
+from .layout_graphs import random_graph
+from .saved_mutations import header_of, hollow, nets, originals, with_header
+
+EACH = 400
+CASES = 3
+MOST_ELEMENTS = 50_000
+# one kind more than the library has
+KINDS = sorted({*schema.OPS, "ConvTransposeBackpropFilters"} - {"End", "Wildcard"})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.net"
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def random_arrays(rng, values, **sizes):
+    shapes = [[sizes.get("size", 2) if n is None else n for n in value.shape] for value in values]
+    return [
+        rng.integers(-3, 4, shape).astype(dgo.dtypes.numpy_dtype(value.dtype))
+        for shape, value in zip(shapes, values, strict=True)
+    ]
+
+
+def results(net, given):
+    found = net(*given)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def check_same(net, loaded, given):
+    for one, other in zip(results(net, given), results(loaded, given), strict=True):
+        assert (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
+        assert one.tobytes() == other.tobytes()
+
+
+def through(net, path):
+    net.save(path)
+    return dgo.load(path, verify=True)
+
+
+def described(net):
+    """What a net is, in words."""
+    return (
+        net.input_names,
+        net.output_names,
+        net.options,
+        (net.graph.name, net.graph.fpmath_mode, net.engine),
+        [(v.shape, v.dtype, v.strides) for v in net.inputs],
+        [
+            (n.kind, n.name, dict(n.attrs), [(v.name, v.shape, v.dtype, v.strides) for v in n.outputs])
+            for n in net.parts[0]
+        ],
+    )
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_nets_of_every_part(path, rng, number):
+    net = list(nets())[number]
+    loaded = through(net, path)
+    assert described(loaded) == described(net)
+    assert (loaded.graph.engine is None) == (net.graph.engine is None)
+    for size in (1, 3):
+        check_same(net, loaded, random_arrays(rng, net.inputs, size=size))
+    again = through(loaded, path)
+    assert described(again) == described(net)
+    check_same(loaded, again, random_arrays(rng, net.inputs))
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_graphs(path, seed, number):
+    print(f"--seed={seed}, number {number}")
+    rng = np.random.default_rng([seed, number])
+    graph, outputs = random_graph(rng)
+    net = graph.compile(outputs, policy=("fusion", "debug")[number % 4 == 3], tune=("heuristic", "off")[number % 2])
+    loaded = through(net, path)
+    assert described(loaded) == described(net)
+    check_same(net, loaded, random_arrays(rng, net.inputs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_op(path, seed, kind):
+    like = "ConvTransposeBackwardWeights" if kind.endswith("BackpropFilters") else kind
+    for number in range(CASES):
+        case = GENERATORS[like](Random(f"{seed} {kind} saved {number}"))
+        print(f"--seed={seed}, case {number}\n{case}")
+        if sum(prod(meta.shape) for meta in case.metas) > MOST_ELEMENTS:
+            continue
+        graph = dgo.Graph()
+        inputs = [graph.input(f"x{i}", meta.shape, meta.dtype) for i, meta in enumerate(case.metas)]
+        if kind == like:
+            more = {"dtype": case.dtype, "outputs": case.outputs}
+            given = case.attrs | {name: value for name, value in more.items() if value is not None}
+            made = getattr(ops, schema.OPS[kind].builder)(*inputs, **given)
+        else:
+            made = ops.conv_transpose_backprop_filters(
+                graph.input("a", (2, 3, 4)), graph.input("b", (2, 6, 5)), strides=2, dilations=1, filter_format="OIX",
+                filter_shape=(5, 4, 2), pads_begin=0, pads_end=0,
+            )  # fmt: skip
+        values = made if isinstance(made, tuple) else (made,)
+        try:
+            net = graph.compile({f"y{i}": value for i, value in enumerate(values)})
+        except dgo.UnsupportedError:
+            continue
+        loaded = through(net, path)
+        assert described(loaded) == described(net)
+        arrays = random_arrays(np.random.default_rng([seed, number]), net.inputs)
+        if "Dropout" not in kind:
+            check_same(net, loaded, arrays)
+
+
+def deep(size=None):
+    """Some layers of an unknown size, whose constants are larger than what lies around them."""
+    rng = np.random.default_rng(0)
+    graph = dgo.Graph(name="deep")
+    value = graph.input("x", (1, 64, size))
+    for number in range(3):
+        weights = graph.constant(rng.standard_normal((64, 64, 7), dtype=np.float32), f"w{number}")
+        value = ops.relu(
+            ops.convolution(value, weights, data_format="NCX", weights_format="OIX", pads_begin=3, pads_end=3)
+        )
+    return graph.compile(value)
+
+
+def test_constants_are_the_file(path):
+    loaded = through(deep(), path)
+    array = loaded.graph.constants[0].constant
+    assert array is not None
+    assert not array.flags.writeable
+    assert not array.flags.owndata
+    assert array.ctypes.data % 4096 == 0
+    assert f" {path}\n" in Path("/proc/self/maps").read_text()
+
+
+def test_a_file_replaced_changes_nothing(path, rng):
+    net = deep()
+    given = random_arrays(rng, net.inputs, size=20)
+    loaded = through(net, path)
+    list(nets())[2].save(path)
+    check_same(net, loaded, given)
+    path.unlink()
+    check_same(net, loaded, random_arrays(rng, net.inputs, size=30))
+
+
+def test_a_net_of_an_onnx_file_is_whole(tmp_path, path, rng):
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = rng.standard_normal((64, 64, 9)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[4, 4])
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 64, "n")) for name in "xy"]
+    model = helper.make_graph([node], "g", tensors[:1], tensors[1:], [numpy_helper.from_array(weights, "w")])
+    file = tmp_path / "model.onnx"
+    file.write_bytes(helper.make_model(model).SerializeToString())
+    net = dgo.from_onnx(file).compile()
+    net.save(path)
+    given = random_arrays(rng, net.inputs, size=20)
+    wanted = net(*given)
+    file.unlink()
+    np.testing.assert_array_equal(dgo.load(path)(*given), wanted)
+
+
+def test_writing_is_all_or_nothing(path, monkeypatch):
+    net = deep()
+    net.save(path)
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(sections, "MAX_HEADER", 10)
+        with pytest.raises(dgo.UnsupportedError, match="at most 10"):
+            net.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+    link = path.with_name("link")
+    link.symlink_to(path)
+    next(iter(nets())).save(link)
+    assert link.is_symlink()
+    assert path.read_bytes() != before
+    with pytest.raises(FileNotFoundError):
+        net.save(path.parent / "none" / "a.net")
+    with pytest.raises(TypeError, match="'path' must be a path"):
+        net.save(3)
+
+
+@pytest.mark.parametrize("name", ["dnnl_graph_ops", "oneDNN", "instruction set"])
+def test_what_others_saved_is_packed_anew(path, rng, name):
+    net = deep()
+    net.save(path)
+    data = path.read_bytes()
+    header = header_of(data)
+    header["made_by"][name] = "9.9 of elsewhere"
+    path.write_bytes(with_header(data, header))
+    with pytest.warns(RuntimeWarning, match=re.escape(f"was saved with {name} 9.9 of elsewhere (here ")) as caught:
+        loaded = dgo.load(path)
+    assert caught[0].filename == __file__
+    check_same(net, loaded, random_arrays(rng, net.inputs, size=20))
+    header["graph"]["ops"][0]["kind"] = "Later"
+    path.write_bytes(with_header(data, header))
+    with pytest.raises(dgo.InvalidArgumentError, match=rf"no op kind 'Later'.*saved with {name} 9\.9"):
+        dgo.load(path)
+
+
+def test_engines(path, rng):
+    graph = dgo.Graph(dgo.engine("cpu"))
+    x = graph.input("x", (2, 3))
+    net = graph.compile(ops.relu(x))
+    net.save(path)
+    data = path.read_bytes()
+    assert dgo.load(path).graph.engine is net.engine
+    header = header_of(data)
+    for arguments, warning in (
+        (["cpu", 0, "none.so", None], "no runtime 'none.so'"),
+        (["cpu", 7, "omp", None], "index"),
+    ):
+        path.write_bytes(with_header(data, {**header, "engine": arguments}))
+        with pytest.warns(RuntimeWarning, match=warning):
+            assert dgo.load(path).engine is net.engine
+        assert dgo.load(path, engine=net.engine).graph.engine is net.engine
+    path.write_bytes(with_header(data, {**header, "engine": ["gpu", 0, "none.so", None]}))
+    with pytest.raises(dgo.RuntimeUnavailableError, match=r"engine=dgo\.engine\('cpu'\)"):
+        dgo.load(path)
+    check_same(net, dgo.load(path, net.engine), random_arrays(rng, net.inputs))
+    with pytest.raises(TypeError, match="'engine' must come from"):
+        dgo.load(path, "cpu")
+
+
+def test_what_cannot_be_saved(path):
+    graph = dgo.Graph()
+    (strange,) = ops.wildcard(graph.input("x", (None, 2)), shapes=[(1, 2)], name="odd")
+    with pytest.raises(dgo.UnsupportedError, match="'odd' is a Wildcard"):
+        graph.compile(strange).save(path)
+    assert not path.exists()
+
+
+def test_engines_of_queues(path, monkeypatch):
+    engine = dgo.engine("cpu")
+    graph = dgo.Graph(engine)
+    net = graph.compile(ops.relu(graph.input("x", (2,))))
+    monkeypatch.setattr(engine, "_of_sycl", True)
+    with pytest.raises(dgo.UnsupportedError, match="belongs to a SYCL queue"):
+        net.save(path)
+
+
+def test_other_files(tmp_path, path):
+    with pytest.raises(FileNotFoundError):
+        dgo.load(path)
+    with pytest.raises(dgo.InvalidArgumentError, match="not an ordinary file"):
+        dgo.load(tmp_path)
+    with pytest.raises(TypeError, match="'path' must be a path"):
+        dgo.load(b"")
+    for content in (b"", b"dgo net", b"PK\3\4" * 100, bytes(1000)):
+        path.write_bytes(content)
+        with pytest.raises(dgo.InvalidArgumentError, match=r"no net that Net\.save has written"):
+            dgo.load(path)
+    data = originals()[0]
+    path.write_bytes(data[:8] + struct.pack("<I", 77) + data[12:])
+    with pytest.raises(dgo.InvalidArgumentError, match=f"has the format 77, this version reads {sections.FORMAT}"):
+        dgo.load(path)
+
+
+def test_every_length_and_every_byte_of_the_start_and_header(path):
+    """A file that is cut off, or has one wrong byte that is not a constant's, is refused."""
+    data = originals()[2]
+    *_, offset, length = sections._START.unpack_from(data)
+    assert offset + length == len(data)
+    for cut in (*range(0, 40), *range(40, len(data), 37)):
+        path.write_bytes(data[:cut])
+        with pytest.raises(dgo.InvalidArgumentError):
+            dgo.load(path)
+    for at in (*range(sections._START.size), *range(offset, len(data), 29)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        with pytest.raises(dgo.InvalidArgumentError):
+            dgo.load(path)
+
+
+def test_constants_are_compared_when_asked(path):
+    net = deep()
+    net.save(path)
+    data = bytearray(path.read_bytes())
+    data[header_of(data)["sections"][1][0] + 5] ^= 1
+    path.write_bytes(data)
+    dgo.load(path)
+    with pytest.raises(dgo.InvalidArgumentError, match="section 1 was changed"):
+        dgo.load(path, verify=True)
+
+
+def test_a_small_file_of_petabytes(path):
+    path.write_bytes(hollow(originals()[0]))
+    with pytest.raises(dgo.InvalidArgumentError, match=r"constants of .* bytes become"):
+        dgo.load(path)
+
+
+@pytest.mark.cases(1200, 12_000, EACH)
+def test_damaged_files(seed, start):
+    check_faulty_cases("compile.saved_mutations", seed, start, start + EACH)
+
+
+def test_other_processes(path, rng):
+    net = deep()
+    net.save(path)
+    given = random_arrays(rng, net.inputs, size=20)
+    np.save(path.with_suffix(".npy"), given[0])
+    code = (
+        "import sys, numpy as np, dnnl_graph_ops as dgo; net = dgo.load(sys.argv[1]); "
+        "x = np.load(sys.argv[2]); np.save(sys.argv[3], net(x)); print(dgo.load.__module__)"
+    )
+    for number in range(2):
+        out = str(path.with_name(f"{number}.npy"))
+        done = child("-W", "error", "-c", code, str(path), str(path.with_suffix(".npy")), out)
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(np.load(out), net(*given))
+
+
+def test_made_by_says_what_counts():
+    assert set(saved.made_by(dgo.engine("cpu"))) == {"dnnl_graph_ops", "oneDNN", "instruction set"}
