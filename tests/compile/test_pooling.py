@@ -47,6 +47,16 @@ def test_negative_pads_leave_elements_out(stride, begin, end, rounding, exclude_
         np.testing.assert_allclose(net(x), getattr(truth, kind)(x, **window, **more), rtol=1e-6)
 
 
+def test_dilated_windows_of_an_earlier_position_reach_further():
+    window = {"kernel": (3, 4), "strides": 1, "pads_begin": (0, 3), "pads_end": (0, 3), "dilations": (1, 2)}
+    # of zeros in memory that nobody wrote one would be the largest
+    x = -1 - np.abs(integers(np.random.default_rng(5), (2, 8, 9, 3), "f32"))
+    graph = dgo.Graph()
+    net = graph.compile(ops.max_pool(graph.input("src", x.shape), **window, data_format="NXC"))
+    window["strides"] = (1, 1)
+    np.testing.assert_array_equal(net(x), truth.max_pool(x, **window, data_format="NXC"))
+
+
 def test_pads_below_the_strides_are_refused():
     graph = dgo.Graph()
     src = graph.input("src", (1, 3, 9, 9))

@@ -147,7 +147,8 @@ struct PoolKernel : Kernel {
         for (int64_t o = start; o < stop; ++o) {
             if (pixels.taps[o] == 0) continue;
             low = std::min(low, pixels.first[o]);
-            high = pixels.first[o] + (pixels.taps[o] - 1) * pixels.dilation + 1;
+            // dilated taps of an earlier position may reach further
+            high = std::max(high, pixels.first[o] + (pixels.taps[o] - 1) * pixels.dilation + 1);
         }
         if (low > high) low = high;
         for (int64_t d = 0; d < planes.taps[plane]; ++d) {
