@@ -297,7 +297,9 @@ def _written(node: Node) -> dict[str, Attr]:
     given = dict(node.attrs)
     if node.kind.startswith("ConvTransposeBack"):
         given.pop("src_shape", None)
-        given["weights_shape"] = None if node.kind.endswith("Data") else node.outputs[0].shape
+        shape = node.outputs[0].shape
+        # unknown sizes of a kernel are derived at the call, as before
+        given["weights_shape"] = None if node.kind.endswith("Data") or None in shape else shape
         ends, padding = given["pads_end"], given.pop("output_padding")
         if any(padding):
             if any(p > e for e, p in zip(ends, padding, strict=True)) or given["auto_pad"] != "None":

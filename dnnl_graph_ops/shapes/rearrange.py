@@ -68,6 +68,7 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
             f"{where}: shape = {wanted} must have sizes of at least 0, or one -1 for the size that is left"
         )
     shape: list[Dim] = list(wanted)
+    copied = set()  # unknown sizes that are on both sides
     if attrs["special_zero"]:
         for axis, dim in enumerate(wanted):
             if dim == 0:
@@ -78,17 +79,27 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
                         f"{len(src.shape)} axes; give a size, or special_zero=False"
                     )
                 shape[axis] = src.shape[axis]
+                if shape[axis] is None:
+                    copied.add(axis)
     elements = known_product(src.shape)
     rest = known_product(tuple(dim for dim in shape if dim != -1))
+    fits = True
     if -1 in shape:
         if rest == 0:
             raise ShapeError(f"{where}: the -1 in shape = {wanted} is not determined next to a size of 0")
-        left = None if elements is None or rest is None else elements // rest
+        ours = known_product(tuple(dim for axis, dim in enumerate(src.shape) if axis not in copied))
+        theirs = known_product(tuple(dim for axis, dim in enumerate(shape) if axis not in copied and dim != -1))
+        left = None if ours is None or not theirs else ours // theirs
         shape[shape.index(-1)] = left
-        rest = None if left is None or rest is None else rest * left
-    if elements is not None and rest is not None and elements != rest:
+        fits = left is None or theirs is None or theirs * left == ours
+    elif elements is not None and rest is not None:
+        fits = elements == rest
+    elif rest:
+        fits = rest % math.prod(dim for dim in src.shape if dim is not None) == 0
+    if not fits:
+        count = "?" if elements is None else elements
         raise ShapeError(
-            f"{where}: src {text(src.shape)} has {elements} elements, shape = {wanted} does not; "
+            f"{where}: src {text(src.shape)} has {count} elements, shape = {wanted} does not; "
             "the products of the sizes must be equal"
         )
     return [Meta(tuple(shape), src.dtype)]

@@ -324,3 +324,23 @@ def test_gradients_of_the_family(padding):
     given, gradient = (rng.integers(-4, 5, v.shape).astype(np.float32) for v in (x, diff))
     direct = graph.compile(graph.nodes[0].outputs[0])(dy=gradient, x=given)
     np.testing.assert_array_equal(again.compile().run({"0": given, "1": gradient})["2"], direct)
+
+
+def test_unknown_dims_come_back_as_they_were():
+    graph = dgo.Graph()
+    x = graph.input("x", (None, 6, None, None))
+    weights = graph.input("w", (6, 2, None, None))
+    y = ops.conv_transpose(x, weights, strides=2, data_format="NCX", weights_format="IOX")
+    backward = ops.conv_transpose_backward_weights(x, y, strides=2, data_format="NCX", weights_format="IOX")
+    graph.outputs = {"y": y, "backward": backward}
+    text = graph.to_json()
+    records = [tensor for op in json.loads(text)["graph"] for tensor in (*op["inputs"], *op["outputs"])]
+    # benchdnn's DNNL_GRAPH_UNKNOWN_DIM
+    assert all(dim == -(2**63) or dim > 0 for tensor in records for dim in tensor["shape"])
+    again = dgo.Graph.from_json(text)
+    assert [value.shape for value in again.inputs] == [x.shape, weights.shape]
+    assert [value.shape for value in again.outputs.values()] == [y.shape, backward.shape]
+    assert again.to_json() == text == dgo.Graph.from_json(again.to_json()).to_json()
+    arrays = np.ones((2, 6, 3, 4), np.float32), np.ones((6, 2, 3, 2), np.float32)
+    for got, expected in zip(again.compile()(*arrays), graph.compile()(*arrays), strict=True):
+        np.testing.assert_array_equal(got, expected)

@@ -194,7 +194,11 @@ def test_norms_refused():
         ((2, 3, 4), (-1,), False, (24,)),
         ((0, 3), (3, 0), False, (3, 0)),
         ((0, 3), (0, -1), True, None),
-        ((None, 3, 4), (0, -1), True, (None, None)),
+        ((None, 3, 4), (0, -1), True, (None, 12)),
+        ((None, 3, None), (0, -1), True, (None, None)),
+        ((2, 6, None), (0, 3, -1), True, (2, 3, None)),
+        ((None, 6, None), (0, 3, -1), True, (None, 3, None)),
+        ((None, 6, 4), (8, -1), False, (8, None)),
         ((None, 3), (-1, 3), False, (None, 3)),
         ((), (1, 1), False, (1, 1)),
     ],
@@ -220,6 +224,12 @@ def test_reshape(src, shape, special_zero, result):
 def test_reshape_refused(shape, special_zero, message):
     with pytest.raises(InvalidArgumentError, match=message):
         infer("StaticReshape", (2, 3, 4), shape=shape, special_zero=special_zero)
+
+
+@pytest.mark.parametrize(("src", "shape"), [((None, 6, 4), (7, 5)), ((None, 3, 4), (0, 5, -1)), ((None, 6), (4, 5, 2))])
+def test_reshape_that_fits_no_size(src, shape):
+    with pytest.raises(ShapeError, match=r"\(\?, .* the products of the sizes must be equal"):
+        infer("StaticReshape", src, shape=shape, special_zero=True)
 
 
 def test_transpose():
