@@ -14,6 +14,8 @@ from .peers.task import ModelTask, Task
 from .problem import Problem, way
 
 _INT8: Final = ("s8", "u8")
+# the competitor that compiles a net of this package for each size alone
+FIXED: Final = "fixed"
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A competitor with the settings that it runs under."""
+    """A competitor with the settings that it runs under; `role`: another name than its peer's in reports."""
 
     peer: Peer
     layout: str
     options: dict[str, Any] = field(default_factory=dict, hash=False)
     label: str = ""
+    role: str = ""
+
+    @property
+    def side(self) -> str:
+        """Whom a report counts it among."""
+        return self.role or self.peer.name
 
     def task(self, case: Case, options: Options, threads: int, streams: int = 1) -> Task | ModelTask:
         if case.model:
@@ -115,6 +123,12 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
     return list(cases.values()), list(over.values())
 
 
+def _fixed(entrant: Entrant) -> Entrant:
+    """The one that competes with it by a net for each size."""
+    label, role = (f"{name} {FIXED}" for name in (entrant.label, OWN))
+    return replace(entrant, label=label, role=role, options={**entrant.options, FIXED: True})
+
+
 def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
     """Who runs a case: every variant of this package, and the peers that know the direction and type."""
     found = []
@@ -132,6 +146,8 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     if case.model:
         whole = [replace(peer, module=peer.models) for peer in (own, *peers) if peer.models]
         found = [replace(entrant, peer=whole[0]) for entrant in found]
+        if options.fixed:
+            found += [_fixed(each) for each in found]
         return found + [
             Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in whole[1:] for layout in peer.layouts
         ]

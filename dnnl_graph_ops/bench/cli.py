@@ -14,6 +14,7 @@ from .document import Document, check_writable, merge, write_text
 from .options import DTYPES, Options
 from .peers.task import POST_OPS
 from .problem import CLASSES, DIRECTIONS, LAYOUTS, OPS
+from .sizes import FORM
 from .sources import Filters
 
 _COMMANDS = ("run", "compare", "merge", "report", "history", "list")
@@ -153,6 +154,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--threads", type=int, default=0, help="of every competitor (one per core)")
     group.add_argument(
+        "--sizes", default="", metavar=FORM,
+        help="call each model, its sizes unknown when it is compiled, with COUNT different ones in random order, every "
+        "extent of its first input from LOW to HIGH, a multiple of STEP (of what the model needs): first calls beside "
+        "later ones, and resident memory",
+    )  # fmt: skip
+    group.add_argument("--fixed", action="store_true", help="with --sizes: also a net of ours for each size alone")
+    group.add_argument(
         "--streams", type=int, default=0, metavar="N", help="also the throughput of models: N at once, a thread each"
     )
     group.add_argument(
@@ -215,7 +223,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
     from . import models, sources
 
     if parsed.models:
-        return models.wanted(parsed.models)
+        return models.wanted(parsed.models, getattr(parsed, "sizes", ""))
     ranks = tuple(int(r) for r in parsed.rank if r in ("1", "2", "3"))
     if len(ranks) != len(parsed.rank):
         raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")
@@ -286,15 +294,16 @@ def _check_models(parsed: argparse.Namespace) -> None:
 
 
 def _write(document: Document, parsed: argparse.Namespace) -> None:
-    from .report import columns, html, models, plot, table
+    from .report import columns, html, models, plot, sizes, table
 
+    tables = sizes if document.options.get("sizes") else models if models.of_models(document) else table
     if not parsed.quiet:
-        print((models if models.of_models(document) else table).text(document), end="")
+        print(tables.text(document), end="")
     if parsed.json:
         document.save(parsed.json)
     texts = {
         "csv": columns.as_csv,
-        "markdown": (models if models.of_models(document) else table).markdown,
+        "markdown": tables.markdown,
         "benchdnn": columns.as_benchdnn,
         "html": html.page,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,6 +48,15 @@ def to_layout(array: np.ndarray, layout: str, dtype: str) -> np.ndarray:
 def from_layout(array: np.ndarray, layout: str) -> np.ndarray:
     """The inverse of `to_layout`, as a float32 view or copy in NCX order."""
     return np.asarray(np.moveaxis(array, -1, 1) if layout == "NXC" else array, dtype=np.float32)
+
+
+def drawn(shapes: Sequence[Sequence[int]], dtypes: Sequence[str], seed: int) -> list[np.ndarray]:
+    """Inputs of a model, of NumPy's dtypes: normal numbers, of integers zeros and ones; the same for a seed."""
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.standard_normal(shape) if np.dtype(kind).kind == "f" else rng.integers(0, 2, shape)).astype(kind)
+        for shape, kind in zip(shapes, dtypes, strict=True)
+    ]
 
 
 # largest |difference| / largest |expected|: one rounding of the result and of the parts of a blocked sum

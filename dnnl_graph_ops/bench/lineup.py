@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,28 +66,44 @@ class Lineup:
 
     def prepare(self, case: Case, entrants: list[Entrant], streams: int = 1) -> list[Entry]:
         """Gives every entrant the case. An entry that cannot take it, or not in time, says why."""
-        workers = self.workers(entrants)
-        patience = max(self._patience, _LEAST_PREPARE_MODEL) if case.model else self._patience
         entries: list[Entry] = []
         once: dict[str, float] = {}
-        # one after another: side by side they would distort each other's compile time
-        for entrant in entrants:
-            entry = Entry(entrant.label, entrant.peer.name, entrant.layout, "ok", options=dict(entrant.options))
+        for entry, answer in self._given("prepare", case, entrants, streams):
             entries.append(entry)
-            if entrant.label not in workers:
-                entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
-                continue
-            task = entrant.task(case, self._options, self._threads, streams).as_dict()
-            ask = partial(workers[entrant.label].ask, "prepare", timeout=patience, task=task)
-            answer = _attempt(entry, ask)
             if answer is not None:
-                entry.detail = answer["detail"]
                 entry.compile_s, entry.first_s = answer["compile_s"], answer["first_s"]
                 once[entry.label] = answer["once_s"]
                 if case.model:
                     entry.memory_bytes, entry.peak_bytes = answer["memory_bytes"], answer["peak_bytes"]
         self._excuse_hopeless(entries, once)
         return entries
+
+    def load(self, case: Case, entrants: list[Entrant]) -> list[Entry]:
+        """Gives every entrant a model whose sizes are known at the call only."""
+        entries = []
+        for entry, answer in self._given("load", case, entrants):
+            entries.append(entry)
+            if answer is not None:
+                entry.compile_s, entry.before_bytes = answer["load_s"], answer["before_bytes"]
+        return entries
+
+    def _given(
+        self, do: str, case: Case, entrants: list[Entrant], streams: int = 1
+    ) -> Iterator[tuple[Entry, dict[str, Any] | None]]:
+        """An entry for each, and what it answered; one after another, as they would distort each other's times."""
+        workers = self.workers(entrants)
+        patience = max(self._patience, _LEAST_PREPARE_MODEL) if case.model else self._patience
+        for entrant in entrants:
+            entry = Entry(entrant.label, entrant.side, entrant.layout, "ok", options=dict(entrant.options))
+            answer = None
+            if entrant.label in workers:
+                task = entrant.task(case, self._options, self._threads, streams).as_dict()
+                answer = _attempt(entry, partial(workers[entrant.label].ask, do, timeout=patience, task=task))
+            else:
+                entry.status, entry.reason = "failed", self._broken.get(entrant.label, "did not start")
+            if answer is not None:
+                entry.detail = answer["detail"]
+            yield entry, answer
 
     def _excuse_hopeless(self, entries: list[Entry], once: dict[str, float]) -> None:
         """Who takes seconds for what we do in milliseconds is reported, but no round waits for it."""

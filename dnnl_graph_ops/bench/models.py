@@ -17,6 +17,7 @@ from ..runtime import cache_files
 from . import zoo
 from .cases import Wanted
 from .problem import Problem
+from .sizes import dim, draw, parse
 
 EVERY: Final = "all"
 # of the largest expected value: what dozens of layers in f32 may differ by when they sum in another order
@@ -28,12 +29,16 @@ _SEED: Final = 7
 
 @dataclass(frozen=True)
 class Model:
-    """A file, what it is given and must give (arrays x0, x1, ... and y0, y1, ...), and its name in the zoo, if any."""
+    """A file, what it is given and must give (arrays x0, x1, ... and y0, y1, ...), and its name in the zoo, if any.
+
+    `sizes`: of a file whose sizes are not known, those that it is called with (`sizes.parse`); it has no arrays.
+    """
 
     name: str
     path: str
     arrays: str
     zoo: str = ""
+    sizes: str = ""
 
     def text(self) -> str:
         """As a case carries it."""
@@ -61,35 +66,75 @@ def numbered(held: Iterable[str], letter: str) -> list[str]:
     return sorted((key for key in held if key[0] == letter), key=lambda key: int(key[1:]))
 
 
-def wanted(names: Sequence[str]) -> list[Wanted]:
+def wanted(names: Sequence[str], sizes: str = "") -> list[Wanted]:
     """A model each, made first where the zoo's files are not there yet.
 
+    `sizes`: models whose sizes are not known, and those that they are called with; "all": those of the zoo that can be.
+
     Raises:
-        InvalidArgumentError: neither a model of the zoo nor a file, or a file whose inputs have unknown sizes.
+        InvalidArgumentError: neither a model of the zoo nor a file, or sizes that are known where they should not be,
+            or the other way round.
         RuntimeUnavailableError: a package is missing that it needs.
     """
-    every = [one for name in names for one in (zoo.ENTRIES if name == EVERY else (name,))]
-    return [_wanted(_found(name)) for name in dict.fromkeys(every)]
+    all_of_zoo = [name for name, entry in zoo.ENTRIES.items() if entry.step or not sizes]
+    every = [one for name in names for one in (all_of_zoo if name == EVERY else (name,))]
+    found = [_found(name, sizes) for name in dict.fromkeys(every)]
+    for model in found:
+        if sizes:
+            drawn(model, 0)
+    return [_wanted(model) for model in found]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Inputs of a model whose sizes are not known: their shapes in words, for every size in numbers; NumPy's dtypes."""
+
+    named: list[list[str]]
+    shapes: list[list[list[int]]]
+    dtypes: list[str]
+
+
+def drawn(model: Model, seed: int) -> Drawn:
+    """Raises: InvalidArgumentError: all of its sizes are known, or it has not so many."""
+    import onnx
+
+    graph = onnx.load(model.path, load_external_data=False).graph
+    given = [value for value in graph.input if value.name not in _initialised(graph)]
+    named = [
+        [dim(f"{model.path}: input {value.name!r}", each.dim_value, each.dim_param) for each in _type(value).shape.dim]
+        for value in given
+    ]
+    step = zoo.entry(model.zoo).step if model.zoo else 1
+    return Drawn(
+        [[str(each) for each in shape] for shape in named],
+        draw(model.name, parse(model.sizes), named, step, seed),
+        [onnx.helper.tensor_dtype_to_np_dtype(_type(value).elem_type).name for value in given],
+    )
+
+
+def _type(value: Any) -> Any:
+    return value.type.tensor_type
 
 
 def _wanted(model: Model) -> Wanted:
     # its sizes say nothing: a result's rows each have a problem
-    return Wanted(Problem(model.name, 1, 1, 1, (1,), (1,)), ("fwd",), ("f32",), model=model.text())
+    name = f"{model.name} {model.sizes}".rstrip()
+    return Wanted(Problem(name, 1, 1, 1, (1,), (1,)), ("fwd",), ("f32",), model=model.text())
 
 
-def _found(name: str) -> Model:
+def _found(name: str, sizes: str) -> Model:
     path = Path(name)
     if path.suffix == ".onnx" or path.is_file():
         if not path.is_file():
             raise InvalidArgumentError(f"model {name}: there is no such file")
-        return _of_file(path)
+        return Model(path.stem, str(path.resolve()), "", sizes=sizes) if sizes else _of_file(path)
     zoo.entry(name)
     _need("torch", f"to build model {name!r} of the zoo")
     _need("onnx", f"to write model {name!r} of the zoo")
     from .zoo import export
 
-    path = export.path(name)
-    return Model(name, str(path), str(path.with_suffix(".npz")), name)
+    path = export.path(name, unknown=bool(sizes))
+    return Model(name, str(path), "" if sizes else str(path.with_suffix(".npz")), name, sizes)
 
 
 def _need(package: str, purpose: str) -> None:
@@ -129,8 +174,8 @@ def _drawn(path: Path, value: Any) -> np.ndarray:
     sizes = [dim.dim_value for dim in kind.shape.dim]
     if not kind.HasField("shape") or not all(sizes):
         raise InvalidArgumentError(
-            f"{path}: input {value.name!r} has sizes that are not known; fix them, for example by "
-            "onnx.tools.update_model_dims"
+            f"{path}: input {value.name!r} has sizes that are not known; say which by --sizes, or fix them, for "
+            "example by onnx.tools.update_model_dims"
         )
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
     rng = np.random.default_rng(_SEED)

@@ -10,6 +10,7 @@ from ..errors import InvalidArgumentError
 from ..lowering.env import ALGORITHMS
 from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
+from .sizes import parse as parse_sizes
 
 DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8")
 
@@ -33,6 +34,8 @@ class Options:
         wait: "library" or "passive", how threads wait inside a parallel region.
         threads: 0 means one for each core.
         streams: how many run a whole model side by side for its throughput, on one thread each. 0: not measured.
+        sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
+        fixed: beside nets for any sizes also one for each size alone.
     """
 
     directions: tuple[str, ...] = ("fwd",)
@@ -48,6 +51,8 @@ class Options:
     fpmath_mode: str = "strict"
     threads: int = 0
     streams: int = 0
+    sizes: str = ""
+    fixed: bool = False
     wait: str = "library"
     precision: float = 0.06
     min_rounds: int = 7
@@ -82,6 +87,12 @@ class Options:
                 f"max_rounds {self.max_rounds} is below min_rounds {self.min_rounds}: give both --min-rounds and "
                 f"--max-rounds"
             )
+        if self.sizes:
+            parse_sizes(self.sizes)
+            if self.streams:
+                raise InvalidArgumentError("streams: the throughput of one size only; leave them out, or sizes")
+        elif self.fixed:
+            raise InvalidArgumentError("fixed: a net for each of which sizes? give sizes too")
         if self.max_gmacs is not None and self.max_gmacs <= 0:
             raise InvalidArgumentError(f"max_gmacs must be positive, got {self.max_gmacs}")
 

@@ -5,10 +5,41 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from .peers.registry import OWN
 from .problem import OPS, Problem, way
+
+# times a later call that a first call may take before it is one in excess
+EXCUSED: Final = 1.3
+
+
+@dataclass
+class Calls:
+    """Of a model called with one size after another: first calls beside later ones. Seconds and bytes.
+
+    Attributes:
+        laters: the median of each size's later calls.
+        later: their median.
+        excess, excess_p95: what a first call takes beyond EXCUSED times a later one of its size: median, 95th
+            percentile.
+        total: every size called once.
+        after_bytes: resident after all of them.
+        alone_bytes: resident in a process that was called with the largest size only.
+    """
+
+    laters: list[float]
+    later: float
+    excess: float
+    excess_p95: float
+    total: float
+    after_bytes: int = 0
+    alone_bytes: int = 0
+
+    @property
+    def growth_bytes(self) -> int:
+        """What the other sizes left."""
+        return self.after_bytes - self.alone_bytes
 
 
 @dataclass
@@ -23,6 +54,8 @@ class Entry:
         error: largest deviation from the reference, relative to the largest expected value.
         p50, p95, p99: percentiles of single executions of a whole model.
         throughput: executions of it a second, by several streams on one thread each.
+        calls: of a model called with one size after another; `rounds` are its first calls of each then.
+        before_bytes: what the process had after its imports.
         memory_bytes, peak_bytes: what loading, compiling and running it twice added at most to what the process had
             after its imports, and the most that the process had.
     """
@@ -50,9 +83,16 @@ class Entry:
     p95: float | None = None
     p99: float | None = None
     throughput: float | None = None
+    calls: Calls | None = None
+    before_bytes: int | None = None
     memory_bytes: int | None = None
     peak_bytes: int | None = None
     flags: list[str] = field(default_factory=list)
+
+
+def _entry(record: Mapping[str, Any]) -> Entry:
+    calls = record.get("calls")
+    return Entry(**{**record, "calls": Calls(**calls) if calls else None})
 
 
 @dataclass
@@ -138,7 +178,7 @@ class Row:
         return cls(
             **{
                 **record,
-                "entries": [Entry(**e) for e in record["entries"]],
+                "entries": [_entry(e) for e in record["entries"]],
                 "ratios": [Ratio(**r) for r in record["ratios"]],
             }
         )

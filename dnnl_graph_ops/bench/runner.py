@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error, InvalidArgumentError
-from . import machine, measure, pool
+from . import machine, measure, pool, sequence
 from .cases import Case, Wanted, entrants, expand
 from .document import Document
 from .journal import Journal
@@ -68,6 +68,8 @@ def run_wanted(
     progress = progress or Progress()
     peers, notes = registry.select(options.peers)
     cases, over = expand(wanted, options)
+    if options.sizes and not all(case.model for case in cases):
+        raise InvalidArgumentError("sizes are for whole models: give models, not layers")
     if shard is not None:
         index, count = shard
         if not 1 <= index <= count:
@@ -139,6 +141,8 @@ def _run(
 
         def work(case: Case = case, seconds: float = seconds) -> Row:
             field = entrants(case, own, peers, options)
+            if options.sizes and case.model:
+                return sequence.measure(case, field, lineup, options, threads, interrupted.is_set)
             return measure.measure(case, field, lineup, options, threads, peaks, seconds, interrupted.is_set)
 
         row = measure.guarded(case, work)

@@ -19,10 +19,12 @@ import numpy as np
 
 from ..errors import Error, UnsupportedError
 from . import contention, data, memory, peaks, timing
-from .peers.task import Prepared, task_of
+from .peers.task import Loaded, Prepared, task_of
 
 # seconds
 _LONG = 0.3
+# a call that takes so long finds its weights in no cache anyway
+_LONG_CALL = 0.05
 
 
 class Worker:
@@ -32,6 +34,8 @@ class Worker:
         self._name = module
         self._module: ModuleType | None = None
         self._prepared: Prepared | None = None
+        self._loaded: Loaded | None = None
+        self._last: tuple[Any, float] | None = None
         self._evict: timing.Evictor | None = None
         self._products: dict[str, Callable[[], object]] = {}
 
@@ -71,9 +75,7 @@ class Worker:
         if held.poison is not None:
             held.poison()
         held.run()
-        error = data.relative_error(held.result(), np.load(expected, mmap_mode="r"))
-        # JSON has no infinity
-        return {"error": error if math.isfinite(error) else 1e30}
+        return {"error": _finite(data.relative_error(held.result(), np.load(expected, mmap_mode="r")))}
 
     def store(self, path: str) -> dict[str, Any]:
         """Writes the result to a file: what others are checked against where there is no reference."""
@@ -110,6 +112,58 @@ class Worker:
         waited = (after.waited - before.waited) * 1e-9
         return {"times": times, "native": own, "wall": wall, "waited": waited, "peak": reached}
 
+    def load(self, task: dict[str, Any]) -> dict[str, Any]:
+        """A model whose sizes are known at the call only."""
+        self.release()
+        if not hasattr(self._module, "load"):
+            raise UnsupportedError("takes no model whose sizes are not known")
+        before = memory.resident()
+        begin = time.perf_counter()
+        self._loaded = self._module.load(task_of(task))  # type: ignore[union-attr]
+        return {
+            "detail": self._loaded.detail,
+            "load_s": time.perf_counter() - begin,
+            "before_bytes": before,
+        }
+
+    def visit(
+        self, shapes: list[list[int]], dtypes: list[str], seed: int, seconds: float, path: str = ""
+    ) -> dict[str, Any]:
+        """The first call of a size and later ones for about `seconds`; the first result goes to a file.
+
+        A short call of the last size comes before, so that what all sizes have in common is in the caches again.
+        """
+        held = self._loaded
+        if held is None:
+            raise Error("the worker has loaded no model")
+        inputs = held.take(data.drawn(shapes, dtypes, seed))
+        if self._last is not None and self._last[1] < _LONG_CALL:
+            held.call(self._last[0])
+        before = contention.process_times()
+        begin = time.perf_counter()
+        made = [held.call(inputs)]
+        first = time.perf_counter() - begin
+        result = held.read(made[0])
+        if path:
+            np.save(path, result)
+
+        def again() -> None:
+            made[0] = held.call(inputs)
+
+        times = timing.burst(again, seconds, _LONG_CALL)
+        wall = time.perf_counter() - begin
+        waited = (contention.process_times().waited - before.waited) * 1e-9
+        self._last = inputs, times[-1]
+        changed = data.relative_error(held.read(made[0]), result)
+        return {"first": first, "times": times, "changed": _finite(changed), "wall": wall, "waited": waited}
+
+    def resident(self) -> dict[str, Any]:
+        """Bytes now, when nothing is under way, and at most since the model was loaded."""
+        self._last = None
+        gc.collect()
+        most = memory.peak()
+        return {"bytes": memory.resident(), "peak_bytes": most}
+
     def throughput(self, seconds: float) -> dict[str, Any]:
         """Executions a second of all streams together."""
         streams = self._held().streams
@@ -126,7 +180,7 @@ class Worker:
         return peaks.measure(**arguments)
 
     def release(self) -> dict[str, Any]:
-        self._prepared = None
+        self._prepared = self._loaded = self._last = None
         gc.collect()
         return {}
 
@@ -136,7 +190,8 @@ class Worker:
         return self._prepared
 
 
-_COMMANDS = ("hello", "prepare", "check", "store", "burst", "throughput", "peaks", "release")
+_ONE_SIZE = ("prepare", "check", "store", "burst", "throughput")
+_COMMANDS = ("hello", *_ONE_SIZE, "load", "visit", "resident", "peaks", "release")
 
 
 def serve(module: str, commands: IO[str], answers: IO[str]) -> None:
@@ -161,6 +216,11 @@ def serve(module: str, commands: IO[str], answers: IO[str]) -> None:
             }
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def _finite(error: float) -> float:
+    """JSON has no infinity."""
+    return error if math.isfinite(error) else 1e30
 
 
 def _one_line(error: BaseException) -> str:

@@ -79,6 +79,7 @@ PRESENT = {
     "convnext": Counts(0, 0, 0),
     "edsr": Counts(2, 0, 0),
     "vae_decoder": Counts(3, 0, 0),
+    "convtranspose1d": Counts(0, 0, 0),
 }
 
 

@@ -61,6 +61,7 @@ class ModelTask:
 
     Attributes:
         streams: how many run it side by side, each on one thread, instead of one on `threads`.
+        sizes: of a model whose sizes are not known; it has no arrays then.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ModelTask:
     threads: int
     options: Mapping[str, Any] = field(default_factory=dict)
     streams: int = 1
+    sizes: str = ""
 
     def inputs(self) -> list[np.ndarray]:
         """In the order of the model's."""
@@ -115,6 +117,22 @@ class Prepared:
     hold: tuple[object, ...] = ()
     compile_s: float | None = None
     streams: tuple[Callable[[], object], ...] = ()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model held ready for inputs of any size.
+
+    Attributes:
+        take: arrays in the competitor's own terms.
+        call: one execution of what `take` returned, its results made anew.
+        read: these, as `flattened` gives them.
+    """
+
+    take: Callable[[list[np.ndarray]], Any]
+    call: Callable[[Any], Any]
+    read: Callable[[Any], np.ndarray]
+    detail: str
 
 
 def keeping(compute: Callable[[], Any], read: Callable[[Any], np.ndarray], detail: str) -> Prepared:

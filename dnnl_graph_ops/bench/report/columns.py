@@ -12,6 +12,7 @@ from ..peers.registry import OWN
 _FIELDS = (
     "key", "name", "family", "op", "layer_class", "direction", "dtype", "weights", "descriptor", "gmacs", "gbytes",
     "peer", "label", "layout", "status", "reason", "median_s", "minimum_s", "spread", "native_s", "rounds",
+    "total", "later", "excess", "excess_p95", "before_bytes", "after_bytes", "alone_bytes",
     "p50", "p95", "p99", "throughput", "memory_bytes", "peak_bytes",
     "compile_s", "first_s", "error", "gflops", "peak_share", "bandwidth_share",
     "ratio", "ratio_low", "ratio_high", "flags", "detail", "cpu", "isa", "threads", "when",
@@ -42,7 +43,8 @@ def as_csv(document: Document) -> str:
             ratio = next((r for r in row.ratios if r.entry == entry.label), None)
             if ratio:
                 values |= {"ratio": ratio.median, "ratio_low": ratio.low, "ratio_high": ratio.high}
-            writer.writerow({**common, **vars(entry), **values})
+            calls = vars(entry.calls) if entry.calls else {}
+            writer.writerow({**common, **vars(entry), **calls, **values})
     return out.getvalue()
 
 

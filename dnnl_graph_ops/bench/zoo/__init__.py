@@ -23,6 +23,8 @@ class Entry:
     Attributes:
         builder: module of this folder and class in it.
         small, small_shapes: what tests take instead.
+        step: what every extent of the first input is a multiple of, where a file may leave the extents open; 0: they
+            are fixed.
     """
 
     builder: str
@@ -30,6 +32,7 @@ class Entry:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     small: Mapping[str, Any] = field(default_factory=dict)
     small_shapes: Shapes = ()
+    step: int = 0
 
 
 def _square(channels: int, size: int, batch: int = 1) -> Shapes:
@@ -49,12 +52,12 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
     {
         "dcgan": Entry("generators:DcGan", _square(100, 1), {}, {"width": 8}),
         "dcgan_b16": Entry("generators:DcGan", _square(100, 1, 16), {}, {"width": 8}),
-        "pix2pix_in": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "instance"}, {"width": 4}),
-        "pix2pix_bn": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "batch"}, {"width": 4}),
-        "cyclegan": Entry("generators:CycleGan", _square(3, 128), {}, {"width": 8, "blocks": 2}, _square(3, 32)),
-        "unet": Entry("segmentation:UNet", _square(1, 256), {"base": 32}, {"base": 4}, _square(1, 32)),
+        "pix2pix_in": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "instance"}, {"width": 4}, (), 256),
+        "pix2pix_bn": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "batch"}, {"width": 4}, (), 256),
+        "cyclegan": Entry("generators:CycleGan", _square(3, 128), {}, {"width": 8, "blocks": 2}, _square(3, 32), 4),
+        "unet": Entry("segmentation:UNet", _square(1, 256), {"base": 32}, {"base": 4}, _square(1, 32), 16),
         "unet_wide": Entry(
-            "segmentation:UNet", _square(3, 128), {"base": 64, "channels": 3}, {"base": 4}, _square(3, 32)
+            "segmentation:UNet", _square(3, 128), {"base": 64, "channels": 3}, {"base": 4}, _square(3, 32), 16
         ),
         "nnunet_decoder": Entry(
             "segmentation:NnUNetDecoder",
@@ -62,26 +65,31 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
             {"channels": _VOLUMES},
             {"channels": _FEW_VOLUMES},
             _pyramid(_FEW_VOLUMES, 8),
+            1,
         ),
-        "erfnet": Entry("segmentation:ErfNet", _square(3, 256), {}, {}, _square(3, 64)),
+        "erfnet": Entry("segmentation:ErfNet", _square(3, 256), {}, {}, _square(3, 64), 8),
         "deeplab": Entry("segmentation:DeepLab", _square(3, 224), {}, {"width": 8}, _square(3, 64)),
-        "hifigan": Entry("audio:HifiGan", ((1, 80, 32),), {}, {"width": 32}, ((1, 80, 4),)),
-        "hifigan_v2": Entry("audio:HifiGan", ((1, 80, 32),), {"width": 128}, {"width": 32}, ((1, 80, 4),)),
-        "encodec_decoder": Entry("audio:EncodecDecoder", ((1, 128, 50),), {}, {"width": 4}, ((1, 128, 8),)),
+        "hifigan": Entry("audio:HifiGan", ((1, 80, 32),), {}, {"width": 32}, ((1, 80, 4),), 1),
+        "hifigan_v2": Entry("audio:HifiGan", ((1, 80, 32),), {"width": 128}, {"width": 32}, ((1, 80, 4),), 1),
+        "encodec_decoder": Entry("audio:EncodecDecoder", ((1, 128, 50),), {}, {"width": 4}, ((1, 128, 8),), 1),
         "wavenet": Entry(
             "audio:WaveNet",
             ((1, 1, 4096), (1, 80, 4096)),
             {},
             {"layers": 3, "stacks": 1, "width": 8},
             ((1, 1, 64), (1, 80, 64)),
+            1,
         ),
-        "fsrcnn": Entry("superresolution:Fsrcnn", _square(1, 160), {}, {}, _square(1, 24)),
-        "edsr": Entry("superresolution:Edsr", _square(3, 64), {}, {"width": 8, "blocks": 2}, _square(3, 16)),
-        "resnet18": Entry("vision:ResNet18", _square(3, 224), {}, {"width": 8}, _square(3, 64)),
-        "mobilenet": Entry("vision:MobileNetV3", _square(3, 224), {}, {}, _square(3, 64)),
-        "centernet_head": Entry("vision:CenterNetHead", _square(512, 16), {}, {"width": 32}, _square(32, 4)),
-        "convnext": Entry("vision:ConvNeXt", _square(3, 128), {}, {"width": 8}, _square(3, 64)),
-        "vae_decoder": Entry("diffusion:VaeDecoder", _square(4, 32), {}, {"width": 8}, _square(4, 8)),
+        "fsrcnn": Entry("superresolution:Fsrcnn", _square(1, 160), {}, {}, _square(1, 24), 1),
+        "edsr": Entry("superresolution:Edsr", _square(3, 64), {}, {"width": 8, "blocks": 2}, _square(3, 16), 1),
+        "resnet18": Entry("vision:ResNet18", _square(3, 224), {}, {"width": 8}, _square(3, 64), 1),
+        "mobilenet": Entry("vision:MobileNetV3", _square(3, 224), {}, {}, _square(3, 64), 1),
+        "centernet_head": Entry("vision:CenterNetHead", _square(512, 16), {}, {"width": 32}, _square(32, 4), 1),
+        "convnext": Entry("vision:ConvNeXt", _square(3, 128), {}, {"width": 8}, _square(3, 64), 32),
+        "vae_decoder": Entry("diffusion:VaeDecoder", _square(4, 32), {}, {"width": 8}, _square(4, 8), 1),
+        "convtranspose1d": Entry(
+            "audio:Enlargement", ((1, 512, 100),), {}, {"given": 16, "made": 8}, ((1, 16, 10),), 1
+        ),
     }
 )
 

@@ -9,6 +9,13 @@ from torch import nn
 _SLOPE = 0.1
 
 
+class Enlargement(nn.ConvTranspose1d):
+    """A layer alone: HiFi-GAN v1's first enlargement, eight times."""
+
+    def __init__(self, given: int = 512, made: int = 256) -> None:
+        super().__init__(given, made, 16, 8, 4)
+
+
 class _Dilated(nn.Module):
     """Three pairs of convolutions, each pair with its own dilation and a sum."""
 

@@ -30,15 +30,14 @@ class _Attention(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm = _norm(width)
+        self.norm, self.scale = _norm(width), width**-0.5
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, width, height, length = (int(size) for size in x.shape)
-        flat = self.norm(x).view(batch, width, height * length).transpose(1, 2)
+        flat = self.norm(x).flatten(2).transpose(1, 2)
         query, key, value = self.query(flat), self.key(flat), self.value(flat)
-        scores = torch.softmax(query @ key.transpose(1, 2) * width**-0.5, -1)
-        return x + self.out(scores @ value).transpose(1, 2).reshape(batch, width, height, length)
+        scores = torch.softmax(query @ key.transpose(1, 2) * self.scale, -1)
+        return x + self.out(scores @ value).transpose(1, 2).reshape(x.shape)
 
 
 class _Up(nn.Module):

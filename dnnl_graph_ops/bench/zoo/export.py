@@ -11,11 +11,13 @@ from typing import Final
 import numpy as np
 import torch
 
+from ...errors import InvalidArgumentError
 from ...runtime import cache_files
-from . import build, entry, shapes
+from . import ENTRIES, build, entry, shapes
 
 OPSET: Final = 17
 _SEED = 7
+_NAMES: Final = (("length",), ("height", "width"), ("depth", "height", "width"))
 
 
 def inputs(name: str, *, small: bool = False) -> list[np.ndarray]:
@@ -24,24 +26,27 @@ def inputs(name: str, *, small: bool = False) -> list[np.ndarray]:
     return [rng.standard_normal(shape, np.float32) for shape in shapes(name, small=small)]
 
 
-def path(name: str, *, small: bool = False) -> Path:
+def path(name: str, *, small: bool = False, unknown: bool = False) -> Path:
     """Where the model's file is, made if there is none; its name changes with what it is made of.
+
+    `unknown`: the extents of its inputs are known at the call only.
 
     Beside it, as .npz: `inputs` as x0, x1, ... and PyTorch's outputs as y0, y1, ...
     """
     entry(name)
-    target = cache_files.folder("zoo") / f"{name}{'_small' if small else ''}-{_content()}.onnx"
+    kind = f"{'_small' if small else ''}{'_unknown' if unknown else ''}"
+    target = cache_files.folder("zoo") / f"{name}{kind}-{_content()}.onnx"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             made = Path(scratch) / target.name
-            write(name, made, small=small)
+            write(name, made, small=small, unknown=unknown)
             for file in (made.with_suffix(".npz"), made):
                 file.replace(target.with_name(file.name))
     return target
 
 
-def write(name: str, target: Path, *, small: bool = False) -> None:
+def write(name: str, target: Path, *, small: bool = False, unknown: bool = False) -> None:
     """As the exporter by tracing gives it: the one that needs no further package."""
     module = build(name, small=small)
     given = inputs(name, small=small)
@@ -60,7 +65,28 @@ def write(name: str, target: Path, *, small: bool = False) -> None:
             dynamo=False,
             opset_version=OPSET,
             input_names=[f"x{i}" for i in range(len(examples))],
+            dynamic_axes=_dims(name, small) if unknown else None,
         )
+
+
+def _dims(name: str, small: bool) -> dict[str, dict[int, str]]:
+    """Names of the extents: those of the first input, and their multiples.
+
+    Raises:
+        InvalidArgumentError: the model's sizes are fixed.
+    """
+    if not entry(name).step:
+        movable = ", ".join(each for each, found in ENTRIES.items() if found.step)
+        raise InvalidArgumentError(f"model {name!r} of the zoo has fixed sizes; those of others may vary: {movable}")
+    given = shapes(name, small=small)
+    names = _NAMES[len(given[0]) - 3]
+    return {
+        f"x{i}": {
+            axis: called if size == first else f"{size // first}*{called}"
+            for axis, (called, size, first) in enumerate(zip(names, shape[2:], given[0][2:], strict=True), 2)
+        }
+        for i, shape in enumerate(given)
+    }
 
 
 def _content() -> str:

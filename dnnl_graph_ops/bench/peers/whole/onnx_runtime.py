@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from ..onnx_runtime import session_options, versions
-from ..task import ModelTask, Prepared, flattened
+from ..task import Loaded, ModelTask, Prepared, flattened
 
-__all__ = ["prepare", "versions"]
+__all__ = ["load", "prepare", "versions"]
 
 
 def prepare(task: ModelTask) -> Prepared:
     begin = time.perf_counter()
-    session = onnxruntime.InferenceSession(task.path, session_options(task.threads), providers=["CPUExecutionProvider"])
+    session = _session(task)
     compiled = time.perf_counter() - begin
     inputs = task.inputs()
     bound = [_bound(session, inputs) for _ in range(task.streams)]
@@ -28,6 +29,21 @@ def prepare(task: ModelTask) -> Prepared:
     prepared = Prepared(streams[0], lambda: flattened(bound[0].copy_outputs_to_cpu()), "CPUExecutionProvider")
     prepared.compile_s, prepared.streams = compiled, streams
     return prepared
+
+
+def load(task: ModelTask) -> Loaded:
+    session = _session(task)
+    names = [argument.name for argument in session.get_inputs()]
+
+    def call(inputs: list[np.ndarray]) -> Any:
+        return session.run(None, dict(zip(names, inputs, strict=True)))
+
+    return Loaded(list, call, flattened, "CPUExecutionProvider")
+
+
+def _session(task: ModelTask) -> Any:
+    options = session_options(task.threads)
+    return onnxruntime.InferenceSession(task.path, options, providers=["CPUExecutionProvider"])
 
 
 def _bound(session: Any, inputs: list[Any]) -> Any:

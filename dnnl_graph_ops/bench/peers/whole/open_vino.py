@@ -8,15 +8,15 @@ from typing import Any
 import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from ..open_vino import settings, versions
-from ..task import ModelTask, Prepared, flattened
+from ..task import Loaded, ModelTask, Prepared, flattened
 
-__all__ = ["prepare", "versions"]
+__all__ = ["load", "prepare", "versions"]
 
 
 def prepare(task: ModelTask, precision: Any = ov.Type.f32) -> Prepared:
     """`precision`: None leaves it to the plug-in."""
     begin = time.perf_counter()
-    compiled = ov.Core().compile_model(task.path, "CPU", settings(task.threads, task.streams, precision))
+    compiled = _compiled(task, precision)
     seconds = time.perf_counter() - begin
     inputs = task.inputs()
     requests = [compiled.create_infer_request() for _ in range(task.streams)]
@@ -27,7 +27,25 @@ def prepare(task: ModelTask, precision: Any = ov.Type.f32) -> Prepared:
     def result() -> Any:
         return flattened(tensor.data for tensor in requests[0].output_tensors)
 
-    chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-    prepared = Prepared(requests[0].infer, result, f"latency mode, {chosen}", hold=tuple(inputs))
+    prepared = Prepared(requests[0].infer, result, _detail(compiled), hold=tuple(inputs))
     prepared.compile_s, prepared.streams = seconds, tuple(request.infer for request in requests)
     return prepared
+
+
+def load(task: ModelTask, precision: Any = ov.Type.f32) -> Loaded:
+    compiled = _compiled(task, precision)
+    request = compiled.create_infer_request()
+
+    def call(inputs: list[Any]) -> Any:
+        # results lie in the request, which the next call writes
+        return request.infer(inputs, share_inputs=True, share_outputs=True)
+
+    return Loaded(list, call, lambda made: flattened(made.values()), _detail(compiled))
+
+
+def _compiled(task: ModelTask, precision: Any) -> Any:
+    return ov.Core().compile_model(task.path, "CPU", settings(task.threads, task.streams, precision))
+
+
+def _detail(compiled: Any) -> str:
+    return f"latency mode, {compiled.get_property('INFERENCE_PRECISION_HINT').get_type_name()}"

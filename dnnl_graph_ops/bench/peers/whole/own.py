@@ -11,18 +11,16 @@ import numpy as np
 import dnnl_graph_ops as dgo
 
 from ..own import detail, versions
-from ..task import ModelTask, Prepared, flattened
+from ..task import Loaded, ModelTask, Prepared, flattened
 
-__all__ = ["prepare", "versions"]
+__all__ = ["load", "prepare", "versions"]
 
 
 def prepare(task: ModelTask) -> Prepared:
     dgo.set_num_threads(task.threads)
-    engine = dgo.engine(task.options.get("engine", "cpu"), runtime=task.options.get("runtime"))
+    engine = _engine(task)
     begin = time.perf_counter()
-    net = dgo.from_onnx(task.path, engine).compile(
-        tune=task.options.get("tune", "heuristic"), algorithm=task.options.get("algorithm", "auto")
-    )
+    net = _compiled(task.path, engine, task)
     compiled = time.perf_counter() - begin
     inputs = task.inputs()
     made: list[Any] = []
@@ -54,3 +52,50 @@ def prepare(task: ModelTask) -> Prepared:
     prepared = Prepared(streams[0], lambda: flattened(buffers()), detail(net), poison)
     prepared.compile_s, prepared.streams = compiled, streams
     return prepared
+
+
+def load(task: ModelTask) -> Loaded:
+    """With the option `fixed`, every new size is what a net of that size alone is compiled for."""
+    dgo.set_num_threads(task.threads)
+    engine = _engine(task)
+    if task.options.get("fixed"):
+        return Loaded(tuple, _Fixed(task, engine), _flat, "a net for each size")
+    net = _compiled(task.path, engine, task)
+    return Loaded(tuple, lambda inputs: net(*inputs), _flat, "a net for all sizes")
+
+
+class _Fixed:
+    """Nets of the sizes that it is called with; the last one is kept."""
+
+    def __init__(self, task: ModelTask, engine: Any) -> None:
+        import onnx
+
+        self._task, self._engine, self._model = task, engine, onnx.load(task.path)
+        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self._net: Any = None
+
+    def __call__(self, inputs: tuple[np.ndarray, ...]) -> Any:
+        shapes = tuple(array.shape for array in inputs)
+        if shapes != self._shapes:
+            self._net = None
+            graph = self._model.graph
+            known = {tensor.name for tensor in graph.initializer}
+            given = [value for value in graph.input if value.name not in known]
+            for value, shape in zip(given, shapes, strict=True):
+                for dim, size in zip(value.type.tensor_type.shape.dim, shape, strict=True):
+                    dim.dim_value = size
+            self._net, self._shapes = _compiled(self._model, self._engine, self._task), shapes
+        return self._net(*inputs)
+
+
+def _engine(task: ModelTask) -> Any:
+    return dgo.engine(task.options.get("engine", "cpu"), runtime=task.options.get("runtime"))
+
+
+def _compiled(model: Any, engine: Any, task: ModelTask) -> Any:
+    tune, algorithm = task.options.get("tune", "heuristic"), task.options.get("algorithm", "auto")
+    return dgo.from_onnx(model, engine).compile(tune=tune, algorithm=algorithm)
+
+
+def _flat(made: Any) -> np.ndarray:
+    return flattened(made if isinstance(made, tuple) else (made,))

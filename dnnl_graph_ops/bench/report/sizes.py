@@ -1,0 +1,102 @@
+"""Tables of models called with one size after another: first calls beside later ones, and resident memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..document import Document
+from ..machine import describe
+from ..rows import EXCUSED, Calls, Entry, Row
+from . import summary, table
+
+_MEGA = 1e6
+_COLUMNS = [
+    "competitor",
+    "load s",
+    "first ms",
+    "later ms",
+    f"first - {EXCUSED} later, median",
+    "95th",
+    "all once s",
+    "/ ours",
+    "later / ours",
+    "MB before",
+    "after",
+    "one size",
+    "growth",
+    "peak",
+    "error",
+]
+
+
+def text(document: Document) -> str:
+    """For a terminal."""
+    parts = _header(document)
+    for row in document:
+        parts += ["", _title(row), *table.aligned(_COLUMNS, list(_body(row)))]
+    said = [f"  {row.name}: {remarks}" for row in document if (remarks := summary.remarks(row))]
+    if said:
+        parts += ["", "remarks", *said]
+    return "\n".join([*parts, *(f"note: {note}" for note in document.notes)]) + "\n"
+
+
+def markdown(document: Document) -> str:
+    """For a README or an issue."""
+    parts: list[str] = []
+    for row in document:
+        parts += [f"{_title(row)}:", "", *table.piped(_COLUMNS, list(_body(row))), ""]
+    parts += [f"- {line.strip()}" for line in _header(document)]
+    return "\n".join([*parts, *(f"- {note}" for note in document.notes)]) + "\n"
+
+
+def _header(document: Document) -> list[str]:
+    versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
+    return [
+        *(f"machine: {describe(machine)}" for machine in document.machines),
+        f"versions: {'; '.join(versions)}",
+        f"method: a process each; for each size everybody's first call and later ones for at most "
+        f"{1e3 * document.options['burst']:.0f} ms, in shuffled turns, after a call of the last size where that is "
+        f"short; first results compared at every size; medians over sizes; resident memory after all sizes, and of a "
+        f"process that knew the largest size only (one size)",
+        f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s",
+    ]
+
+
+def _title(row: Row) -> str:
+    shapes = " ".join("x".join(shape) for shape in row.model.get("inputs", ()))
+    return f"{row.name}, inputs {shapes}, {len(row.model.get('sizes', ()))} sizes"
+
+
+def _body(row: Row) -> Iterator[list[str]]:
+    own = row.own
+    for entry in row.entries:
+        if entry.calls is None or entry.median is None:
+            yield [entry.label, entry.status, *[""] * (len(_COLUMNS) - 2)]
+        else:
+            yield [entry.label, *_figures(entry, entry.calls, own.calls if own else None)]
+
+
+def _figures(entry: Entry, calls: Calls, own: Calls | None) -> list[str]:
+    same = own is not None and len(own.laters) == len(calls.laters)
+    pairs = zip(calls.laters, own.laters, strict=True) if own is not None and same else ()
+    ratios = [theirs / ours for theirs, ours in pairs]
+    return [
+        f"{entry.compile_s or 0.0:.2f}",
+        _milliseconds(entry.median or 0.0),
+        _milliseconds(calls.later),
+        _milliseconds(calls.excess),
+        _milliseconds(calls.excess_p95),
+        f"{calls.total:.3g}",
+        f"{calls.total / own.total:.2f}" if own is not None and same else "-",
+        f"{np.median(ratios):.3f}" if ratios else "-",
+        *(f"{count / _MEGA:.0f}" for count in (entry.before_bytes or 0, calls.after_bytes, calls.alone_bytes)),
+        f"{calls.growth_bytes / _MEGA:+.0f}",
+        f"{(entry.peak_bytes or 0) / _MEGA:.0f}",
+        "-" if entry.error is None else f"{entry.error:.0e}",
+    ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}"
