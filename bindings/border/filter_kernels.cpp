@@ -134,6 +134,12 @@ void bind_filter_kernels(py::module_& m) {
                 return filter_packed_size(p, direction_of(direction));
             },
             "direction"_a, "f32 elements of the packed weights of 'forward' or 'backward_data'.")
+        .def(
+            "packing",
+            [](const FilterProblem& p, const std::string& direction) {
+                return py::bytes(filter_packing(p, direction_of(direction)));
+            },
+            "direction"_a, "What the packed weights depend on besides the weights' own layout and data.")
         .def("refusal", &filter_refusal, "Why no filter kernel computes the layer; empty if they do.")
         .def("overlap_refusal", &overlap_refusal, "Why overlap_product does not compute the layer; empty if it does.")
         .def("taps_apart", &taps_apart, "The layer whose packed weights overlap_product takes for this one.");

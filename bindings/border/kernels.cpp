@@ -71,7 +71,8 @@ void bind_depthwise(py::module_& m) {
           "bias_dtype"_a = py::none(), "packed"_a = false, "tail"_a = Tail(),
           "run(diff_dst, weights, [bias,] the tail's, diff_src).");
     m.def("depthwise_packing", make_depthwise_packing, "problem"_a, "forward"_a,
-          "run(weights, packed) for kernels of the direction with packed=True; and the floats of packed.");
+          "run(weights, packed) for kernels of the direction with packed=True; the floats of packed, and the shape and "
+          "the strides there of what is copied.");
     m.def("depthwise_backward_weights", make_depthwise_backward_weights, "problem"_a,
           "run(src, diff_dst, diff_weights); the same sums for any number of threads. No groups.");
     m.def("gathers_groups", gathers_groups, "channels"_a, "width"_a,

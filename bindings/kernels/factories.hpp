@@ -72,8 +72,10 @@ std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, 
 // diff_dst, weights, [bias,] the tail's, diff_src; bias and tail are those of an ordinary convolution
 std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, const GatherOptions& options);
 
-// weights, packed weights (f32) for one of the directions above; and how many floats these are
-std::pair<std::shared_ptr<Kernel>, int64_t> make_depthwise_packing(const DepthwiseProblem& problem, bool forward);
+// weights, packed weights (f32) for one of the directions above; how many floats these are, the shape and strides of
+// what is copied there
+std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_depthwise_packing(const DepthwiseProblem& problem,
+                                                                                bool forward);
 
 // src, diff_dst, diff_weights
 std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem);

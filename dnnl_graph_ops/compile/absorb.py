@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,18 +140,24 @@ _READERS: dict[str, Callable[..., Affine]] = {
 def _with(head: Node, scale: Array, shift: Array) -> Node:
     """The convolution with its weights and bias changed so that its result is scaled and shifted."""
     src, weights, *rest = head.inputs
-    assert weights.constant is not None and isinstance(head.attrs, Attributes)
+    assert weights.held is not None and isinstance(head.attrs, Attributes)
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
     if (scale != 1).any():
-        scaled = np.empty(weights.constant.shape, np.float32)
-        # each product is made in float64 and rounded once, with no copy of all of them
-        np.multiply(weights.constant, _along_weights(head.attrs, weights, scale), out=scaled, casting="same_kind")
-        if weights.held is not None:
-            weights.held.let_go()
-        weights = _constant(weights, scaled)
+        factors = _along_weights(head.attrs, weights, scale)
+        scaled = Value(weights.graph, -1, weights.shape, "f32", weights.name)
+        how = ("scaled", factors.shape, factors.tobytes())
+        scaled.held = weights.held.derived(how, partial(_scaled, factors=factors), weights.held.shape)
+        weights = scaled
     inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
     return Node(head.id, head.kind, head.name, inputs, attrs)
+
+
+def _scaled(weights: Array, factors: Array) -> Array:
+    """Each product is made in float64 and rounded once, with no copy of all of them."""
+    scaled = np.empty(weights.shape, np.float32)
+    np.multiply(weights, factors, out=scaled, casting="same_kind")
+    return scaled
 
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:

@@ -13,14 +13,14 @@ from .. import dtypes
 from .._core import Executor, kernels
 from ..errors import Error
 from ..lowering.groups import Group
-from ..lowering.program import HostStep, KernelStep, Place, View
+from ..lowering.program import HostStep, KernelStep, Place, View, data_of
 from ..lowering.registry import REMARKS
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
 from .native import Compiled
-from .plan import Plan, data_of, ones
+from .plan import Plan, ones
 from .specialise import Options, Specialised
 
 # properties of a PartitionReport that its record has too

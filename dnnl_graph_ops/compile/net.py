@@ -62,10 +62,7 @@ class Net(NetBase):
         self._constants = tuple(value for value in leaves if value.is_constant)
         self._lock = threading.RLock()
         renew_after_fork(self, "_lock")
-        # further shapes need them again
-        known = all(None not in value.shape for value in self.inputs)
-        self._kept = () if known else tuple(value.constant for value in self._constants)
-        if known:
+        if all(None not in value.shape for value in self.inputs):
             ins = [self._declared(value) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
 
@@ -256,6 +253,7 @@ class Net(NetBase):
             self.options.tune,
             self.options.algorithm,
             self.graph.fpmath_mode,
+            any(None in value.shape for value in self.inputs),
         )
 
     def clear_plans(self) -> None:

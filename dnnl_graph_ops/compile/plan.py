@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from .. import dtypes
 from .._core import Executor
 from ..errors import UnsupportedError
-from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Program, Step, View
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.staging import staged
 from ..runtime import follow
 from ..runtime import threads as pool
@@ -21,6 +20,7 @@ from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import ALIGNMENT, Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned
+from .packed import fold_constants
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
@@ -113,91 +113,6 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
     if isinstance(part, Compiled):
         return Use((*part.inputs, *flag), part.outputs, part.in_place)
     return Use((*part.reads, *flag), part.writes, part.in_place if isinstance(part, KernelStep) else ())
-
-
-def fold_constants(steps: Sequence[Step]) -> list[Step]:
-    """Run the own steps that read only constants now, once; what they write becomes constant.
-
-    Data that nothing reads any more is let go at once: weights are not needed beside their packed copies.
-    """
-    waiting = Counter(buffer for step in steps for buffer in _needed(step))
-    readers: dict[Buffer, list[Step]] = {}
-    for step in steps:
-        for view in step.reads:
-            readers.setdefault(view.buffer, []).append(step)
-    fixed = (Place.CONSTANT, Place.SCRATCH)
-    varying = [
-        step
-        for step in steps
-        if isinstance(step, NativeStep) or any(view.buffer.place not in fixed for view in step.reads)
-    ]
-    variable: set[Buffer] = set()
-    while varying:
-        for view in varying.pop().writes:
-            if view.buffer not in variable:
-                variable.add(view.buffer)
-                varying += readers.get(view.buffer, ())
-    remaining: list[Step] = []
-    for given in steps:
-        step = given
-        if step.condition and step.condition.flag.is_constant:
-            if bool(array_of(step.condition.flag)[0]) is not step.condition.wanted:
-                _let_go(given, waiting)
-                continue
-            step = replace(step, condition=None)
-        # what an earlier step of this loop wrote is constant by now
-        if any(view.buffer.place not in fixed or view.buffer in variable for view in step.writes):
-            remaining.append(step)
-        else:
-            _run_now(step)
-            _let_go(given, waiting)
-    return remaining
-
-
-def _needed(step: Step) -> set[Buffer]:
-    return {view.buffer for view in (*step.reads, *((step.condition.flag,) if step.condition else ()))}
-
-
-def _let_go(step: Step, waiting: Counter[Buffer]) -> None:
-    """A step is over: what it alone still read loses its data, but for the graph's."""
-    for buffer in _needed(step):
-        waiting[buffer] -= 1
-        if not waiting[buffer] and buffer.place is Place.CONSTANT and not buffer.shared:
-            buffer.array = None
-
-
-def _run_now(step: Step) -> None:
-    # what has no elements is read though no step has written it
-    for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
-        buffer = view.buffer
-        if buffer.array is None:
-            buffer.array = np.empty(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
-    if isinstance(step, KernelStep):
-        step.kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
-    elif isinstance(step, HostStep):
-        step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
-    for view in step.writes:
-        view.buffer.place = Place.CONSTANT
-
-
-def _address(view: View) -> int:
-    return int(data_of(view.buffer).ctypes.data) + view.byte_offset
-
-
-def data_of(buffer: Buffer) -> np.ndarray[Any, Any]:
-    """The data of a constant, or of a buffer being folded."""
-    if buffer.array is None:
-        raise RuntimeError("a constant without data")
-    return buffer.array
-
-
-def array_of(view: View) -> np.ndarray[Any, Any]:
-    """A NumPy view of a constant or of a buffer being folded."""
-    flat = data_of(view.buffer).reshape(-1)
-    size = flat.itemsize
-    return np.lib.stride_tricks.as_strided(
-        flat[view.offset :] if view.size else flat[:0], view.shape, [s * size for s in view.strides]
-    )
 
 
 def _build(

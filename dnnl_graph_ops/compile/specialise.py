@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..graph import Node, Value
@@ -131,7 +132,7 @@ def specialise(
         if env.engine.memory is None:
             nodes = taken_apart(nodes)
     graphs = set(constants)
-    views |= _constants((value for value in _read(nodes, results) if value in graphs), True)
+    views |= _constants(value for value in _read(nodes, results) if value in graphs)
     targets, copies = [], []
     for index, (value, layout) in enumerate(outputs):
         shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
@@ -144,7 +145,7 @@ def specialise(
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
     if fused:
-        views |= _constants((value for value in _read(nodes, ()) if value not in views), False)
+        views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
@@ -154,12 +155,6 @@ def specialise(
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):
         built.program.copy(places[value], target, "copy to output")
-    for value in (*constants, *views):
-        # what is packed from it is all that is needed from here on
-        if value.held is not None:
-            value.held.let_go()
-            if value not in graphs:
-                value.held = None
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],
@@ -171,6 +166,10 @@ def specialise(
         name=name,
         literal=env.tune == "off",
     )
+    for value in (*constants, *views):
+        # what is packed from it is all that is needed from here on
+        if value.held is not None:
+            value.held.let_go()
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
 
 
@@ -190,12 +189,12 @@ def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
     return list(dict.fromkeys((*(value for node in nodes for value in node.inputs), *results)))
 
 
-def _constants(values: Iterable[Value], shared: bool) -> dict[Value, View]:
-    """Those of the values that are constants; `shared`: of the graph, which keeps what cannot be read again."""
+def _constants(values: Iterable[Value]) -> dict[Value, View]:
+    """Those of the values that are constants."""
     found = {}
     for value in values:
         if value.held is not None:
-            array, kept = value.held.array, shared and not value.held.can_be_read_again
-            buffer = Buffer(Place.CONSTANT, value.dtype, array.size, array=array, shared=kept)
-            found[value] = View(buffer, array.shape, dense_strides(array.shape))
+            shape = value.held.shape
+            buffer = Buffer(Place.CONSTANT, value.dtype, prod(shape), held=value.held)
+            found[value] = View(buffer, shape, dense_strides(shape))
     return found

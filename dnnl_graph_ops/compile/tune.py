@@ -21,7 +21,7 @@ from ..lowering import lower as lowering
 from ..lowering import tail as post
 from ..lowering.env import Env
 from ..lowering.problem import Problem
-from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View
+from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
 from ..lowering.registry import Formulation, Ranked
 from ..lowering.staging import on_views
 from ..runtime import cache_files
@@ -199,7 +199,7 @@ class _Buffers:
     def take(self, view: View) -> View:
         if view.is_constant:
             # the other candidates and the net need its data too
-            return replace(view, buffer=replace(view.buffer, shared=True))
+            return replace(view, buffer=replace(view.buffer, array=data_of(view.buffer)))
         if view not in self.inputs:
             elements = extent(view.shape, view.strides)
             buffer = Buffer(Place.INPUT, view.dtype, elements, index=len(self.inputs))

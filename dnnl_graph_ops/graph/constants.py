@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -11,6 +14,15 @@ from . import reclaim
 from .files import Mapped, Piece
 
 Array = np.ndarray[Any, Any]
+
+_FEW_BYTES = 4096
+
+
+class Meta(NamedTuple):
+    """Of elements that are not there yet."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 def owner_of(array: Array) -> tuple[Any, bool]:
@@ -48,25 +60,41 @@ def from_piece(piece: Piece, dtype: Any, shape: tuple[int, ...], start: int = 0)
 
 
 class Constant:
-    """Elements that a value and its copies share."""
+    """Elements that a value and its copies share.
 
-    __slots__ = ("_array", "_place", "_weak")
+    `make`: computes them again, of a constant that follows from others; then `array` may be left out.
+    """
 
-    def __init__(self, array: Array) -> None:
-        self._array: Array | None = array
+    __slots__ = ("__weakref__", "_array", "_derived", "_make", "_place", "_weak", "dtype", "shape", "token")
+
+    def __init__(self, array: Array | None, make: Callable[[], Array] | None = None, like: Meta | None = None) -> None:
+        self._array = array
+        self._make = make
+        self._place: tuple[Any, ...] | None = None
+        self._weak: Callable[[], Array | None] = _nothing
+        # what else was computed of these elements, by how
+        self._derived: WeakValueDictionary[Hashable, Constant] | None = None
+        if array is None:
+            assert like is not None
+            self.shape, self.dtype = like
+            self.token: Hashable = self
+            return
+        self.shape, self.dtype = array.shape, array.dtype
         self._weak = weakref.ref(array)
         owner, writeable = owner_of(array)
-        self._place: tuple[Any, ...] | None = None
         if isinstance(owner, Piece) and not writeable and array.flags.c_contiguous and array.size:
             start = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
             self._place = owner.file, owner.offset + start, array.nbytes, array.dtype, array.shape
+        # what tells it from other constants: few elements do so themselves
+        few = array.nbytes <= _FEW_BYTES and not array.dtype.hasobject
+        self.token = (array.dtype.str, array.shape, array.tobytes()) if few else self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Constant, (self.array,)
 
     @property
     def array(self) -> Array:
-        """The elements, read again if they were let go and nobody else holds them.
+        """The elements, read or computed again if they were let go and nobody else holds them.
 
         Raises:
             InvalidArgumentError: the file was written to meanwhile.
@@ -75,19 +103,45 @@ class Constant:
         if array is None:
             array = self._weak()
             if array is None:
-                assert self._place is not None
-                file, offset, nbytes, dtype, shape = self._place
-                array = from_piece(file.piece(offset, nbytes), dtype, shape)
-                reclaim.account(array)
+                array = self._again()
                 self._weak = weakref.ref(array)
             self._array = array
         return array
 
+    def _again(self) -> Array:
+        if self._place is None:
+            assert self._make is not None
+            return self._make()
+        file, offset, nbytes, dtype, shape = self._place
+        array = from_piece(file.piece(offset, nbytes), dtype, shape)
+        reclaim.account(array)
+        return array
+
     @property
-    def can_be_read_again(self) -> bool:
-        return self._place is not None
+    def can_be_made_again(self) -> bool:
+        return self._place is not None or self._make is not None
 
     def let_go(self) -> None:
-        """Keep the elements only for as long as somebody else does, where they can be read again."""
-        if self._place is not None:
+        """Keep the elements only for as long as somebody else does, where they can be had again."""
+        if self.can_be_made_again:
             self._array = None
+
+    def derived(self, how: Hashable, make: Callable[[Array], Array], shape: tuple[int, ...]) -> Constant:
+        """f32 elements that are computed of these when they are needed: the same constant for as long as it lives."""
+        if self._derived is None:
+            self._derived = WeakValueDictionary()
+        found = self._derived.get(how)
+        if found is None:
+            found = Constant(None, partial(_made_of, self, make), Meta(shape, np.dtype(np.float32)))
+            self._derived[how] = found
+        return found
+
+
+def _made_of(source: Constant, make: Callable[[Array], Array]) -> Array:
+    array = make(source.array)
+    source.let_go()
+    return array
+
+
+def _nothing() -> None:
+    return None

@@ -116,7 +116,9 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
     if way.how is How.BY_OWN_CODE:
         OWN[node.kind].build(program, node, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
-    program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)")
+    shapes = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
+    recipe = ("NumPy", node.kind, repr(sorted(node.attrs.items())), shapes)
+    program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)", recipe)
     return Decision("NumPy", node.outputs[0].dtype)
 
 

@@ -11,7 +11,7 @@ from .._core import kernels
 from ..graph import Node, Value
 from ..strides import extent
 from .env import Env
-from .program import Buffer, Place, Program, View
+from .program import Buffer, CopyItem, Place, Program, View
 from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
@@ -227,12 +227,11 @@ def _vectors(program: Program, view: View, dst: View) -> View:
     images = 1 if view.ndim == 1 else dst.shape[0]
     by_image, by_channel = [0, *_steps_of(view)] if view.ndim == 1 else _steps_of(view)[:2]
     rounds, rest = divmod(pitch, channels)
-    items = [([images, rounds, channels], 0, [by_image, 0, by_channel], 0, [pitch, channels, 1])]
+    items: list[CopyItem] = [((images, rounds, channels), 0, (by_image, 0, by_channel), 0, (pitch, channels, 1))]
     if rest:
-        items.append(([images, rest], 0, [by_image, by_channel], rounds * channels, [pitch, 1]))
+        items.append(((images, rest), 0, (by_image, by_channel), rounds * channels, (pitch, 1)))
     vectors = program.scratch((images, pitch), "f32")
-    kernel = kernels.copy_list(items, dtypes.CODES[view.dtype], dtypes.CODES["f32"])
-    program.kernel(kernel, [view], [vectors], "vectors of channels")
+    program.copy_list(items, view, vectors, "vectors of channels")
     return vectors
 
 

@@ -25,13 +25,14 @@ def default_algorithm() -> str:
 
 @dataclass(frozen=True)
 class Env:
-    """Engine, threads and the user's options."""
+    """Engine, threads and the user's options; `varies`: whether the net has sizes that change from call to call."""
 
     engine: Engine
     threads: int
     tune: str = "heuristic"
     algorithm: str = "auto"
     fpmath_mode: str = "strict"
+    varies: bool = False
 
     @cached_property
     def version(self) -> tuple[int, ...]:
@@ -68,4 +69,4 @@ class Env:
         return cpu.multiplies_int8_exactly(self.engine)
 
     def key(self) -> tuple[Any, ...]:
-        return (self.threads, self.tune, self.algorithm, self.fpmath_mode)
+        return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

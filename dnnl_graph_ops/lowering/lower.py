@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from . import chain, nonfinite
 from . import tail as post
+from .choice import ranked
 from .env import Env
 from .forms.deconvolution import fill_with_bias
 from .problem import BACKWARD_WEIGHTS, FORWARD, RESULT, Problem
 from .program import Program, View
-from .registry import Formulation, Ranked, candidates
+from .registry import Formulation, Ranked
 
 
 @dataclass
@@ -37,7 +38,7 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    found = nonfinite.obeying(candidates(problem, env), problem, env)
+    found = nonfinite.obeying(ranked(problem, env), problem, env)
     if env.tune == "off":
         # nearest to the literal op, which the caller could not use as it is
         found.sort(key=lambda item: item[0].name not in LITERAL)

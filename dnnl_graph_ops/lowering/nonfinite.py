@@ -12,11 +12,12 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..graph.constants import Constant
 from ..runtime import threads
 from . import cost
 from .env import Env
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
-from .program import Buffer, Program, View
+from .program import Buffer, Program, View, data_of
 from .registry import FORMULATIONS, TERM_BY_TERM, Formulation, Ranked, candidates
 
 _NOTHING: frozenset[str] = frozenset()
@@ -118,7 +119,8 @@ def clean_form(problem: Problem, env: Env) -> Formulation:
 def scan(program: Program, views: list[View]) -> View:
     """Append a step that tells whether there is any Inf or NaN in the views; its answer."""
     flag = program.scratch((1,), "s32")
-    program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN")
+    recipe = ("scan", *((view.shape, view.dtype, view.strides) for view in views))
+    program.kernel(_kernel(views), views, [flag], "scan for Inf and NaN", recipe=recipe)
     return flag
 
 
@@ -141,11 +143,11 @@ def _kernel(views: list[View]) -> kernels.Kernel:
 
 
 # by offset, shape and strides; several forms and plans ask for the same constant, which never changes
-_LOOKED_AT: WeakKeyDictionary[Buffer, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
+_LOOKED_AT: WeakKeyDictionary[Buffer | Constant, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
 
 def _finite(constant: View, count: int) -> bool:
-    known = _LOOKED_AT.setdefault(constant.buffer, {})
+    known = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
     place = (constant.offset, constant.shape, constant.strides)
     if place not in known:
         known[place] = _look(constant, count)
@@ -153,9 +155,8 @@ def _finite(constant: View, count: int) -> bool:
 
 
 def _look(constant: View, count: int) -> bool:
-    array, flag = constant.buffer.array, np.zeros(1, np.int32)
-    if array is None:
-        raise RuntimeError("a constant without data")
+    flag = np.zeros(1, np.int32)
     with threads.using(count):
-        _kernel([constant]).run(array.ctypes.data + constant.byte_offset, flag)
+        _kernel([constant]).run(data_of(constant.buffer).ctypes.data + constant.byte_offset, flag)
+    constant.buffer.let_go()
     return not flag[0]

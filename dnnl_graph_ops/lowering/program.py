@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,9 +14,12 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..graph.constants import Constant
 from ..strides import dense_strides, is_row_major
 
 Array = np.ndarray[Any, Any]
+Ints = tuple[int, ...]
+CopyItem = tuple[Ints, int, Ints, int, Ints]  # shape; offset and strides of the source, then of the target
 
 
 class Place(Enum):
@@ -30,14 +33,25 @@ class Place(Enum):
 
 @dataclass(eq=False)
 class Buffer:
-    """A piece of memory; `index` counts inputs and outputs, `array` is a constant's data."""
+    """A piece of memory; `index` counts inputs and outputs, `array` or `held` is a constant's data."""
 
     place: Place
     dtype: str
     elements: int
     index: int = 0
     array: Array | None = None
-    shared: bool = False  # a constant of the graph, which keeps it too
+    held: Constant | None = None  # read when it is needed
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is a constant that somebody else keeps, too."""
+        return self.held is not None and not self.held.can_be_made_again
+
+    def let_go(self) -> None:
+        """Nobody needs the data any more."""
+        self.array = None
+        if self.held is not None:
+            self.held.let_go()
 
     @property
     def nbytes(self) -> int:
@@ -143,6 +157,24 @@ class View:
         )
 
 
+def data_of(buffer: Buffer) -> Array:
+    """The data of a constant, or of a buffer being folded."""
+    if buffer.array is not None:
+        return buffer.array
+    if buffer.held is None:
+        raise RuntimeError("a constant without data")
+    return buffer.held.array
+
+
+def array_of(view: View) -> Array:
+    """A NumPy view of a constant or of a buffer being folded."""
+    flat = data_of(view.buffer).reshape(-1)
+    size = flat.itemsize
+    return np.lib.stride_tricks.as_strided(
+        flat[view.offset :] if view.size else flat[:0], view.shape, [s * size for s in view.strides]
+    )
+
+
 def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], index: int = 0) -> View:
     """An array that a call is given, as a whole; `index` counts those of one place."""
     return View(Buffer(place, dtype, prod(shape), index), shape, strides)
@@ -173,6 +205,14 @@ def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[ran
 def order_of(view: View) -> tuple[int, ...]:
     """The axes from the slowest to the fastest in memory."""
     return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
+
+
+def dense_in(shape: Ints, order: Sequence[int]) -> Ints:
+    """The strides without gaps where the axes lie in this order, from the slowest to the fastest."""
+    strides = [0] * len(shape)
+    for axis, stride in zip(order, dense_strides([shape[a] for a in order]), strict=True):
+        strides[axis] = stride
+    return tuple(strides)
 
 
 def is_dense(view: View) -> bool:
@@ -251,7 +291,8 @@ class NativeStep:
 class KernelStep:
     """An own kernel and its operands: sources first, then what it writes, scratch included.
 
-    `in_place`: a result that it can write over an operand.
+    `in_place`: a result that it can write over an operand. `recipe`: all that its results depend on besides the data
+    of what it reads; None: not known.
     """
 
     kernel: Any
@@ -261,11 +302,15 @@ class KernelStep:
     group: int | None = None
     condition: Condition | None = None
     in_place: tuple[tuple[View, View], ...] = ()
+    recipe: Hashable = None
 
 
 @dataclass(frozen=True)
 class HostStep:
-    """A NumPy function on views: it gets the inputs' arrays, then the outputs' arrays to fill."""
+    """A NumPy function on views: it gets the inputs' arrays, then the outputs' arrays to fill.
+
+    `recipe`: as of a KernelStep.
+    """
 
     function: Callable[..., None]
     reads: tuple[View, ...]
@@ -273,6 +318,7 @@ class HostStep:
     label: str
     group: int | None = None
     condition: Condition | None = None
+    recipe: Hashable = None
 
 
 Step = NativeStep | KernelStep | HostStep
@@ -304,13 +350,7 @@ class Program:
         shape = tuple(shape)
         elements = prod(shape)
         buffer = Buffer(Place.SCRATCH, dtype, elements)
-        if order is None:
-            return View(buffer, shape, dense_strides(shape))
-        inner = dense_strides([shape[a] for a in order])
-        strides = [0] * len(shape)
-        for axis, stride in zip(order, inner, strict=True):
-            strides[axis] = stride
-        return View(buffer, shape, tuple(strides))
+        return View(buffer, shape, dense_strides(shape) if order is None else dense_in(shape, order))
 
     def like(self, view: View, dtype: str) -> View:
         """A new dense buffer of the same shape whose axes lie in the same order as `view`'s."""
@@ -332,12 +372,26 @@ class Program:
         writes: Sequence[View],
         label: str,
         in_place: Sequence[tuple[View, View]] = (),
+        recipe: Hashable = None,
     ) -> None:
-        step = KernelStep(kernel, tuple(reads), tuple(writes), label, self.group, self.condition, tuple(in_place))
-        self.steps.append(step)
+        where = self.group, self.condition
+        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, *where, tuple(in_place), recipe))
 
-    def host(self, function: Callable[..., None], reads: Sequence[View], writes: Sequence[View], label: str) -> None:
-        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group, self.condition))
+    def copy_list(self, items: Sequence[CopyItem], source: View, target: View, label: str, zeros: int = 0) -> None:
+        """Many copies in one step, each a shape and for both sides an offset and strides; first so many zeros."""
+        codes = dtypes.CODES[source.dtype], dtypes.CODES[target.dtype], zeros
+        kernel = kernels.copy_list(items, *codes)
+        self.kernel(kernel, [source], [target], label, recipe=("copy list", tuple(items), *codes))
+
+    def host(
+        self,
+        function: Callable[..., None],
+        reads: Sequence[View],
+        writes: Sequence[View],
+        label: str,
+        recipe: Hashable = None,
+    ) -> None:
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group, self.condition, recipe))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 
@@ -347,11 +401,11 @@ class Program:
             return
         codes = dtypes.CODES
         strides = [-stride if axis in backwards else stride for axis, stride in enumerate(source.strides)]
-        args = (list(target.shape), codes[source.dtype], strides, codes[target.dtype], list(target.strides))
+        args = (target.shape, codes[source.dtype], tuple(strides), codes[target.dtype], target.strides)
         for axis in backwards:
             # views have no negative strides: the kernel is given the last element, and walks back
             source = source.narrow(axis, source.shape[axis] - 1, 1)
-        self.kernel(kernels.copy(*args), [source], [target], label)
+        self.kernel(kernels.copy(*args), [source], [target], label, recipe=("copy", *args))
 
     def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:
         """A dense copy with the axes in this order; made once, whoever else asks for it.
@@ -376,13 +430,14 @@ class Program:
 
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:
-            args = (list(target.shape), dtypes.CODES[target.dtype], list(target.strides), value)
-            self.kernel(kernels.fill(*args), [], [target], label)
+            args = (target.shape, dtypes.CODES[target.dtype], target.strides, value)
+            self.kernel(kernels.fill(*args), [], [target], label, recipe=("fill", *args))
 
     def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
         """Every element is the bias of its channel."""
         if target.size:
             codes = dtypes.CODES
             bias = self.in_a_row(bias)
-            args = (list(target.shape), codes[target.dtype], list(target.strides), axis, codes[bias.dtype])
-            self.kernel(kernels.fill_channel(*args), [bias], [target], label)
+            args = (target.shape, codes[target.dtype], target.strides, axis, codes[bias.dtype])
+            recipe = ("fill channel", *args)
+            self.kernel(kernels.fill_channel(*args), [bias], [target], label, recipe=recipe)

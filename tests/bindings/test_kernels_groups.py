@@ -53,7 +53,7 @@ def check(layer, dtype, forward, rng):
         expected += bias.reshape((-1,) + (1,) * len(layer.kernel))
     problem, operand = layer.problem(dtype), weights
     if packed:
-        packing, floats = kernels.depthwise_packing(problem, forward)
+        packing, floats, *_ = kernels.depthwise_packing(problem, forward)
         operand = np.full(floats, np.nan, np.float32)
         packing.run(weights, operand)
     make = kernels.depthwise_forward if forward else kernels.depthwise_backward_data

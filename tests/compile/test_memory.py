@@ -10,7 +10,7 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import memory, plan
+from dnnl_graph_ops.compile import memory, packed, plan
 from dnnl_graph_ops.compile.memory import ALIGNMENT, Life, Use, by_size, by_time, place
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, View
 from dnnl_graph_ops.runtime.arrays import check_apart
@@ -178,7 +178,7 @@ def forty_thousand(name):
     else:
         # the input arrives last, and what depends on it goes backwards
         steps = [KernelStep(None, [b], [a], "") for a, b in zip([y, *values], [*values, x], strict=True)]
-        assert plan.fold_constants(steps) == steps
+        assert packed.fold_constants(steps) == steps
 
 
 # -- nets ----------------------------------------------------------------------

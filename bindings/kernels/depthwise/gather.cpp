@@ -375,10 +375,12 @@ std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& pro
     return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, options);
 }
 
-std::pair<std::shared_ptr<Kernel>, int64_t> make_depthwise_packing(const DepthwiseProblem& problem, bool forward) {
+std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_depthwise_packing(const DepthwiseProblem& problem,
+                                                                                bool forward) {
     check_depthwise("depthwise_packing", problem);
     const PackedWeights packed(problem, choose_path(problem), forward);
-    return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats};
+    return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats,
+            packed.shape, packed.strides};
 }
 
 }  // namespace dgo

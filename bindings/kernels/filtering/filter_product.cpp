@@ -3,7 +3,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "kernels/checked.hpp"
@@ -424,6 +426,30 @@ std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(p
 
 int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
     return checked_product("filter product", {problem.groups, Arrangement(problem, direction).groups.packed});
+}
+
+std::string filter_packing(const FilterProblem& problem, FilterDirection direction) {
+    const Arrangement arrangement(problem, direction);
+    std::string bytes;
+    const auto add = [&](const auto* values, size_t count) {
+        bytes.append(reinterpret_cast<const char*>(values), count * sizeof *values);
+    };
+    const auto add_list = [&](const auto& values) {
+        const size_t size = values.size();
+        add(&size, 1);
+        add(values.data(), size);
+    };
+    const int64_t numbers[] = {code().panel, arrangement.rows, arrangement.columns, problem.groups};
+    add(numbers, std::size(numbers));
+    add(problem.kernel.axis, kFilterAxes);
+    add(arrangement.layout.filter_shape, kFilterAxes);
+    for (const FilterAxis& axis : arrangement.layout.axes) {
+        const int64_t sizes[] = {axis.segments(), axis.targets(), axis.length, axis.tile};
+        add(sizes, std::size(sizes));
+        add_list(axis.tap);
+    }
+    for (const std::vector<int32_t>& targets : arrangement.groups.targets) add_list(targets);
+    return bytes;
 }
 
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,

@@ -70,6 +70,8 @@ std::string filter_refusal(const FilterProblem& problem);
 // Elements (f32) of the transformed weights.
 int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction);
 
+// What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing.
+std::string filter_packing(const FilterProblem& problem, FilterDirection direction);
 // Operands: weights, packed; threads 0: as many as OpenMP gives.
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads);

@@ -80,9 +80,10 @@ def _gather(program: Program, problem: Problem, source: View, target: View) -> N
     make: Callable[..., Any] = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
     kind = "depthwise" if problem.geometry.groups == problem.geometry.in_channels else "groups"
     if weights.is_constant and weights.size:
-        packing, floats = kernels.depthwise_packing(described, forward)
+        packing, floats, *order = kernels.depthwise_packing(described, forward)
         packed = program.scratch((floats,), "f32")
-        program.kernel(packing, [weights], [packed], "pack weights")
+        recipe = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
+        program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
     else:
         packed = weights
     after = tails.fused(program, problem.tail, target)

@@ -147,7 +147,9 @@ def packed_weights(program: Program, description: Any, problem: Problem, threads
     weights = _weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
-    program.kernel(kernel, [weights], [packed], "transform weights")
+    how = description.packing(problem.direction)
+    recipe = ("filters", how, weights.dtype, weights.shape, weights.strides)
+    program.kernel(kernel, [weights], [packed], "transform weights", recipe=recipe)
     return packed
 
 

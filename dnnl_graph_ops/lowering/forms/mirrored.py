@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ... import dtypes
-from ..._core import kernels
 from ..problem import BACKWARD_DATA, FORWARD, Problem
 from ..program import Program, View
 
@@ -72,7 +70,6 @@ def turned_round(program: Program, weights: View) -> View:
             rest, tap = divmod(rest, taps[axis])
             source += tap * weights.strides[3 + axis]
             place += (taps[axis] - 1 - tap) * target.strides[3 + axis]
-        items.append((list(weights.shape[:3]), source, list(weights.strides[:3]), place, list(target.strides[:3])))
-    code = dtypes.CODES[weights.dtype]
-    program.kernel(kernels.copy_list(items, code, code, 0), [weights], [target], "taps in reverse order")
+        items.append((weights.shape[:3], source, weights.strides[:3], place, target.strides[:3]))
+    program.copy_list(items, weights, target, "taps in reverse order")
     return target

@@ -8,8 +8,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ... import dtypes
-from ..._core import kernels
 from ...strides import dense_strides
 from .. import tail as post
 from ..problem import Problem
@@ -152,9 +150,9 @@ def _pairs(weights: View, box: Sequence[AxisBlock], channels: tuple[int, int]) -
     return found, absent
 
 
-def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[list[int], list[int]]:
+def _matrix_strides(weights: View, box: Sequence[AxisBlock]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Strides of one (IC, OC) matrix in the plain and in the folded weights."""
-    return list(weights.strides[1:3]), [prod(block.fold for block in box) * weights.shape[2], 1]
+    return weights.strides[1:3], (prod(block.fold for block in box) * weights.shape[2], 1)
 
 
 def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> View:
@@ -164,10 +162,8 @@ def _gather(program: Program, problem: Problem, box: Sequence[AxisBlock]) -> Vie
     target = _oix(program, box, channels, weights.dtype)
     pairs, absent = _pairs(weights, box, channels)
     outer, inner = _matrix_strides(weights, box)
-    code = dtypes.CODES[weights.dtype]
-    items = [(list(channels), plain, outer, folded, inner) for plain, folded in pairs]
-    kernel = kernels.copy_list(items, code, code, target.size if absent else 0)
-    program.kernel(kernel, [weights], [target], "fold weights")
+    items = [(channels, plain, outer, folded, inner) for plain, folded in pairs]
+    program.copy_list(items, weights, target, "fold weights", target.size if absent else 0)
     return target
 
 
@@ -177,9 +173,8 @@ def _scatter(program: Program, problem: Problem, box: Sequence[AxisBlock], sourc
     channels = weights.shape[1], weights.shape[2]
     pairs, _ = _pairs(weights, box, channels)
     outer, inner = _matrix_strides(weights, box)
-    code = dtypes.CODES[weights.dtype]
-    items = [(list(channels), folded, inner, plain, outer) for plain, folded in pairs]
-    program.kernel(kernels.copy_list(items, code, code, 0), [source], [weights], "unfold weights")
+    items = [(channels, folded, inner, plain, outer) for plain, folded in pairs]
+    program.copy_list(items, source, weights, "unfold weights")
 
 
 def forward(program: Program, problem: Problem, folding: Folding) -> None:

@@ -37,7 +37,8 @@ def backward_data(program: Program, problem: Problem) -> None:
     weights = problem.weights.merge(0)  # the only group
     packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
     pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
-    program.kernel(pack, [weights], [packed], "pack weights")
+    recipe = ("stem", weights.dtype, weights.shape, weights.strides)
+    program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
     after = fused(program, problem.tail, src)
     kernel = kernels.stem_product(
         layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,

@@ -1,0 +1,183 @@
+"""What plans compute of constants alone, kept once for all of them: packed weights, above all.
+
+The steps that read constants only run when a plan is made. What they leave in a buffer is told by a recipe: the steps
+that write it, each with what its kernel depends on, the places that it reads and writes, and the recipes or tokens of
+what it reads. No sizes of inputs are part of it but where a packing depends on them, so that the plans of a net, and
+those of other nets of a graph, share one array. It lives as long as one of them does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .. import dtypes
+from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
+from .memory import ALIGNMENT
+
+Array = np.ndarray[Any, Any]
+# Steps behind each other; what takes more is made anew, as recipes would become long.
+_DEEPEST = 16
+
+_packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
+
+
+def kept() -> dict[Hashable, Array]:
+    """All that is kept now, by its recipe."""
+    return dict(_packed)
+
+
+def keep(recipe: Hashable, array: Array) -> None:
+    """Let plans to come find an array for as long as somebody holds it."""
+    _packed[recipe] = array
+
+
+def fold_constants(steps: Sequence[Step]) -> list[Step]:
+    """The steps that are left when those that read only constants have run, or their results have been found.
+
+    Data that nothing reads any more is let go at once: weights are not needed beside their packed copies.
+    """
+    folded, remaining = _parted(steps)
+    if any(step.condition for step in steps):
+        flags = {step.condition.flag.buffer for step in steps if step.condition}
+        plain = [step for step in folded if step.condition is None]
+        written = {view.buffer for step in plain for view in step.writes}
+        _Folding(plain).make(flags & written)
+        steps = [step for given in steps if (step := _decided(given, written)) is not None]
+        folded, remaining = _parted(steps)
+    folding = _Folding(folded)
+    needed = {view.buffer for step in remaining for view in _read(step)}
+    folding.make(needed & folding.recipes.keys())
+    return remaining
+
+
+def _decided(step: Step, known: set[Buffer]) -> Step | None:
+    """The step without its condition where that is known; None where it never runs."""
+    if step.condition is None or step.condition.flag.buffer not in known:
+        return step
+    wanted = bool(array_of(step.condition.flag)[0]) is step.condition.wanted
+    return replace(step, condition=None) if wanted else None
+
+
+def _parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[Step]]:
+    """The own steps that depend on constants alone, and the others. What the former write is constant from here on."""
+    readers: dict[Buffer, list[Step]] = {}
+    for step in steps:
+        for view in step.reads:
+            readers.setdefault(view.buffer, []).append(step)
+    fixed = (Place.CONSTANT, Place.SCRATCH)
+    varying = [
+        step
+        for step in steps
+        if isinstance(step, NativeStep) or any(view.buffer.place not in fixed for view in step.reads)
+    ]
+    variable: set[Buffer] = set()
+    while varying:
+        for view in varying.pop().writes:
+            if view.buffer not in variable:
+                variable.add(view.buffer)
+                varying += readers.get(view.buffer, ())
+    folded: list[KernelStep | HostStep] = []
+    remaining: list[Step] = []
+    for step in steps:
+        if isinstance(step, NativeStep) or any(
+            view.buffer.place not in fixed or view.buffer in variable for view in step.writes
+        ):
+            remaining.append(step)
+        else:
+            folded.append(step)
+    for step in folded:
+        for view in step.writes:
+            view.buffer.place = Place.CONSTANT
+    return folded, remaining
+
+
+def _read(step: Step) -> tuple[View, ...]:
+    return (*step.reads, step.condition.flag) if step.condition else step.reads
+
+
+class _Folding:
+    """Steps on constants, and what tells their results apart."""
+
+    def __init__(self, steps: Sequence[KernelStep | HostStep]) -> None:
+        self.steps = steps
+        # of each buffer that they write its recipe and how many steps lie behind each other in it
+        self.recipes: dict[Buffer, tuple[Hashable, int]] = {}
+        for step in steps:
+            self._add(step)
+
+    def _add(self, step: KernelStep | HostStep) -> None:
+        sources = [self._source(view.buffer) for view in step.reads]
+        deepest = max((depth for _, depth in sources), default=0) + 1
+        how = step.recipe
+        if how is None or len(step.writes) > 1 or deepest > _DEEPEST:
+            # like no other
+            how, deepest, sources = object(), 0, []
+        reads = tuple((token, view.offset) for view, (token, _) in zip(step.reads, sources, strict=False))
+        for view in step.writes:
+            before, depth = self.recipes.get(view.buffer, ((view.dtype, view.buffer.elements), 0))
+            self.recipes[view.buffer] = (before, how, view.offset, reads), max(depth + 1, deepest)
+
+    def _source(self, buffer: Buffer) -> tuple[Hashable, int]:
+        if buffer in self.recipes:
+            return self.recipes[buffer]
+        return (buffer if buffer.held is None else buffer.held.token), 0
+
+    def make(self, buffers: Iterable[Buffer]) -> None:
+        """Find the data of these, or run the steps that make it."""
+        missing: set[Buffer] = set()
+
+        def want(buffer: Buffer) -> None:
+            if buffer.array is None and buffer in self.recipes and buffer not in missing:
+                buffer.array = _packed.get(self.recipes[buffer][0])
+                if buffer.array is None:
+                    missing.add(buffer)
+
+        wanted = list(buffers)
+        for buffer in wanted:
+            want(buffer)
+        to_run: list[KernelStep | HostStep] = []
+        for step in reversed(self.steps):
+            if any(view.buffer in missing for view in step.writes):
+                to_run.append(step)
+                for view in (*step.reads, *step.writes):
+                    want(view.buffer)
+        waiting = Counter(buffer for step in to_run for buffer in {view.buffer for view in step.reads})
+        waiting.update(wanted)
+        for step in reversed(to_run):
+            run_now(step)
+            for buffer in {view.buffer for view in step.reads}:
+                waiting[buffer] -= 1
+                if not waiting[buffer]:
+                    buffer.let_go()
+        for buffer in wanted:
+            if buffer in missing:
+                keep(self.recipes[buffer][0], data_of(buffer))
+
+
+def run_now(step: KernelStep | HostStep) -> None:
+    """Run a step whose operands have data; its results get memory."""
+    # what has no elements is read though no step has written it
+    for view in (*step.writes, *(view for view in step.reads if not view.buffer.elements)):
+        buffer = view.buffer
+        if buffer.array is None:
+            buffer.array = _aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
+    if isinstance(step, KernelStep):
+        step.kernel.run(*(_address(view) for view in (*step.reads, *step.writes)))
+    else:
+        step.function(*(array_of(view) for view in (*step.reads, *step.writes)))
+
+
+def _aligned(elements: int, dtype: np.dtype[Any]) -> Array:
+    room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + elements * dtype.itemsize].view(dtype)
+
+
+def _address(view: View) -> int:
+    return int(data_of(view.buffer).ctypes.data) + view.byte_offset

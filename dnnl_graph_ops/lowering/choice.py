@@ -1,0 +1,127 @@
+"""Which form computes a layer of a net whose sizes change from call to call.
+
+A ranking is made once for a grid of sizes, not for each size, so that a new one costs little; it depends on the grid
+alone, never on which sizes came before. And the form that is best for large sizes serves all of them where it comes
+near the best: its weights are packed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from . import tail as post
+from .env import Env
+from .problem import Problem
+from .program import Buffer, View, dense_in, is_dense, order_of
+from .registry import Formulation, Ranked, candidates
+
+Ints = tuple[int, ...]
+
+# Sizes up to the first have a ranking each, larger ones share one with their neighbours: 4 rankings an octave.
+_EXACT, _PER_OCTAVE = 16, 4
+# by the number of spatial axes: what counts as large
+_LARGE = {1: 1024, 2: 128, 3: 32}
+# how much longer than the best form that of large sizes may take
+_NEAR = 1.1
+# of a form with steps of the library: what it takes to compile one, spread over so many runs of a size
+_COMPILING, _RUNS = 8e-3, 8
+_MOST = 4096
+
+_rankings: dict[Hashable, Ranked] = {}
+
+
+def ranked(problem: Problem, env: Env) -> Ranked:
+    """The formulations that may be used with estimates in seconds, the one to use first."""
+    if not env.varies:
+        return candidates(problem, env)
+    g = problem.geometry
+    here = _ranking(problem, env, grid(g.batch), tuple(map(grid, g.src)))
+    size = _LARGE[g.rank]
+    large = _ranking(problem, env, 1, tuple(1 if n == 1 else size for n in g.src))
+    seconds = {form.name: estimate for form, estimate in here}
+    first = large[0][0].name
+    if seconds.get(first, float("inf")) <= _NEAR * here[0][1]:
+        here = sorted(here, key=lambda item: item[0].name != first)
+    # the sizes of the grid are not those of the problem
+    return [item for item in here if item[0].applies(problem, env)] or candidates(problem, env)
+
+
+def grid(size: int) -> int:
+    """The size that stands for this one: not less, and less than a quarter more."""
+    if size <= _EXACT:
+        return size
+    step: int = 1 << ((size - 1).bit_length() - 1)
+    step //= _PER_OCTAVE
+    return -(-size // step) * step
+
+
+def _ranking(problem: Problem, env: Env, batch: int, sizes: Ints) -> Ranked:
+    key = (env, batch, sizes, _described(problem))
+    found = _rankings.get(key)
+    if found is None:
+        twin = _resized(problem, batch, sizes)
+        found = sorted(
+            ((form, estimate + _new_size(form, twin, env)) for form, estimate in candidates(twin, env)),
+            key=lambda item: item[1],
+        )
+        if len(_rankings) >= _MOST:
+            _rankings.clear()
+        _rankings[key] = found
+    return found
+
+
+def _new_size(form: Formulation, problem: Problem, env: Env) -> float:
+    """What a run has to bear of what a size takes when it is new."""
+    return _COMPILING / _RUNS if form.ops(problem) and not form.converts(problem, env) else 0.0
+
+
+def _described(problem: Problem) -> Hashable:
+    """All that a ranking depends on but for sizes."""
+    g, weights, bias = problem.geometry, problem.weights, problem.bias
+    fixed = (
+        problem.direction, g.in_channels, g.out_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
+        g.pads_end, g.output_padding, _lies(problem.src), _lies(problem.dst), weights.dtype, weights.shape,
+        weights.strides, weights.is_constant, bias is not None and bias.dtype,
+    )  # fmt: skip
+    spatial = problem.result.shape
+    return fixed, tuple(
+        (
+            op.kind,
+            repr(sorted(op.attrs.items())),
+            tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands),
+        )
+        for op in problem.tail
+    )
+
+
+def _lies(view: View, along: Ints | None = None) -> Hashable:
+    """Where an activation's axes lie; of an operand of a post-op also which of them it spreads over."""
+    spread = () if along is None else tuple(n == m for n, m in zip(view.shape, along, strict=False))
+    return view.dtype, view.buffer.place, order_of(view), is_dense(view), spread
+
+
+def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:
+    """The layer on activations of other sizes, which nothing runs on."""
+    g = problem.geometry
+    dst = tuple(d + (new - n) * s for d, new, n, s in zip(g.dst, sizes, g.src, g.strides, strict=True))
+    before = problem.result.shape
+    twin = replace(
+        problem,
+        geometry=replace(g, batch=batch, src=sizes, dst=dst),
+        src=_of_shape(problem.src, (batch, problem.src.shape[1], *sizes)),
+        dst=_of_shape(problem.dst, (batch, problem.dst.shape[1], *dst)),
+    )
+    return replace(twin, tail=post.map_views(problem.tail, partial(_operand, before=before, after=twin.result.shape)))
+
+
+def _operand(view: View, before: Ints, after: Ints) -> View:
+    if view.ndim != len(before):
+        return view
+    return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
+
+
+def _of_shape(view: View, shape: Ints) -> View:
+    return View(Buffer(view.buffer.place, view.dtype, prod(shape)), shape, dense_in(shape, order_of(view)))

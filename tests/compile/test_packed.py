@@ -1,0 +1,129 @@
+"""Packed constants are made once for all plans of a graph, and a new size is right whatever came before it."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops.compile import packed
+from dnnl_graph_ops.lowering.choice import grid
+
+
+def arrays_of(net):
+    """The packed arrays that the plans of a net work on, by address."""
+    return {
+        view.buffer.array.ctypes.data
+        for plan in plans(net)
+        for view in constants(plan)
+        if view.buffer.array is not None
+    }
+
+
+def plans(net):
+    return [made.plan for made in net._plans.payloads()]
+
+
+def constants(plan):
+    return [view for part in plan.parts for view in getattr(part, "reads", ()) if view.is_constant]
+
+
+def small(rng, *shape):
+    return rng.integers(-2, 3, shape).astype(np.float32)
+
+
+def layer(graph, x, weights, **attrs):
+    return ops.conv_transpose(x, graph.constant(weights), data_format="NCX", weights_format="IOX", **attrs)
+
+
+def open_net(rng, rank=1, **attrs):
+    graph = dgo.Graph()
+    x = graph.input("x", (None, 48, *[None] * rank))
+    return graph.compile(layer(graph, x, small(rng, 48, 32, *[4] * rank), strides=2, pads_begin=1, pads_end=1, **attrs))
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def test_weights_are_packed_once_for_all_sizes(rng):
+    net = open_net(rng)
+    for size in (300, 301, 517, 1024):
+        net(np.ones((1, 48, size), np.float32))
+    assert len(plans(net)) == 4
+    assert len(arrays_of(net)) == 1
+
+
+def test_nets_of_a_graph_share_them_and_the_last_one_frees_them(rng):
+    gc.collect()
+    before = len(packed.kept())
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 48, None))
+    y = layer(graph, x, small(rng, 48, 32, 4), strides=2)
+    nets = [graph.compile(y), graph.compile(ops.relu(y))]
+    for net in nets:
+        net(np.ones((1, 48, 300), np.float32))
+    del net
+    assert arrays_of(nets[0]) == arrays_of(nets[1]) != set()
+    assert len(packed.kept()) == before + 1
+    del nets, graph, x, y
+    gc.collect()
+    assert len(packed.kept()) == before
+
+
+def test_what_is_folded_into_weights_is_packed_once_too(rng):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 48, None))
+    y = layer(graph, x, small(rng, 48, 32, 4), strides=2)
+    scale = graph.constant(small(rng, 1, 32, 1) + 3)
+    net = graph.compile(ops.relu(y * scale + graph.constant(small(rng, 1, 32, 1))))
+    for size in (300, 301, 517):
+        net(np.ones((1, 48, size), np.float32))
+    large = {view.buffer.array.ctypes.data for plan in plans(net) for view in constants(plan) if view.size > 48 * 32}
+    assert len(large) == 1
+
+
+def test_other_weights_are_other_arrays(rng):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 48, None))
+    weights = [small(rng, 48, 48, 3), small(rng, 48, 48, 3)]
+    net = graph.compile([layer(graph, x, w) for w in weights])
+    data = small(rng, 1, 48, 300)
+    for y, w in zip(net(data), weights, strict=True):
+        np.testing.assert_array_equal(y, dgo.conv_transpose(data, w, data_format="NCX", weights_format="IOX"))
+    assert len(arrays_of(net)) == 2
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_size_is_exact_whatever_came_before(rng, rank):
+    net = open_net(rng, rank)
+    (weights,) = (value.constant for value in net._constants)
+    for _ in range(24):
+        shape = (int(rng.integers(1, 4)), 48, *map(int, rng.integers(1, 70, rank)))
+        data = small(rng, *shape)
+        kept = {"strides": 2, "pads_begin": 1, "pads_end": 1, "data_format": "NCX", "weights_format": "IOX"}
+        if min(shape[2:]) == 1:
+            continue
+        np.testing.assert_array_equal(net(data), dgo.conv_transpose(data, weights, **kept), str(shape))
+
+
+def test_the_choice_does_not_depend_on_what_came_before(rng):
+    sizes = [2, 3, 9, 17, 40, 200, 900]
+    found = []
+    for order in (sizes, sizes[::-1]):
+        net = open_net(np.random.default_rng(1))
+        chosen = {}
+        for size in order:
+            net(np.ones((1, 48, size), np.float32))
+            chosen[size] = net.latest().built.decisions[0][1].formulation
+        found.append(chosen)
+    assert found[0] == found[1]
+
+
+def test_the_grid_is_near_every_size():
+    for size in range(1, 5000):
+        assert size <= grid(size) < 1.25 * size
+        assert grid(grid(size)) == grid(size)
+    assert len({grid(size) for size in range(17, 4097)}) == 32
