@@ -58,6 +58,9 @@ def graphs() -> None:
     probabilities, logarithms = dgo.ops.softmax(y, outputs=2)
     assert_type((probabilities, logarithms), tuple[dgo.Value, dgo.Value])
     net = graph.compile({"y": y, "z": z}, tune="heuristic")
+    with TemporaryDirectory() as folder:
+        net.save(Path(folder) / "a.net")
+        assert_type(dgo.load(f"{folder}/a.net", engine=dgo.engine("cpu"), verify=True), dgo.Net)
     assert_type(net, dgo.Net)
     array = np.ones((1, 8, 8, 3), np.float32)
     first, _ = net(array)

@@ -74,7 +74,9 @@ def with_header(data: bytes, header: object) -> bytes:
 def changed_bytes(rng: np.random.Generator, data: bytes) -> bytes:
     """A byte, a run, a piece moved or cut: mostly where it counts, at the begin and at the end."""
     made, kind = bytearray(data), rng.random()
-    at = int(rng.integers(0, _START.size if rng.random() < 0.4 else len(data)))
+    if not data:
+        return rng.bytes(40)
+    at = int(rng.integers(0, min(_START.size, len(data)) if rng.random() < 0.4 else len(data)))
     if kind < 0.3:
         made[at] ^= 1 << int(rng.integers(8))
     elif kind < 0.5:

@@ -17,6 +17,7 @@ TARGETS = {
         Target("dlpack"),
         Target("tuning"),
         Target("pickles"),
+        Target("saved"),
         Target("kernels"),
         Target("calls", guided=False),
     )
