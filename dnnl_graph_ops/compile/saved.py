@@ -1,4 +1,7 @@
-"""Compiled nets in files: the graph as records, constants and packed weights as arrays that lie there ready for use."""
+"""Compiled nets in files: the graph as records, constants and packed weights as arrays that lie there ready for use.
+
+What reads and writes such files is loaded with the first of them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from typing import Any
 
 from .._core import kernels
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
-from ..graph.sections import Sections, field, write
-from ..ops.records import described, rebuilt
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
@@ -19,6 +20,9 @@ from .net import Net, compile_graph
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
+    from ..graph.sections import write
+    from ..ops.records import described
+
     nodes, constants = net.parts
     header = {
         "made_by": made_by(net.engine),
@@ -53,6 +57,9 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     Warns:
         RuntimeWarning: it was saved by another version, library or instruction set; weights are then packed anew.
     """
+    from ..graph.sections import Sections, field
+    from ..ops.records import rebuilt
+
     where = "dgo.load"
     if engine is not None and not isinstance(engine, Engine):
         raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")

@@ -10,7 +10,6 @@ import contextlib
 import json
 import mmap
 import os
-import secrets
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
@@ -45,7 +44,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
     """
     # what a symbolic link leads to is replaced, not the link
     path = Path(os.path.realpath(path))
-    made = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
+    made = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
     try:
         with made.open("xb") as file:
             file.write(bytes(_START.size))

@@ -185,6 +185,21 @@ def test_a_net_of_an_onnx_file_is_whole(tmp_path, path, rng):
     np.testing.assert_array_equal(dgo.load(path)(*given), wanted)
 
 
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize("which", ["unet", "dcgan"])
+def test_exported_models(path, which, tune):
+    pytest.importorskip("onnx")
+    pytest.importorskip("torch")
+    from interop import models
+
+    module, shape = {"unet": (models.UNet, (2, 3, 16, 24)), "dcgan": (models.dcgan_generator, (2, 20, 1, 1))}[which]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        content, x = models.exported(module(), *shape)
+    net = dgo.from_onnx(content).compile(tune=tune)
+    check_same(net, through(net, path), [x])
+
+
 def test_writing_is_all_or_nothing(path, monkeypatch):
     net = deep()
     net.save(path)
