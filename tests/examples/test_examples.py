@@ -15,6 +15,7 @@ ARGUMENTS = {
     ),
     "02_train_autoencoder.py": (["--epochs", "3"], {"reconstructed_digits.png": (576, 1152)}),
     "06_explain_graph.py": ([], {"decoder.json": None, "decoder.svg": None}),
+    "09_vocoder.py": (["--sentences", "3"], {"vocoder.png": (500, 800)}),
 }
 
 
