@@ -153,7 +153,7 @@ class _Folding:
             run_now(step)
             for buffer in {view.buffer for view in step.reads}:
                 waiting[buffer] -= 1
-                if not waiting[buffer]:
+                if not waiting[buffer] and (buffer in self.recipes or buffer.held is not None):
                     buffer.let_go()
         for buffer in wanted:
             if buffer in missing:
