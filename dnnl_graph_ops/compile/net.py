@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 TUNES = ("off", "heuristic", "measure")
+_MOST_SHAPES = 1024
 # Plans a net keeps, one per combination of shapes and strides
 CAPACITY = 64
 
@@ -60,6 +61,9 @@ class Net(NetBase):
         self.options = options
         self._nodes = tuple(nodes)
         self._constants = tuple(value for value in leaves if value.is_constant)
+        # shapes of results by those of inputs; and what the newest of them were inferred from, until it is compiled
+        self._shapes: dict[tuple[Ints, ...], list[Ints]] = {}
+        self._inferred: tuple[tuple[Ints, ...], dict[Value, Value]] = (), {}
         self._lock = threading.RLock()
         renew_after_fork(self, "_lock")
         if all(None not in value.shape for value in self.inputs):
@@ -209,8 +213,15 @@ class Net(NetBase):
     def _out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
             return [tuple(map(int, value.shape)) for value in self.outputs.values()]  # type: ignore[arg-type]
-        values = self._infer(shapes)
-        return [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
+        key = tuple(shapes)
+        found = self._shapes.get(key)
+        if found is None:
+            values = self._infer(shapes)
+            found = [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[key], self._inferred = found, (key, values)
+        return found
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
         """The values of the graph with every dim known, as copies."""
@@ -233,7 +244,10 @@ class Net(NetBase):
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
     ) -> Specialised:
-        values = self._infer(shapes)
+        key, values = self._inferred
+        self._inferred = (), {}
+        if not values or key != tuple(shapes):
+            values = self._infer(shapes)
         nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
         return specialise(
             nodes,

@@ -38,15 +38,19 @@ def ranked(problem: Problem, env: Env) -> Ranked:
     if not env.varies:
         return candidates(problem, env)
     g = problem.geometry
-    here = _ranking(problem, env, grid(g.batch), tuple(map(grid, g.src)))
-    size = _LARGE[g.rank]
-    large = _ranking(problem, env, 1, tuple(1 if n == 1 else size for n in g.src))
-    seconds = {form.name: estimate for form, estimate in here}
-    first = large[0][0].name
-    if seconds.get(first, float("inf")) <= _NEAR * here[0][1]:
-        here = sorted(here, key=lambda item: item[0].name != first)
+    batch, sizes = grid(g.batch), tuple(map(grid, g.src))
+    key = (_described(problem), env)
+    found = _rankings.get((key, batch, sizes))
+    if found is None:
+        if len(_rankings) >= _MOST:
+            _rankings.clear()
+        found = _rankings[key, batch, sizes] = _ranking(problem, env, batch, sizes, key)
     # the sizes of the grid are not those of the problem
-    return [item for item in here if item[0].applies(problem, env)] or candidates(problem, env)
+    if env.algorithm == "direct":
+        # who asks chooses among all
+        return [item for item in found if item[0].applies(problem, env)] or candidates(problem, env)
+    first = next((i for i, (form, _) in enumerate(found) if form.applies(problem, env)), None)
+    return found[first:] if first is not None else candidates(problem, env)
 
 
 def grid(size: int) -> int:
@@ -58,19 +62,22 @@ def grid(size: int) -> int:
     return -(-size // step) * step
 
 
-def _ranking(problem: Problem, env: Env, batch: int, sizes: Ints) -> Ranked:
-    key = (env, batch, sizes, _described(problem))
-    found = _rankings.get(key)
-    if found is None:
-        twin = _resized(problem, batch, sizes)
-        found = sorted(
-            ((form, estimate + _new_size(form, twin, env)) for form, estimate in candidates(twin, env)),
-            key=lambda item: item[1],
-        )
-        if len(_rankings) >= _MOST:
-            _rankings.clear()
-        _rankings[key] = found
-    return found
+def _ranking(problem: Problem, env: Env, batch: int, sizes: Ints, key: Hashable) -> Ranked:
+    """What suits sizes, and first of all what suits large ones if it comes near."""
+    here = _estimated(_resized(problem, batch, sizes), env)
+    flat = tuple(n == 1 for n in sizes)
+    if (key, flat) not in _rankings:
+        grown = tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
+        _rankings[key, flat] = _estimated(_resized(problem, 1, grown), env)
+    large = _rankings[key, flat][0][0]
+    if any(form is large and estimate <= _NEAR * here[0][1] for form, estimate in here):
+        here.sort(key=lambda item: item[0] is not large)
+    return here
+
+
+def _estimated(problem: Problem, env: Env) -> Ranked:
+    found = [(form, estimate + _new_size(form, problem, env)) for form, estimate in candidates(problem, env)]
+    return sorted(found, key=lambda item: item[1])
 
 
 def _new_size(form: Formulation, problem: Problem, env: Env) -> float:
@@ -100,7 +107,7 @@ def _described(problem: Problem) -> Hashable:
 def _lies(view: View, along: Ints | None = None) -> Hashable:
     """Where an activation's axes lie; of an operand of a post-op also which of them it spreads over."""
     spread = () if along is None else tuple(n == m for n, m in zip(view.shape, along, strict=False))
-    return view.dtype, view.buffer.place, order_of(view), is_dense(view), spread
+    return view.dtype, view.buffer.place.value, order_of(view), is_dense(view), spread
 
 
 def _resized(problem: Problem, batch: int, sizes: Ints) -> Problem:

@@ -140,6 +140,8 @@ def integers(value: object, name: str, where: str) -> tuple[int, ...]:
 
 def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> tuple[int, ...]:
     """An int for all axes, or one int per spatial axis, each from `minimum` to 2^31 - 1."""
+    if type(value) is tuple and len(value) == rank and all(type(n) is int and minimum <= n <= INT32_MAX for n in value):
+        return value
     many = hasattr(value, "__iter__") and not isinstance(value, _NO_SEQUENCE) and getattr(value, "ndim", 1) > 0
     values = integers(value, name, where) if many else (integer(value, name, where),) * rank
     if len(values) != rank:
