@@ -66,6 +66,13 @@ FilterTensor dense(const Axes& size, int64_t channels, int dtype) {
     return tensor;
 }
 
+bool is_in_strips(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype) {
+    const FilterTensor in = dense(p.in, p.groups * p.in_channels, src_dtype);
+    const FilterTensor out = dense(p.out, p.groups * p.out_channels, dst_dtype);
+    return direction == WorkOf::forward ? filter_in_strips(p, FilterDirection::forward, in, out)
+                                        : filter_in_strips(p, FilterDirection::backward_data, out, in);
+}
+
 }  // namespace
 
 Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,
@@ -99,6 +106,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
             return work;
         }
     }
+    const bool strips = direction != WorkOf::backward_weights && is_in_strips(p, direction, src_dtype, dst_dtype);
     // Phases of the last axis share a vector.
     const double together = axes[last].phases;
     double pairs = direction == WorkOf::backward_data ? padded(in, of.lanes) * out
@@ -114,6 +122,10 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     const bool whole = tiled || padded(width, of.filter.panel) == width;
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
     work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
+    if (strips) {
+        work.values = number(p.batch * p.groups) * (volume(p.in) * in + volume(p.out) * out);
+        return work;
+    }
     work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);
     return work;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any, NamedTuple
 
 from .. import dtypes
@@ -161,14 +162,12 @@ def _channels_last(dst: View) -> bool:
     """Whether dst's strides are what kernels with post-ops expect: whole pixels of contiguous channels."""
     if dst.shape[1] > 1 and dst.strides[1] != 1:
         return False
-    pitch = _pixel_pitch(dst)
-    others = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
-    return pitch >= dst.shape[1] and all(stride % pitch == 0 for stride in others)
+    return _pixel_pitch(dst) >= dst.shape[1]
 
 
 def _pixel_pitch(dst: View) -> int:
     found = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
-    return min(found, default=max(dst.shape[1], 1))
+    return gcd(*found) if found else max(dst.shape[1], 1)
 
 
 def _images_apart(dst: View) -> bool:

@@ -83,6 +83,31 @@ def draw(rng: np.random.Generator) -> Layer | None:
     return Layer(kind, attrs, (int(rng.integers(1, 4)), *size, groups * ic), weights, extra)
 
 
+def draw_lines(rng: np.random.Generator) -> Layer | None:
+    """Long lines of few channels, which own kernels multiply in strips."""
+    kind, rank, groups = str(rng.choice(KINDS)), int(rng.choice([1, 1, 2, 2, 3])), int(rng.choice([1, 1, 1, 2]))
+    ic, oc = (int(rng.choice([1, 3, 8, 12, 16, 20, 33, 40, 72])) for _ in range(2))
+    one = rng.random() < 0.25
+    stride = [1] * (rank - 1) + [1 if one else int(rng.choice([1, 1, 1, 2, 3]))]
+    kernel = [1 if one else int(rng.choice([1, 2, 3, 3, 7 if rank == 1 else 4])) for _ in range(rank)]
+    size = [int(rng.integers(1, 6)) for _ in range(rank - 1)] + [int(rng.integers(20, 100))]
+    dilation = [1] * (rank - 1) + [int(rng.choice([1, 1, 2, 3, 5]))]
+    begin, end = ([int(rng.integers(0, d * (k - 1) + 1)) for d, k in zip(dilation, kernel, strict=True)] for _ in "be")
+    attrs = {
+        "strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation, "groups": groups,
+        "data_format": "NXC",
+    }  # fmt: skip
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    wide_side = [s * (n - 1) + r - b - e for n, s, r, b, e in zip(size, stride, reach, begin, end, strict=True)]
+    if min(wide_side) < 1:
+        return None
+    transposed = kind == "ConvTranspose"
+    attrs |= {"weights_format": "IOX"} if transposed else {"weights_format": "OIX", "auto_pad": "None"}
+    weights = (groups * ic, oc, *kernel) if transposed else (groups * oc, ic, *kernel)
+    x = (int(rng.integers(1, 3)), *(size if transposed else wide_side), groups * ic)
+    return Layer(kind, attrs, x, weights, int(rng.choice([0, 0, 0, 3, 16])))
+
+
 def plain_sums(layer: Layer, x: Array, w: Array) -> Array:
     define = conv_transpose.forward if layer.kind == "ConvTranspose" else convolution.forward
     return define(x, w, **layer.attrs)
@@ -216,7 +241,14 @@ def nearly(got: Array, want: Array, name: str) -> None:
     )
 
 
-def run(dtype: str, kinds: tuple[str, ...], seed: int, same: Callable[..., None], cases: int) -> dict[str, set[str]]:
+def run(
+    dtype: str,
+    kinds: tuple[str, ...],
+    seed: int,
+    same: Callable[..., None],
+    cases: int,
+    draw: Callable[[np.random.Generator], Layer | None] = draw,
+) -> dict[str, set[str]]:
     rng = np.random.default_rng([seed, len(kinds), len(dtype)])
     fused: dict[str, set[str]] = {kind: set() for kind in KINDS}
     for case in range(cases):
@@ -231,6 +263,11 @@ def run(dtype: str, kinds: tuple[str, ...], seed: int, same: Callable[..., None]
 def test_post_ops_are_exact(dtype: str, seed: int, run_all: bool) -> None:
     """Of narrow types too: sums of small integers and their post-ops are rounded once."""
     fused = run(dtype, EXACT, seed, exactly, CASES * (10 if run_all else 1))
+    assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
+
+
+def test_long_lines_are_exact(seed: int, run_all: bool) -> None:
+    fused = run("f32", EXACT, seed, exactly, CASES * (10 if run_all else 1), draw_lines)
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 

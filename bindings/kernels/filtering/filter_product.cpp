@@ -31,6 +31,8 @@ constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
+constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
+constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;        // of a position
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
 const FilterCode& code() { return vector_code().filter; }
@@ -183,8 +185,77 @@ struct Arrangement {
           groups(cheapest_groups(layout, rows, columns)) {}
 };
 
+// Of the tiles of a line those all of whose runs of an image are whole.
+void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t& end) {
+    constexpr int last = kFilterAxes - 1;
+    const int64_t step = image.step[last];
+    for (int64_t i = 0; i < image.segments; i += image.fold) {
+        const int64_t position = image.first[i][last] + step * base;
+        begin = std::max(begin, ceil_div(-position, step));
+        end = std::min(end, floor_div(image.size[last] - image.fold - position, step) + 1);
+    }
+}
+
+// Direct sums of few weights on lines long enough, of which each result is one run.
+bool is_in_strips(const FilterImage& src, const FilterImage& dst, const Arrangement& of) {
+    constexpr int last = kFilterAxes - 1;
+    if (of.layout.planes != 1 || src.cell != Cell::f32 || dst.cell != Cell::f32) return false;
+    for (size_t g = 0; g < of.groups.groups.size(); ++g) {
+        const TargetGroup& group = of.groups.groups[g];
+        const int64_t columns = group.target_count * dst.channels, tiles = group.tiles[last];
+        const int64_t fold = whole_runs(of.groups.targets[g], dst.fold) ? dst.fold : 1;
+        if (group.target_count != fold || columns > kStripColumns) return false;
+        if (src.segments * src.channels * columns > kStripWeights) return false;
+        int64_t begin = 0, end = tiles;
+        keep_whole(src, group.base[last], begin, end);
+        keep_whole(dst, group.base[last], begin, end);
+        if (end - begin < std::max(kShortestStrip, tiles / 2)) return false;
+    }
+    return true;
+}
+
+// What a problem's layout makes of its tensors.
+struct Images {
+    FilterImage src, dst;
+
+    Images(const FilterProblem& p, FilterDirection direction, const Arrangement& of, const FilterTensor& from,
+           const FilterTensor& to)
+        : Images(direction == FilterDirection::forward, p, of, from, to) {}
+
+private:
+    Images(bool forward, const FilterProblem& p, const Arrangement& of, const FilterTensor& from,
+           const FilterTensor& to)
+        : src(image(from, of.rows, forward ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
+          dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
+};
+
+// The same layer and tensors with axes of one tap as one axis where their positions follow each other in both.
+struct Joined {
+    FilterProblem problem;
+    FilterTensor src, dst;
+
+    Joined(const FilterProblem& of, const FilterTensor& from, const FilterTensor& to)
+        : problem(of), src(from), dst(to) {
+        constexpr int last = kFilterAxes - 1;
+        const auto plain = [&](int a) {
+            return of.kernel[a] == 1 && of.stride[a] == 1 && of.pad[a] == 0 && of.tile[a] == 1 && of.in[a] == of.out[a];
+        };
+        for (int a = last - 1; a >= 0 && plain(a) && plain(last); --a) {
+            const int64_t size = problem.in[last];
+            const bool follow =
+                src.strides[a] == src.strides[last] * size && dst.strides[a] == dst.strides[last] * size;
+            if (of.in[a] > 1 && (!follow || of.in[a] > kMostSize / size)) return;
+            problem.in[last] = problem.out[last] = of.in[a] * size;
+            problem.in[a] = problem.out[a] = 1;
+        }
+    }
+};
+
 class ProductKernel final : public ScratchKernel {
 public:
+    ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail)
+        : ProductKernel(joined.problem, direction, joined.src, joined.dst, bias_dtype, threads, tail) {}
+
     ProductKernel(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
                   const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail)
         : arrangement_(problem, direction),
@@ -196,10 +267,9 @@ public:
         params_.has_bias = bias_dtype != 0;
         params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
         arity = (params_.has_bias ? 5 : 4) + tail_.operands();
-        const Axes& src_size = forward ? problem.in : problem.out;
-        const Axes& dst_size = forward ? problem.out : problem.in;
-        params_.src = image(src, arrangement_.rows, src_size, layout.src_step, layout.src_first);
-        params_.dst = image(dst, arrangement_.columns, dst_size, layout.dst_step, layout.dst_first);
+        const Images images(problem, direction, arrangement_, src, dst);
+        params_.src = images.src;
+        params_.dst = images.dst;
         params_.batch = problem.batch;
         params_.channel_groups = problem.groups;
         params_.points = layout.points;
@@ -209,6 +279,7 @@ public:
         params_.planes = static_cast<int>(layout.planes);
         params_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
         params_.packed = arrangement_.groups.packed;
+        params_.strips = is_in_strips(params_.src, params_.dst, arrangement_);
         params_.threads = filter_threads(problem, threads);
         lay_out_tasks();
         params_.scratch_per_thread = code().products_scratch(params_);
@@ -233,7 +304,11 @@ private:
             const int64_t tiles = params_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
             const int64_t columns = group.target_count * params_.dst.channels;
             const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
-            const int64_t block = std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
+            // A strip finds next to nothing; threads share lines out.
+            const int64_t share = std::max(kStripTiles / 8, tiles / (4 * params_.threads));
+            const int64_t strip = params_.threads == 1 ? kStripTiles : std::min(kStripTiles, share);
+            const int64_t block =
+                params_.strips ? strip : std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
             const int64_t units = ceil_div(tiles, rows);  // register tiles
             group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
             // Of few blocks the same number for each thread.
@@ -244,7 +319,7 @@ private:
             const int64_t blocks = group.blocks * params_.channel_groups;
             const bool many = blocks == 0 || blocks >= 4 * params_.threads;
             group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params_.threads, blocks), 1, chunks);
-            if (params_.threads == 1) group.parts = 1;
+            if (params_.threads == 1 || params_.strips) group.parts = 1;
             group.folded = whole_runs(arrangement_.groups.targets[g], params_.dst.fold);
             group.first_task = params_.tasks;
             params_.tasks += group.blocks * group.parts;
@@ -422,6 +497,20 @@ GradientParams gradient_params(const FilterProblem& problem, const FilterTensor&
     return params;
 }
 
+bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
+                      const FilterTensor& dst) {
+    double weights = static_cast<double>(problem.in_channels) * static_cast<double>(problem.out_channels);
+    for (int a = 0; a < kFilterAxes; ++a) {
+        if (problem.tile[a] > 1) return false;
+        weights *= static_cast<double>(problem.kernel[a]);
+    }
+    if (weights > static_cast<double>(kStripWeights)) return false;
+    const Joined joined(problem, src, dst);
+    const Arrangement of(joined.problem, direction);
+    const Images images(joined.problem, direction, of, joined.src, joined.dst);
+    return is_in_strips(images.src, images.dst, of);
+}
+
 std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
 
 int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
@@ -459,14 +548,15 @@ std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirectio
 
 std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
                                               const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail) {
-    return std::make_unique<ProductKernel>(problem, FilterDirection::forward, src, dst, bias_dtype, threads, tail);
+    return std::make_unique<ProductKernel>(Joined(problem, src, dst), FilterDirection::forward, bias_dtype, threads,
+                                           tail);
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
                                                     const FilterTensor& diff_src, int bias_dtype, int threads,
                                                     const Tail& tail) {
-    return std::make_unique<ProductKernel>(problem, FilterDirection::backward_data, diff_dst, diff_src, bias_dtype,
-                                           threads, tail);
+    return std::make_unique<ProductKernel>(Joined(problem, diff_dst, diff_src), FilterDirection::backward_data,
+                                           bias_dtype, threads, tail);
 }
 
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,

@@ -86,6 +86,10 @@ std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem
                                                     const FilterTensor& diff_src, int bias_dtype, int threads,
                                                     const Tail& tail);
 
+// Whether forward or backward data is computed in strips: rows of src that nothing is looked up for.
+bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
+                      const FilterTensor& dst);
+
 // Operands: src, diff_dst, scratch, diff_weights.
 std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
                                                        const FilterTensor& diff_dst, const FilterWeights& diff_weights,

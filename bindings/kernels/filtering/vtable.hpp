@@ -55,6 +55,7 @@ struct ProductParams {
     int64_t group_count, tasks;  // tasks of one group of channels
     int64_t packed;              // weights of one group of channels
     int64_t block;               // tiles per task
+    bool strips;                 // results are sums of rows a step apart, each of one run
     int64_t scratch_per_thread;  // bytes
     int threads;
     Cell bias_cell;

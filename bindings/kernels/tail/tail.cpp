@@ -1,6 +1,7 @@
 #include "kernels/tail/tail.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
@@ -135,17 +136,13 @@ TailParams Tail::params(int64_t channels, const std::vector<int64_t>& sizes,
     int64_t pixel_pitch = 0, image_extent = 0;
     for (size_t axis = 0; axis < sizes.size(); ++axis) {
         if (sizes[axis] < 2) continue;
-        if (pixel_pitch == 0 || strides[axis] < pixel_pitch) pixel_pitch = strides[axis];
+        pixel_pitch = std::gcd(pixel_pitch, strides[axis]);
         if (axis > 0) image_extent += (sizes[axis] - 1) * strides[axis];
     }
     if (pixel_pitch == 0) pixel_pitch = std::max<int64_t>(channels, 1);
     const int64_t image_pitch = sizes[0] > 1 ? strides[0] : kMostElements + 1;
-    bool whole = pixel_pitch >= channels;
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
-        whole = whole && (sizes[axis] < 2 || strides[axis] % pixel_pitch == 0);
-    }
     for (const TailOperand& operand : operands_) {
-        const bool fits = operand.spread == TailSpread::pixel           ? whole
+        const bool fits = operand.spread == TailSpread::pixel           ? pixel_pitch >= channels
                           : operand.spread == TailSpread::image_channel ? image_extent + channels <= image_pitch
                                                                         : true;
         if (fits) continue;
@@ -153,7 +150,11 @@ TailParams Tail::params(int64_t channels, const std::vector<int64_t>& sizes,
              std::string(kName) + ": dst has strides with which an operand for each position, or for each image, has " +
                  "no place of its own; expand it to all of dst");
     }
-    return {steps_.data(), static_cast<int64_t>(steps_.size()), operands_.data(), channels, pixel_pitch, image_pitch};
+    const bool by_channel = std::any_of(operands_.begin(), operands_.end(), [](const TailOperand& operand) {
+        return operand.spread == TailSpread::channel || operand.spread == TailSpread::image_channel;
+    });
+    return {steps_.data(), static_cast<int64_t>(steps_.size()), operands_.data(), channels, pixel_pitch, image_pitch,
+            by_channel};
 }
 
 }  // namespace dgo

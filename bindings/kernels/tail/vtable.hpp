@@ -76,6 +76,7 @@ struct TailParams {
     int64_t count;  // no steps: nothing is done
     const TailOperand* operands;
     int64_t channels, pixel_pitch, image_pitch;
+    bool by_channel;  // an operand has an element for each channel
 };
 
 // Rows of `columns` values, in f32 and wherever they are. A row stays within a pixel, or the pixel pitch is the number of

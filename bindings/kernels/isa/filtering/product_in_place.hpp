@@ -5,6 +5,39 @@
 
 namespace dgo::DGO_ISA {
 
+// The rows of the left factor as addresses of runs; only what is cut off or of a narrow type is copied.
+inline void find_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+                       const char* src, const ProductScratch& scratch) {
+    constexpr int last = kFilterAxes - 1;
+    const FilterImage& image = params.src;
+    const int64_t stride = left_stride(params);
+    const bool direct = image.cell == Cell::f32;
+    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
+        for (int64_t run = 0; run < image.runs; ++run) {
+            const LineRun line = line_run(image, p, run);
+            int64_t position = line.position;
+            const char* data = src + line.offset * image.item;
+            for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
+                const float*& row = scratch.rows[i * image.runs + run];
+                const char* at = data + position * image.strides[last] * image.item;
+                const bool whole = position >= 0 && position + image.fold <= image.size[last];
+                if (line.absent || position <= -image.fold || position >= image.size[last]) {
+                    row = scratch.zeros;
+                } else if (whole && direct) {
+                    row = reinterpret_cast<const float*>(at);
+                } else {
+                    float* copy = scratch.left + i * stride + run * image.run;
+                    widen_run(image, at, 0, image.run, larger(0, -position) * image.channels,
+                              smaller(image.fold, image.size[last] - position) * image.channels, copy);
+                    row = copy;
+                }
+            }
+        }
+    });
+    const float** end = scratch.rows + count * image.runs;
+    for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
+}
+
 // Products that are results, whole panels of a run at a time: they need not go through scratch memory.
 inline bool direct(const ProductParams& params, const FilterImage& image) {
     return in_place(params) && image.cell == Cell::f32 && image.run % kPanel == 0;

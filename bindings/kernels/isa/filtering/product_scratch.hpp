@@ -17,8 +17,6 @@ inline int64_t result_stride(const ProductParams& params) {
     return plane_stride(round_up(params.block, kTileRows) * kFilterChunk);
 }
 
-inline int64_t left_plane(const ProductParams& params) { return plane_stride(params.block * left_stride(params)); }
-
 constexpr int64_t kNearRuns = 16;
 constexpr int64_t kDepth = 2048;  // of the inner dimension at once
 
@@ -36,14 +34,29 @@ struct Target {
     int64_t low, high;
 };
 
+// A part of the inner dimension: its elements of the first of some rows, and where its weights begin in a panel.
+struct Term {
+    const float* at;
+    int64_t begin, count;
+};
+
 struct ProductScratch {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
     const float** rows;  // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
     Target* targets;  // [run][tile]: where products go that are results
     Span* spans;  // [panel of a group][span]
     int64_t* span_counts;  // [panel of a group]
+    const float** starts;  // [run]: of the first row of a line; null where there is none
+    Term* terms;           // [span]
     TailRows* tail;        // what results pass through; null: nothing
 };
+
+// Tiles that rows, targets and copies are found for at once.
+inline int64_t found_tiles(const ProductParams& params) { return params.strips ? kStagedRows : params.block; }
+
+inline int64_t left_plane(const ProductParams& params) {
+    return plane_stride(found_tiles(params) * left_stride(params));
+}
 
 // On direct axes alone nothing is transformed: the left factor is read where it is.
 inline bool in_place(const ProductParams& params) { return params.planes == 1; }
@@ -65,25 +78,28 @@ inline ProductScratch divide(const ProductParams& params, char* memory, int64_t*
     ProductScratch scratch;
     const int64_t outputs = params.outputs[0] * params.outputs[1] * params.outputs[2];
     const int64_t widest = larger(params.src.run * params.planes, kFilterChunk * outputs);
+    const int64_t found = found_tiles(params);
     scratch.zeros = carver.take(larger(params.src.run, kFilterChunk) + kLanes);
     scratch.bias = carver.take(params.channel_groups * params.dst.run + kLanes);
     scratch.trash = carver.take(kFilterChunk + kLanes);
     scratch.wide = carver.take(widest);
     scratch.left = carver.take(params.planes * left_plane(params));
     const int64_t staged = in_place(params) ? kStagedRows * kStagedColumns : 0;
-    scratch.result = carver.take(larger(params.planes * result_stride(params), staged) + kLanes);
+    scratch.result =
+        carver.take((params.strips ? staged : larger(params.planes * result_stride(params), staged)) + kLanes);
     scratch.columns_bias = carver.take(in_place(params) ? kStagedColumns : 0);
-    scratch.lines =
-        carver.take(params.dst.gapless ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes) : 0);
-    scratch.rows = carver.take<const float*>(in_place(params) ? (params.block + kTileRows) * params.src.runs : 0);
-    scratch.targets =
-        carver.take<Target>(in_place(params) ? smaller(params.dst.segments, kNearRuns) * params.block : 0);
+    const bool lines = params.dst.gapless && !params.strips;
+    scratch.lines = carver.take(lines ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes) : 0);
+    scratch.rows = carver.take<const float*>(in_place(params) ? (found + kTileRows) * params.src.runs : 0);
+    scratch.targets = carver.take<Target>(in_place(params) ? smaller(params.dst.segments, kNearRuns) * found : 0);
     int64_t panels = 1;
     for (int64_t g = 0; params.zero != nullptr && g < params.group_count; ++g) {
         panels = larger(panels, ceil_div(group_columns(params, params.groups[g]), kPanel));
     }
     scratch.spans = carver.take<Span>(panels * most_spans(params));
     scratch.span_counts = carver.take<int64_t>(panels);
+    scratch.starts = carver.take<const float*>(params.strips ? params.src.runs : 0);
+    scratch.terms = carver.take<Term>(params.strips ? most_spans(params) : 0);
     scratch.tail = nullptr;
     *bytes = carver.bytes;
     return scratch;

@@ -2,7 +2,7 @@
 // axes the taps are segments of the windows, and nothing is transformed.
 #include <omp.h>
 
-#include "kernels/isa/filtering/product_in_place.hpp"
+#include "kernels/isa/filtering/product_strips.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -24,39 +24,6 @@ void transform_block(const ProductParams& params, const TargetGroup& group, int6
             windows.to(scratch.left + t * stride + run * params.src.run, p, n, run, 0, params.src.run);
         }
     });
-}
-
-// The rows of the left factor as addresses of runs; only what is cut off or of a narrow type is copied.
-void find_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count, const char* src,
-                const ProductScratch& scratch) {
-    constexpr int last = kFilterAxes - 1;
-    const FilterImage& image = params.src;
-    const int64_t stride = left_stride(params);
-    const bool direct = image.cell == Cell::f32;
-    for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
-        for (int64_t run = 0; run < image.runs; ++run) {
-            const LineRun line = line_run(image, p, run);
-            int64_t position = line.position;
-            const char* data = src + line.offset * image.item;
-            for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
-                const float*& row = scratch.rows[i * image.runs + run];
-                const char* at = data + position * image.strides[last] * image.item;
-                const bool whole = position >= 0 && position + image.fold <= image.size[last];
-                if (line.absent || position <= -image.fold || position >= image.size[last]) {
-                    row = scratch.zeros;
-                } else if (whole && direct) {
-                    row = reinterpret_cast<const float*>(at);
-                } else {
-                    float* copy = scratch.left + i * stride + run * image.run;
-                    widen_run(image, at, 0, image.run, larger(0, -position) * image.channels,
-                              smaller(image.fold, image.size[last] - position) * image.channels, copy);
-                    row = copy;
-                }
-            }
-        }
-    });
-    const float** end = scratch.rows + count * image.runs;
-    for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
 }
 
 constexpr int kFewRows = kTileRows / 3;
@@ -297,6 +264,10 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     const int64_t all = group_columns(params, *group);
     const int64_t chunks = ceil_div(all, kFilterChunk);
     const FilterImage image = group->folded ? params.dst : unfolded(params.dst);
+    if (params.strips) {
+        StripWriter{params, image, *group, src, dst, packed + group->packed, bias, scratch}.write(first, count);
+        return;
+    }
     if (in_place(params))
         find_block(params, *group, first, count, src, scratch);
     else

@@ -106,7 +106,7 @@ void run(const Part& part, float* const* written) {
 void apply_tail(const TailParams& params, const char* const* operands, const TailTile& tile) {
     if (params.count == 0) return;
     const bool crossing = tile.channel + tile.columns > params.channels;
-    const int64_t most = crossing ? kTailRepeat : kMostFloats;
+    const int64_t most = crossing && params.by_channel ? kTailRepeat : kMostFloats;
     for (int64_t column = 0, columns; column < tile.columns; column += columns) {
         columns = smaller(tile.columns - column, most);
         int64_t channel = tile.channel + column;
