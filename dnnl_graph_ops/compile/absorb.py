@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Node, Value
+from ..graph.constants import Constant
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis
 from ..shapes.weights import channel_axes
@@ -143,21 +144,25 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
     assert weights.held is not None and isinstance(head.attrs, Attributes)
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
     if (scale != 1).any():
-        factors = _along_weights(head.attrs, weights, scale)
-        scaled = Value(weights.graph, -1, weights.shape, "f32", weights.name)
-        how = ("scaled", factors.shape, factors.tobytes())
-        scaled.held = weights.held.derived(how, partial(_scaled, factors=factors), weights.held.shape)
-        weights = scaled
+        held = scaled(weights.held, _along_weights(head.attrs, weights, scale))
+        weights = Value(weights.graph, -1, weights.shape, "f32", weights.name)
+        weights.held = held
     inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
     return Node(head.id, head.kind, head.name, inputs, attrs)
 
 
-def _scaled(weights: Array, factors: Array) -> Array:
+def scaled(weights: Constant, factors: Array) -> Constant:
+    """Weights times factors, multiplied when they are needed."""
+    how = ("scaled", factors.shape, factors.tobytes())
+    return weights.derived(how, partial(_products, factors=factors), weights.shape)
+
+
+def _products(weights: Array, factors: Array) -> Array:
     """Each product is made in float64 and rounded once, with no copy of all of them."""
-    scaled = np.empty(weights.shape, np.float32)
-    np.multiply(weights, factors, out=scaled, casting="same_kind")
-    return scaled
+    products = np.empty(weights.shape, np.float32)
+    np.multiply(weights, factors, out=products, casting="same_kind")
+    return products
 
 
 def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:

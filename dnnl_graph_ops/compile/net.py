@@ -17,12 +17,14 @@ from ..lowering.groups import Group
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
+from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import renew_after_fork
 from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
+from .plan import Plan
 from .profile import profile
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
@@ -64,6 +66,8 @@ class Net(NetBase):
         # shapes of results by those of inputs; and what the newest of them were inferred from, until it is compiled
         self._shapes: dict[tuple[Ints, ...], list[Ints]] = {}
         self._inferred: tuple[tuple[Ints, ...], dict[Value, Value]] = (), {}
+        # what plans to come may find packed
+        self.holds: Sequence[Array] = ()
         self._lock = threading.RLock()
         renew_after_fork(self, "_lock")
         if all(None not in value.shape for value in self.inputs):
@@ -284,11 +288,16 @@ class Net(NetBase):
         """The ops and the constants that its outputs depend on."""
         return self._nodes, self._constants
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the net to a file for `dgo.load`: ops, options, constants and what was packed of them.
+    def plans(self) -> list[Plan]:
+        """Those that it has now."""
+        return [made.plan for made in self._plans.payloads()]
 
-        All of it is in the one file, what came from an ONNX file too. What was at `path` is replaced when all is
-        written; nets loaded from that go on with it.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the net to a file for `dgo.load`: ops, options, constants and what its plans have packed of them.
+
+        A net of unknown dims has plans once it was called: call it with a usual size first. All of it is in the one
+        file, what came from an ONNX file too. What was at `path` is replaced when all is written; nets loaded from that
+        go on with it.
 
         Raises:
             UnsupportedError: a Wildcard, a device's engine that belongs to a queue of this process, or too many ops.

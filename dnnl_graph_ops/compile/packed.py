@@ -37,6 +37,13 @@ def keep(recipe: Hashable, array: Array) -> None:
     _packed[recipe] = array
 
 
+def meant(recipe: Any) -> tuple[Any, Any] | None:
+    """The dtype and the number of elements of what a recipe makes; None where it is no recipe."""
+    while isinstance(recipe, tuple) and len(recipe) == 4:
+        recipe = recipe[0]
+    return recipe if isinstance(recipe, tuple) and len(recipe) == 2 else None
+
+
 def fold_constants(steps: Sequence[Step]) -> list[Step]:
     """The steps that are left when those that read only constants have run, or their results have been found.
 

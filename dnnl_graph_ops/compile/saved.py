@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._core import kernels
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
+from ..graph import Graph
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
+from . import recipes
 from .net import Net, compile_graph
+from .packed import keep
+
+if TYPE_CHECKING:
+    from ..graph.sections import Sections
 
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
@@ -24,14 +31,17 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     from ..ops.records import described
 
     nodes, constants = net.parts
+    held = [value.held for value in constants if value.held is not None]
+    packed = list(recipes.of_plans(net.plans(), net.holds, held))
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
         "options": vars(net.options),
         "graph": described(net.graph, net.inputs, constants, nodes, net.outputs),
+        "packed": [recipe for recipe, _ in packed],
     }
-    held = [value.held for value in constants if value.held is not None]
-    write(_path(path, "Net.save"), header, (constant.array for constant in held))
+    arrays = chain((constant.array for constant in held), (array for _, array in packed))
+    write(_path(path, "Net.save"), header, arrays)
     for constant in held:
         constant.let_go()
 
@@ -74,15 +84,28 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     try:
         graph, outputs = rebuilt(header.get("graph"), sections, chosen, where)
         names = ("policy", "tune", "algorithm")
+        packed = [] if others else _packed(graph, field(header, "packed", list, where), sections, where)
         net = compile_graph(graph, outputs, **{name: field(options, name, str, where) for name in names})
     except Error as error:
         if not others:
             raise
         raise InvalidArgumentError(f"{error} (saved with {others})") from error
+    net.holds = packed
     if others:
         text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
         warn(text, RuntimeWarning)
     return net
+
+
+def _packed(graph: Graph, records: list[Any], sections: Sections, where: str) -> list[Any]:
+    """Let the plans of a graph find what the file has packed for it, for as long as somebody holds what is returned."""
+    held = [value.held for value in graph.constants if value.held is not None]
+    arrays = []
+    for number, record in enumerate(records, len(held)):
+        recipe, dtype, elements = recipes.read(record, held, where)
+        arrays.append(sections.array(number, dtype, (elements,)))
+        keep(recipe, arrays[-1])
+    return arrays
 
 
 def made_by(engine: Engine) -> dict[str, str]:

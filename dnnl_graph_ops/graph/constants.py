@@ -136,6 +136,10 @@ class Constant:
             self._derived[how] = found
         return found
 
+    def derivations(self) -> dict[Hashable, Constant]:
+        """What was computed of these and still lives, by how."""
+        return dict(self._derived or {})
+
 
 def _made_of(source: Constant, make: Callable[[Array], Array]) -> Array:
     array = make(source.array)

@@ -1,5 +1,6 @@
 """Nets in files: the same results to the bit, pages that processes share, and what becomes of other files."""
 
+import gc
 import os
 import re
 import struct
@@ -15,8 +16,9 @@ from shapes.generate import GENERATORS
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import saved
+from dnnl_graph_ops.compile import packed, saved
 from dnnl_graph_ops.graph import sections
+from dnnl_graph_ops.graph.constants import in_file
 
 from .layout_graphs import random_graph
 from .saved_mutations import header_of, hollow, nets, originals, with_header
@@ -157,6 +159,110 @@ def test_constants_are_the_file(path):
     assert f" {path}\n" in Path("/proc/self/maps").read_text()
 
 
+def packings(monkeypatch):
+    """The labels of what is packed from here on."""
+    labels, run = [], packed.run_now
+
+    def noted(step):
+        labels.append(step.label)
+        run(step)
+
+    monkeypatch.setattr(packed, "run_now", noted)
+    return labels
+
+
+def mapped(net):
+    """The packed arrays of all plans, and whether each lies in a file."""
+    views = [view for plan in net.plans() for part in plan.parts for view in getattr(part, "reads", ())]
+    found = {id(view.buffer.array): view.buffer.array for view in views if view.is_constant}
+    return [in_file(array) for array in found.values() if array is not None]
+
+
+@pytest.mark.parametrize("size", [None, 50])
+def test_nothing_is_packed_again(path, rng, size, monkeypatch):
+    net = deep(size)
+    given = [random_arrays(rng, net.inputs, size=n) for n in ((40, 50, 200) if size is None else (50,))]
+    for arrays in given[:2]:
+        net(*arrays)
+    net.save(path)
+    labels = packings(monkeypatch)
+    loaded = dgo.load(path, verify=True)
+    for arrays in given:
+        check_same(net, loaded, arrays)
+    assert labels == []
+    assert mapped(loaded) == [True] * len(header_of(path.read_bytes())["packed"])
+    assert mapped(loaded) or size
+    again = through(loaded, path.with_name("again"))
+    check_same(loaded, again, given[0])
+    assert labels == []
+    assert path.with_name("again").stat().st_size == path.stat().st_size
+    loaded.clear_plans()
+    del net, again
+    gc.collect()
+    results(loaded, given[0])
+    assert labels == []
+
+
+def scaled(rng):
+    """A layer whose constant weights take over what comes behind them."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 48, None))
+    weights = graph.constant(rng.integers(-2, 3, (48, 32, 4)).astype(np.float32))
+    y = ops.conv_transpose(x, weights, data_format="NCX", weights_format="IOX", strides=2)
+    y = y * rng.integers(1, 4, (1, 32, 1)).astype(np.float32) + rng.integers(-2, 3, (1, 32, 1)).astype(np.float32)
+    return graph.compile(ops.relu(y))
+
+
+def test_scaled_weights_are_found_as_well(path, rng, monkeypatch):
+    net = scaled(rng)
+    given = random_arrays(rng, net.inputs, size=300)
+    wanted = net(*given)
+    net.save(path)
+    labels = packings(monkeypatch)
+    np.testing.assert_array_equal(dgo.load(path)(*given), wanted)
+    assert labels == []
+
+
+def test_packed_weights_of_another_size_are_refused(path, rng):
+    """Else a kernel would read what lies behind them."""
+    net = scaled(rng)
+    net(*random_arrays(rng, net.inputs, size=300))
+    net.save(path)
+    data = path.read_bytes()
+    header = header_of(data)
+    count = len(header["graph"]["constants"])
+    header["sections"][count][1] -= 64
+    path.write_bytes(with_header(data, header))
+    with pytest.raises(dgo.InvalidArgumentError, match=rf"no section {count} of shape"):
+        dgo.load(path)
+    # a recipe that says so is that of something else
+    base = header["packed"][0]
+    while isinstance(base[0], list):
+        base = base[0]
+    base[1] -= 16
+    path.write_bytes(with_header(data, header))
+    loaded = dgo.load(path)
+    check_same(net, loaded, random_arrays(rng, net.inputs, size=301))
+    assert mapped(loaded) == [False]
+
+
+def test_a_file_tells_other_nets_nothing(path):
+    """What is packed of few elements is known by these, in all nets: a file would be believed by others."""
+    content = originals()[0]
+    header = header_of(content)
+    recipe = [["f32", 96], ["fill", [1]], 0, [[["<f4", [3], {"bytes": ""}], 0]]]
+    for faulty in (recipe, [], {}, {"constant": 0}, [["f32", 96], None], [[["f32", 1.5], 1, 1, [{"constant": 0}]]]):
+        path.write_bytes(with_header(content, {**header, "packed": [faulty]}))
+        with pytest.raises(dgo.InvalidArgumentError, match="recipe of packed weights is damaged"):
+            dgo.load(path)
+    nested = {"constant": 0}
+    for _ in range(500):
+        nested = [nested]
+    path.write_bytes(with_header(content, {**header, "packed": [nested]}))
+    with pytest.raises(dgo.InvalidArgumentError, match="recipe of packed weights is damaged"):
+        dgo.load(path)
+
+
 def test_a_file_replaced_changes_nothing(path, rng):
     net = deep()
     given = random_arrays(rng, net.inputs, size=20)
@@ -224,14 +330,18 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
 @pytest.mark.parametrize("name", ["dnnl_graph_ops", "oneDNN", "instruction set"])
 def test_what_others_saved_is_packed_anew(path, rng, name):
     net = deep()
+    net(*random_arrays(rng, net.inputs, size=20))
     net.save(path)
     data = path.read_bytes()
     header = header_of(data)
+    assert len(header["packed"]) == 3
     header["made_by"][name] = "9.9 of elsewhere"
     path.write_bytes(with_header(data, header))
     with pytest.warns(RuntimeWarning, match=re.escape(f"was saved with {name} 9.9 of elsewhere (here ")) as caught:
         loaded = dgo.load(path)
     assert caught[0].filename == __file__
+    results(loaded, random_arrays(rng, net.inputs, size=20))
+    assert mapped(loaded) == [False] * 3
     check_same(net, loaded, random_arrays(rng, net.inputs, size=20))
     header["graph"]["ops"][0]["kind"] = "Later"
     path.write_bytes(with_header(data, header))

@@ -9,9 +9,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from compile.saved_mutations import attempt, changed_bytes, mutated, originals
+from compile.saved_mutations import attempt, changed_bytes, mutated, originals, pack_all
 
 from dnnl_graph_ops.errors import InvalidArgumentError
+
+pack_all()
 
 
 @functools.cache

@@ -1,0 +1,126 @@
+"""What a net has packed, with recipes that mean something elsewhere: JSON with a graph's constants by their number."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import InvalidArgumentError
+from ..graph.constants import Constant
+from . import packed
+from .absorb import scaled
+from .native import Compiled
+from .plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+# characters of a recipe beyond which its array is packed anew
+_LONGEST = 1 << 18
+# lists within each other, in what is read
+_DEEPEST = 200
+
+
+class _Strange(Exception):
+    """A recipe that means something in this process only."""
+
+
+def of_plans(
+    plans: Sequence[Plan], more: Sequence[Array], constants: Sequence[Constant]
+) -> Iterator[tuple[Any, Array]]:
+    """What these plans have packed of these constants, and more that was, by recipes as `read` takes them."""
+    places: dict[Constant, Any] = {}
+    for number, constant in enumerate(constants):
+        places[constant] = {"constant": number}
+        for how, other in constant.derivations().items():
+            places[other] = {"constant": number, "how": how}
+    parts = (part for plan in plans for part in plan.parts)
+    views = (view for part in parts for view in (part.inputs if isinstance(part, Compiled) else part.reads))
+    used = {id(view.buffer.array) for view in views if view.is_constant and view.buffer.array is not None}
+    used |= {id(array) for array in more}
+    for recipe, array in packed.kept().items():
+        if id(array) in used and array.size:
+            try:
+                found: list[bool] = []
+                record = _written(recipe, places, found)
+            except _Strange:
+                continue
+            # what is made of few elements alone is known by them, to all nets: no file says what that is
+            if found and len(json.dumps(record)) <= _LONGEST:
+                yield record, array
+
+
+def _written(item: Any, places: Mapping[Constant, Any], found: list[bool]) -> Any:
+    if isinstance(item, tuple):
+        return [_written(part, places, found) for part in item]
+    if isinstance(item, bytes):
+        return {"bytes": base64.b64encode(item).decode()}
+    if isinstance(item, Constant) and item in places:
+        found.append(True)
+        place = places[item]
+        return {**place, "how": _written(place["how"], places, found)} if "how" in place else place
+    if isinstance(item, np.integer):
+        return int(item)
+    if item is None or type(item) in (bool, int, float, str):
+        return item
+    raise _Strange
+
+
+def read(record: Any, constants: Sequence[Constant], where: str) -> tuple[Hashable, str, int]:
+    """A recipe of a file, the dtype and the number of elements of what it makes.
+
+    Raises:
+        InvalidArgumentError: it is none, or one that concerns others than these constants.
+    """
+    reader = _Reader(constants, f"{where}: a recipe of packed weights")
+    recipe = reader.read(record, 0)
+    dtype, elements = packed.meant(recipe) or ("", 0)
+    if not reader.found or dtype not in dtypes.CODES or type(elements) is not int:
+        raise reader.wrong(record)
+    return recipe, dtype, elements
+
+
+class _Reader:
+    def __init__(self, constants: Sequence[Constant], where: str) -> None:
+        self.constants, self.where, self.found = constants, where, False
+
+    def wrong(self, item: Any) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self.where} is damaged: {str(item)[:60]}")
+
+    def read(self, item: Any, depth: int) -> Hashable:
+        if isinstance(item, list) and depth < _DEEPEST:
+            return tuple(self.read(part, depth + 1) for part in item)
+        if isinstance(item, dict):
+            return self._bytes(item) if "bytes" in item else self._constant(item, depth)
+        if item is None or type(item) in (bool, int, float, str):
+            return item
+        raise self.wrong(item)
+
+    def _bytes(self, item: Any) -> bytes:
+        try:
+            return base64.b64decode(item["bytes"], validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise self.wrong(item) from None
+
+    def _constant(self, item: Any, depth: int) -> Constant:
+        number = item.get("constant")
+        if type(number) is not int or not 0 <= number < len(self.constants) or depth >= _DEEPEST:
+            raise self.wrong(item)
+        self.found = True
+        constant = self.constants[number]
+        if "how" not in item:
+            return constant
+        match self.read(item["how"], depth + 1):
+            case ("scaled", tuple(shape), bytes(data)) if all(type(n) is int and n >= 0 for n in shape):
+                alike = len(shape) == len(constant.shape) and all(
+                    n in (1, m) for n, m in zip(shape, constant.shape, strict=True)
+                )
+                if alike and prod(shape) * 8 == len(data) and constant.dtype == np.float32:
+                    return scaled(constant, np.frombuffer(data, np.float64).reshape(shape))
+        raise self.wrong(item)
