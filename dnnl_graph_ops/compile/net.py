@@ -179,11 +179,9 @@ class Net(NetBase):
             if target is not None:
                 arrays.check_out(target, shape, value.dtype, where)
             checked.append(target)
-        arrays.check_apart(
-            [("out", array) for array in checked if array is not None],
-            list(zip(self.input_names, ins, strict=True)),
-            label,
-        )
+        written = [("out", array) for array in checked if array is not None]
+        if written:
+            arrays.check_apart(written, list(zip(self.input_names, ins, strict=True)), label)
         out_layouts = self._results(shapes, checked)
         specialised = self._specialise(layouts, out_layouts)
         # what comes from the engine's memory stays there

@@ -19,6 +19,7 @@ from ..dtypes import itemsize
 from ..errors import Error
 from ..lowering import lower as lowering
 from ..lowering import tail as post
+from ..lowering.choice import measured_as
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
@@ -69,16 +70,19 @@ class Answers:
         self._ranked: dict[Path, Ranked | None] = {}
         self.deadline = time.perf_counter() + GRAPH_BUDGET
         for problem, found in sorted(questions, key=lambda question: -question.found[0][1]):
-            path = _path(problem, env, sorted(form.name for form, _ in found))
+            alike = measured_as(problem, env)
+            path = _path(alike, env, sorted(form.name for form, _ in found))
             if path not in self._ranked:
-                self._ranked[path] = choose(problem, env, found, min(BUDGET, self.left()))
+                self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
 
     def left(self) -> float:
         """Seconds of the graph's budget that are left."""
         return self.deadline - time.perf_counter()
 
     def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
-        return self._ranked.get(_path(problem, env, sorted(form.name for form, _ in found)))
+        ranked = self._ranked.get(_path(measured_as(problem, env), env, sorted(form.name for form, _ in found)))
+        # what was measured may be of another size
+        return ranked and [item for item in ranked if item[0].applies(problem, env)]
 
     def part(self, program: Program, env: Env) -> None:
         """Take apart the steps of several ops of the library whose parts are faster by themselves."""

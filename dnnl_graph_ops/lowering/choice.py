@@ -26,8 +26,9 @@ _EXACT, _PER_OCTAVE = 16, 4
 _LARGE = {1: 1024, 2: 128, 3: 32}
 # how much longer than the best form that of large sizes may take
 _NEAR = 1.1
-# of a form with steps of the library: what it takes to compile one, spread over so many runs of a size
-_COMPILING, _RUNS = 8e-3, 8
+# seconds to compile a form with steps of the library, and more by the position of its longest axis, spread over so many
+# runs of a size: oneDNN 3.2 makes tables for long rows of a 1-D convolution (72 ms and 35 MB at 28,000 positions)
+_COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 2.7e-6, 8
 _MOST = 4096
 
 _rankings: dict[Hashable, Ranked] = {}
@@ -51,6 +52,13 @@ def ranked(problem: Problem, env: Env) -> Ranked:
         return [item for item in found if item[0].applies(problem, env)] or candidates(problem, env)
     first = next((i for i, (form, _) in enumerate(found) if form.applies(problem, env)), None)
     return found[first:] if first is not None else candidates(problem, env)
+
+
+def measured_as(problem: Problem, env: Env) -> Problem:
+    """The problem whose measured times stand for those of this one."""
+    if not env.varies:
+        return problem
+    return _resized(problem, grid(problem.geometry.batch), tuple(map(grid, problem.geometry.src)))
 
 
 def grid(size: int) -> int:
@@ -82,7 +90,9 @@ def _estimated(problem: Problem, env: Env) -> Ranked:
 
 def _new_size(form: Formulation, problem: Problem, env: Env) -> float:
     """What a run has to bear of what a size takes when it is new."""
-    return _COMPILING / _RUNS if form.ops(problem) and not form.converts(problem, env) else 0.0
+    if not form.ops(problem) or form.converts(problem, env):
+        return 0.0
+    return (_COMPILING + _COMPILING_POSITION * max(problem.dst.shape[2:])) / _RUNS
 
 
 def _described(problem: Problem) -> Hashable:
