@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -76,7 +77,8 @@ class _Call(NamedTuple):
 Step = tuple[str, int, int, int, float, float]
 
 
-def _steps(calls: Sequence[_Call], head: bool) -> list[Step] | None:
+@lru_cache(maxsize=1024)
+def _steps(calls: tuple[_Call, ...], head: bool) -> tuple[Step, ...] | None:
     """Calls with registers: the last result gets 0, which is the first value where there is a `head`.
 
     Without a head the last step alone writes 0. None where there are too few registers.
@@ -101,7 +103,7 @@ def _steps(calls: Sequence[_Call], head: bool) -> list[Step] | None:
         to = 0 if last else free.pop(0)
         register[position + 1] = to
         steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
-    return steps
+    return tuple(steps)
 
 
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------
@@ -125,12 +127,10 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
     """
     if not tail:
         return NOTHING
-    if not expresses(tail, dst):
+    found = _expressed(tail, dst)
+    if found is None:
         return None
-    views, calls = _calls(tail)
-    steps = _steps(calls, head=True)
-    if steps is None:
-        return None
+    views, steps = found
     described, taken = [], []
     for view in views:
         spread, laid = _laid(program, view, dst)
@@ -141,12 +141,18 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
 
 def expresses(tail: Tail, dst: View) -> bool:
     """Whether kernels that write such a view can apply the post-ops."""
+    return _expressed(tail, dst) is not None
+
+
+def _expressed(tail: Tail, dst: View) -> tuple[list[View], Sequence[Step]] | None:
+    """What the post-ops read, and the steps of a kernel."""
     if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
-        return False
+        return None
     views, calls = _calls(tail)
-    if len(views) > MOST_OPERANDS or _steps(calls, head=True) is None:
-        return False
-    return all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views)
+    if len(views) > MOST_OPERANDS or not all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views):
+        return None
+    steps = _steps(tuple(calls), head=True)
+    return None if steps is None else (views, steps)
 
 
 def _calls(tail: Tail) -> tuple[list[View], list[_Call]]:
@@ -264,7 +270,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     if any(node.outputs[0].shape != shape for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
-    return len(operands) <= MOST_OPERANDS and _steps(calls, head=False) is not None
+    return len(operands) <= MOST_OPERANDS and _steps(tuple(calls), head=False) is not None
 
 
 def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
@@ -318,7 +324,8 @@ def _over(view: View, shape: tuple[int, ...], axis: int | None) -> View:
 def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], dst: View, label: str) -> bool:
     views = list(dict.fromkeys(operands))
     places = [-1 - views.index(view) for view in operands]
-    steps = _steps([_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls], head=False)
+    placed = (_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls)
+    steps = _steps(tuple(placed), head=False)
     if steps is None or len(views) > MOST_OPERANDS:
         return False
     codes = dtypes.CODES

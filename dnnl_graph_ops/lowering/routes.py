@@ -113,8 +113,9 @@ def why_not(node: Node, env: Env) -> str | None:
     if len(set(attrs.get("zps") or ())) > 1:
         # 3.2 takes them and uses the first for all channels, later versions refuse
         return f"oneDNN has a kernel for {kind} with one zero point only"
+    ops = ops_of([node])
     ins, outs = (
-        [Meta(value.shape, env.compute_dtype(value.dtype, *ops_of([node]))) for value in some]
+        [Meta(value.shape, env.compute_dtype(value.dtype, *ops)) for value in some]
         for some in (node.inputs, node.outputs)
     )
     found = [meta.shape for meta in (*ins, *outs)]

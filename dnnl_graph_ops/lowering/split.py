@@ -22,25 +22,28 @@ def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
     if len(item.nodes) == 1 or norms.leads(item.nodes[0]):
         return [item]
-    single = [Group((node,), runs_natively(node, env)) for node in item.nodes]
     if chain.takes(item.nodes, env):
         return [item]
     if not item.supported:
-        return single
+        return _one_by_one(item, env)
     if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
-        return single
+        return _one_by_one(item, env)
     if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
         return _in_float(item)
     head, *rest = item.nodes
     if head.kind not in MEMBERS and misread(item.nodes):
-        return single
+        return _one_by_one(item, env)
     if head.kind not in MEMBERS:
         family = [node for node in rest if node.kind in MEMBERS]
-        return [item] if all(literal_attributes(node) is not None for node in family) else single
+        return [item] if all(literal_attributes(node) is not None for node in family) else _one_by_one(item, env)
     shape = head.outputs[0].shape
     if all(n.kind in tail.KINDS and n.outputs[0].shape == shape for n in rest):
         return [item]
-    return single
+    return _one_by_one(item, env)
+
+
+def _one_by_one(item: Group, env: Env) -> list[Group]:
+    return [Group((node,), runs_natively(node, env)) for node in item.nodes]
 
 
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
