@@ -300,6 +300,9 @@ class Net(NetBase):
         Raises:
             UnsupportedError: a Wildcard, a device's engine that belongs to a queue of this process, or too many ops.
             OSError: the file cannot be written.
+
+        Warns:
+            UserWarning: it has constants, but no plan.
         """
         hooks.call("save", self, path)
 

@@ -22,17 +22,20 @@ from .net import Net, compile_graph
 from .packed import keep
 
 if TYPE_CHECKING:
-    from ..graph.sections import Sections
+    from ..graph.array_file import ArrayFile
 
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Implements `Net.save`."""
-    from ..graph.sections import write
+    from ..graph.array_file import write
     from ..ops.records import described
 
     nodes, constants = net.parts
     held = [value.held for value in constants if value.held is not None]
-    packed = list(recipes.of_plans(net.plans(), net.holds, held))
+    plans = net.plans()
+    if held and not plans and not net.holds:
+        warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
+    packed = list(recipes.of_plans(plans, net.holds, held))
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
@@ -67,24 +70,24 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     Warns:
         RuntimeWarning: it was saved by another version, library or instruction set; weights are then packed anew.
     """
-    from ..graph.sections import Sections, field
+    from ..graph.array_file import ArrayFile, field
     from ..ops.records import rebuilt
 
     where = "dgo.load"
     if engine is not None and not isinstance(engine, Engine):
         raise TypeError(f"{where}: 'engine' must come from dgo.engine(...), got {type(engine).__name__}")
-    sections = Sections(_path(path, where), where)
+    file = ArrayFile(_path(path, where), where)
     if verify:
-        sections.verify()
-    where = f"{where}: {sections.path}"
-    header = sections.header
+        file.verify()
+    where = f"{where}: {file.path}"
+    header = file.header
     options = field(header, "options", dict, where)
     chosen = _engine(header.get("engine"), where) if engine is None else engine
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
-        graph, outputs = rebuilt(header.get("graph"), sections, chosen, where)
+        graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
         names = ("policy", "tune", "algorithm")
-        packed = [] if others else _packed(graph, field(header, "packed", list, where), sections, where)
+        packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
         net = compile_graph(graph, outputs, **{name: field(options, name, str, where) for name in names})
     except Error as error:
         if not others:
@@ -97,13 +100,13 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     return net
 
 
-def _packed(graph: Graph, records: list[Any], sections: Sections, where: str) -> list[Any]:
+def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:
     """Let the plans of a graph find what the file has packed for it, for as long as somebody holds what is returned."""
     held = [value.held for value in graph.constants if value.held is not None]
     arrays = []
     for number, record in enumerate(records, len(held)):
         recipe, dtype, elements = recipes.read(record, held, where)
-        arrays.append(sections.array(number, dtype, (elements,)))
+        arrays.append(file.array(number, dtype, (elements,)))
         keep(recipe, arrays[-1])
     return arrays
 

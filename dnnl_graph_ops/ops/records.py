@@ -12,8 +12,8 @@ from typing import Any
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
+from ..graph.array_file import ArrayFile, field, sizes
 from ..graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
-from ..graph.sections import Sections, field, sizes
 from ..runtime.engines import Engine
 from ..schema import KEYWORDS
 from ..schema.attributes import attr_lengths, normalise_attrs, op_schema
@@ -68,7 +68,7 @@ def _value(value: Value) -> dict[str, Any]:
     return record if value.strides is None else {**record, "strides": value.strides}
 
 
-def rebuilt(record: Any, arrays: Sections, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
+def rebuilt(record: Any, arrays: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
     """The graph of a record, its constants the first of the arrays, and its outputs by name.
 
     Raises:
@@ -80,7 +80,7 @@ def rebuilt(record: Any, arrays: Sections, engine: Engine | None, where: str) ->
         raise InvalidArgumentError(f"{where}: {error}") from None
 
 
-def _rebuilt(record: Any, arrays: Sections, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
+def _rebuilt(record: Any, arrays: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
     graph = Graph(engine, fpmath_mode=field(record, "fpmath_mode", str, where), name=field(record, "name", str, where))
     values: list[Value] = []
     for item in field(record, "inputs", list, where):

@@ -18,7 +18,7 @@ from graph.mutations import ODD, _one, places
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops.graph import constants
-from dnnl_graph_ops.graph.sections import _START
+from dnnl_graph_ops.graph.array_file import _START
 
 # nets above this are loaded, not run
 SMALL = 1 << 20

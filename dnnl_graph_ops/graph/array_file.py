@@ -48,14 +48,14 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
     try:
         with made.open("xb") as file:
             file.write(bytes(_START.size))
-            sections = []
+            places = []
             for array in arrays:
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""
                 step = _PAGE if len(data) >= _PAGE else _ALIGNMENT
                 file.write(bytes(-file.tell() % step))
-                sections.append((file.tell(), len(data), zlib.crc32(data)))
+                places.append((file.tell(), len(data), zlib.crc32(data)))
                 file.write(data)
-            text = json.dumps({**header, "sections": sections}, separators=(",", ":")).encode()
+            text = json.dumps({**header, "arrays": places}, separators=(",", ":")).encode()
             if len(text) > MAX_HEADER:
                 raise UnsupportedError(f"{path}: a net whose description has {len(text)} bytes; at most {MAX_HEADER}")
             start = _START.pack(MAGIC, FORMAT, zlib.crc32(text), file.tell(), len(text))
@@ -69,7 +69,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Iterable[Array]) -> Non
         raise
 
 
-class Sections:
+class ArrayFile:
     """Such a file, mapped: `header`, and the arrays by number, which are views of the mapping.
 
     Raises:
@@ -97,8 +97,8 @@ class Sections:
         if zlib.crc32(text) != checksum:
             raise self.damaged("its header was changed")
         self.header = self._parsed(text)
-        sections = field(self.header, "sections", list, str(self.damaged("sections")))
-        self._sections = [self._checked(item, offset) for item in sections]
+        places = field(self.header, "arrays", list, str(self.damaged("arrays")))
+        self._places = [self._checked(item, offset) for item in places]
 
     def damaged(self, what: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._where}: {self.path} is damaged: {what}")
@@ -114,10 +114,10 @@ class Sections:
             offset, nbytes, checksum = item
             if _START.size <= offset and not offset % _ALIGNMENT and nbytes >= 0 and offset + nbytes <= end:
                 return offset, nbytes, checksum
-        raise self.damaged(f"a section {str(item)[:60]} that does not lie in it")
+        raise self.damaged(f"an array {str(item)[:60]} that does not lie in it")
 
     def __len__(self) -> int:
-        return len(self._sections)
+        return len(self._places)
 
     def array(self, number: int, dtype: str, shape: tuple[int, ...]) -> Array:
         """An array as a view of the mapping; nothing of it is read.
@@ -131,13 +131,13 @@ class Sections:
         elements = 1
         for size in shape:
             elements *= size
-        if not 0 <= number < len(self._sections) or self._sections[number][1] != elements * kind.itemsize:
-            raise self.damaged(f"no section {number} of shape {str(shape)[:60]} and dtype {dtype}")
+        if not 0 <= number < len(self._places) or self._places[number][1] != elements * kind.itemsize:
+            raise self.damaged(f"no array {number} of shape {str(shape)[:60]} and dtype {dtype}")
         if not elements:
             return np.empty(shape, kind)
-        flat = np.frombuffer(self._mapped, np.uint8, elements * kind.itemsize, self._sections[number][0])
+        flat = np.frombuffer(self._mapped, np.uint8, elements * kind.itemsize, self._places[number][0])
         if dtype == "boolean" and flat.max() > 1:
-            raise self.damaged(f"section {number} holds booleans that are neither true nor false")
+            raise self.damaged(f"array {number} holds booleans that are neither true nor false")
         return flat.view(kind).reshape(shape)
 
     def verify(self) -> None:
@@ -147,9 +147,9 @@ class Sections:
             InvalidArgumentError: some byte was changed since it was written.
         """
         with memoryview(self._mapped) as data:
-            for number, (offset, nbytes, checksum) in enumerate(self._sections):
+            for number, (offset, nbytes, checksum) in enumerate(self._places):
                 if zlib.crc32(data[offset : offset + nbytes]) != checksum:
-                    raise self.damaged(f"section {number} was changed")
+                    raise self.damaged(f"array {number} was changed")
 
 
 def field(record: Any, name: str, kind: type[T], where: str) -> T:
