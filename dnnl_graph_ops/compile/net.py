@@ -250,7 +250,10 @@ class Net(NetBase):
         self._inferred = (), {}
         if not values or key != tuple(shapes):
             values = self._infer(shapes)
-        nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
+        if any(node.late for node in self._nodes):
+            nodes, _ = reachable([values[value] for value in self.outputs.values()])
+        else:
+            nodes = [node for node in (values[n.outputs[0]].node for n in self._nodes) if node is not None]
         return specialise(
             nodes,
             [(values[value], layout) for value, layout in zip(self.inputs, ins, strict=True)],

@@ -73,6 +73,8 @@ class Specialised:
 def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]]) -> dict[Value, Value]:
     """Copies of the nodes' values with the inputs' dims known; the copies carry copies of the nodes.
 
+    What depends on sizes is made of them now: other nodes, or constants.
+
     Raises:
         ShapeError: dims that are known now do not fit together.
     """
@@ -88,6 +90,9 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
         copy(value, tuple(shape))
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
+        if node.late is not None:
+            found.update(zip(node.outputs, node.late(inputs), strict=True))
+            continue
         attrs, metas = _checked(node, inputs)
         twin = Node(node.id, node.kind, node.name, inputs, attrs)
         outputs = []
@@ -127,12 +132,13 @@ def specialise(
     for index, (value, (shape, strides)) in enumerate(inputs):
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
-    if fused := env.tune != "off" and policy == "fusion":
+    if env.tune != "off" and policy == "fusion":
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
             nodes = taken_apart(nodes)
     graphs = set(constants)
     views |= _constants(value for value in _read(nodes, results) if value in graphs)
+    views |= _constants(value for value in results if value not in views)
     targets, copies = [], []
     for index, (value, layout) in enumerate(outputs):
         shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
@@ -144,8 +150,7 @@ def specialise(
         else:
             views[value] = target
     names = {view.buffer: value.name for value, view in views.items()}
-    if fused:
-        views |= _constants(value for value in _read(nodes, ()) if value not in views)
+    views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:

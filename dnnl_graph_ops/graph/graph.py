@@ -91,13 +91,18 @@ class Value:
         raise TypeError(f"the truth of {self!r} is not known before the graph runs")
 
 
+Late = Callable[[Sequence[Value]], Sequence[Value]]
+
+
 class Node:
     """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs.
 
-    `absorbed`: ops whose work it took over when a net was compiled.
+    Attributes:
+        absorbed: ops whose work it took over when a net was compiled.
+        late: of a Wildcard that stands for ops which depend on sizes: makes its outputs of its inputs with known sizes.
     """
 
-    __slots__ = ("absorbed", "attrs", "id", "inputs", "kind", "name", "outputs")
+    __slots__ = ("absorbed", "attrs", "id", "inputs", "kind", "late", "name", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -107,6 +112,7 @@ class Node:
         self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
         self.outputs: tuple[Value, ...] = ()
         self.absorbed: tuple[Node, ...] = ()
+        self.late: Late | None = None
 
     def __repr__(self) -> str:
         return f"Node({self.kind}, {self.name!r})"
@@ -211,10 +217,11 @@ class Graph:
         slots: Sequence[str],
         name: str | None = None,
         default_name: str | None = None,
+        late: Late | None = None,
     ) -> tuple[Value, ...]:
         """Append an op whose attributes and shapes have been checked (builders in `ops` do that).
 
-        An only output is named as the op, several `op.slot`.
+        An only output is named as the op, several `op.slot`. `late`: see Node.
         """
         where = label
         for value in inputs:
@@ -226,6 +233,7 @@ class Graph:
         else:
             node_name = self._fresh(default_name or label)
         node = Node(len(self.nodes), kind, node_name, tuple(inputs), attrs)
+        node.late = late
         outputs = []
         for meta, slot in zip(metas, slots, strict=True):
             alone = len(slots) == 1

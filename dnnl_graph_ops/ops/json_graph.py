@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import schema
-from ..errors import InvalidArgumentError, warn
+from ..errors import InvalidArgumentError, UnsupportedError, warn
 from ..graph import Graph, Node, Value
 from ..graph.json_format import OWN_OPS, UNKNOWN, Attr, Dims, Document, Op, Tensor, ordered, read, same_shape
 from ..schema.attributes import op_schema
@@ -226,6 +226,10 @@ def to_json(graph: Graph) -> str:
         source = Source(Document({}, None, None, ()), (), {})
     known = set(source.nodes)
     added = [node for node in graph.nodes if node not in known]
+    if late := next((node for node in added if node.late), None):
+        raise UnsupportedError(
+            f"Graph.to_json: {late.name!r} depends on sizes of the call, for which the format has no op"
+        )
     if not added and source.document.ops:
         return source.document.text()
     ids = dict(source.ids)

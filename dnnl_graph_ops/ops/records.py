@@ -42,6 +42,11 @@ def described(
     made = [value for node in nodes for value in node.outputs]
     ids = {value: number for number, value in enumerate((*inputs, *constants, *made))}
     strange = next((node for node in nodes if node.kind == "Wildcard"), None)
+    if strange is not None and strange.late:
+        raise UnsupportedError(
+            f"Net.save: {strange.name!r} depends on sizes of the call, for which the file has no words; export the "
+            "model with fixed sizes"
+        )
     if strange is not None:
         raise UnsupportedError(f"Net.save: {strange.name!r} is a Wildcard, which cannot run wherever it is loaded")
     return {

@@ -186,9 +186,8 @@ def _quantized(
             continue
         metas = [value.meta for value in node.outputs]
         slots = [value.name.rpartition(".")[2] for value in node.outputs]
-        made = graph.add_node(
-            node.kind, node.name, [mapped[v] for v in node.inputs], node.attrs, metas, slots, node.name
-        )
+        inputs = [mapped[v] for v in node.inputs]
+        made = graph.add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
         mapped.update(zip(node.outputs, made, strict=True))
     return graph, mapped, tuple(layers)
 

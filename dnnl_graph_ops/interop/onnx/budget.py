@@ -13,8 +13,8 @@ _TIMES_OWN = 4
 class Budget:
     """How many bytes may still be computed for one model: results, those that constants keep, and what is read."""
 
-    def __init__(self, own: int) -> None:
-        self.total = self.left = _BUDGET + _TIMES_OWN * own
+    def __init__(self, own: int, total: int | None = None) -> None:
+        self.total = self.left = _BUDGET + _TIMES_OWN * own if total is None else total
         self._refusal = ""
 
     def take(self, count: int) -> bool:

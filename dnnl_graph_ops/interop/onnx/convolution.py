@@ -6,6 +6,8 @@ from typing import Any
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
+from ...shapes import Meta
+from .node import NeedsSizes
 from .step import Step
 from .table import integer, ints, number, rule, text
 
@@ -77,7 +79,21 @@ def conv(step: Step) -> Value:
     )
 
 
-@rule("ConvTranspose", inputs=(2, 3), group=integer(1), output_padding=ints(), output_shape=ints(), **_WINDOW)
+def _transposed(step: Step) -> Meta:
+    src, weights = step.meta(0), step.meta(1)
+    channels = None if weights.shape[1] is None else weights.shape[1] * step.attr("group")
+    return Meta((src.shape[0], channels, *(None,) * (len(src.shape) - 2)), src.dtype)
+
+
+@rule(
+    "ConvTranspose",
+    inputs=(2, 3),
+    late=_transposed,
+    group=integer(1),
+    output_padding=ints(),
+    output_shape=ints(),
+    **_WINDOW,
+)
 def conv_transpose(step: Step) -> Value:
     operands = [step.value(i) for i in range(3) if step.has(i)]
     src, weights = operands[:2]
@@ -113,7 +129,7 @@ def _transposed_pads(
         begin, end = _pads(step, rank) if mode == "NOTSET" else ([0] * rank, [0] * rank)
         return {"pads_begin": begin, "pads_end": end}
     if None in weights.shape or (wanted and None in src.shape[2:]):
-        raise UnsupportedError(f"{step.where}: pads that depend on sizes that are not known")
+        raise NeedsSizes(f"{step.where}: pads that depend on sizes that are not known")
     begin, end, extra = [], [], []
     for axis in range(rank):
         stride, size = strides[axis], src.shape[axis + 2]
@@ -170,7 +186,12 @@ def _pool(step: Step, kind: str, **more: Any) -> Value:
     attrs, ceil = _window(step, rank), step.attr("ceil_mode")
     result = step.op(kind, src, **attrs, kernel=kernel, rounding_type="ceil" if ceil else "floor", **more)
     for axis, size in enumerate(src.shape[2:]):
-        if not ceil or size is None:
+        if not ceil:
+            continue
+        if size is None:
+            reach = (kernel[axis] - 1) * more.get("dilations", [1] * rank)[axis] + 1
+            if attrs["pads_end"][axis] + attrs["strides"][axis] > reach:
+                raise NeedsSizes(f"{step.where}: ceil_mode with a last window that may lie beyond the data")
             continue
         start = (result.shape[axis + 2] - 1) * attrs["strides"][axis]  # type: ignore[operator]
         if start >= size + attrs["pads_begin"][axis]:
@@ -178,12 +199,17 @@ def _pool(step: Step, kind: str, **more: Any) -> Value:
     return result
 
 
-@rule("MaxPool", ceil_mode=integer(0, 0, 1), storage_order=integer(0), **_WINDOW)
+def _pooled(step: Step) -> Meta:
+    src = step.meta(0)
+    return Meta((*src.shape[:2], *(None,) * (len(src.shape) - 2)), src.dtype)
+
+
+@rule("MaxPool", late=_pooled, ceil_mode=integer(0, 0, 1), storage_order=integer(0), **_WINDOW)
 def max_pool(step: Step) -> Value:
     return _pool(step, "MaxPool", dilations=_per_axis(step, "dilations", _spatial_rank(step, step.value(0)), 1))
 
 
-@rule("AveragePool", ceil_mode=integer(0, 0, 1), count_include_pad=integer(0, 0, 1), **_WINDOW)
+@rule("AveragePool", late=_pooled, ceil_mode=integer(0, 0, 1), count_include_pad=integer(0, 0, 1), **_WINDOW)
 def average_pool(step: Step) -> Value:
     if any(item != 1 for item in _per_axis(step, "dilations", _spatial_rank(step, step.value(0)), 1)):
         raise UnsupportedError(f"{step.where}: dilations={step.attr('dilations')} of an average")

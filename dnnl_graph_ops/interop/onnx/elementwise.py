@@ -9,6 +9,8 @@ import numpy as np
 from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
+from ...shapes import Meta
+from ...shapes.common import broadcast
 from .fold import NUMPY
 from .gelu import gelu_source
 from .model import type_name
@@ -121,7 +123,15 @@ def _shared(step: Step, operand: Operand, other: Operand) -> Operand:
     return found
 
 
-@rule("Add", "Sub", "Mul", "Div", inputs=2)
+def _joined(step: Step) -> Meta:
+    first = step.meta(0)
+    shape = first.shape
+    for i in range(1, step.count):
+        shape = broadcast(step.where, "one operand", shape, "another", step.meta(i).shape)
+    return Meta(shape, first.dtype)
+
+
+@rule("Add", "Sub", "Mul", "Div", inputs=2, late=_joined)
 def binary(step: Step) -> Value:
     made = _pair(step, _BINARY[step.node.op_type], step.operand(0), step.operand(1))
     source = gelu_source(step.operand(0), step.operand(1)) if step.node.op_type == "Mul" else None
@@ -154,7 +164,7 @@ def beyond(step: Step) -> Value:
     return step.op("GreaterEqual", *pair)
 
 
-@rule("Max", "Min", "Sum", "Mean", inputs=(1, ANY))
+@rule("Max", "Min", "Sum", "Mean", inputs=(1, ANY), late=_joined)
 def variadic(step: Step) -> Operand:
     kind = _BINARY.get(step.node.op_type, "Add")
     result = step.operand(0)

@@ -15,11 +15,13 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from .budget import Budget
 from .model import check_size, type_name
-from .node import Array, OnnxNode, Operand
+from .node import Array, Item, Measured, OnnxNode
 from .table import RULES
 
 # items of a shape, of axes
 _FEW = 64
+# what is computed of sizes before these are known
+_MOST_BYTES = 1 << 16
 
 NUMPY: dict[int, Any] = {
     1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
@@ -28,11 +30,13 @@ NUMPY: dict[int, Any] = {
 }  # fmt: skip
 
 
-def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[Array, ...] | None:
+def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Array | Measured, ...] | None:
     """The results of a node that are known now, else None; also None where they are large and an op computes them.
 
+    What is computed of sizes that only a call knows is known as far as these do not matter.
+
     Raises:
-        UnsupportedError: Shape of a tensor with unknown dims, a Constant of strings, a large result without an op.
+        UnsupportedError: a Constant of strings, a large result without an op, more than sizes made of unknown ones.
     """
     if node.domain:
         return None
@@ -43,6 +47,9 @@ def fold(node: OnnxNode, known: Mapping[str, Operand], budget: Budget) -> tuple[
         return (_shape(node, operands[0]),)
     if node.op_type not in _FOLDS or not operands or any(isinstance(item, Value) for item in operands):
         return None
+    if any(isinstance(item, Measured) for item in operands):
+        made = _measured(node, operands, budget)
+        return None if made is None else (made,)
     entry, arrays = _FOLDS[node.op_type], list[Any](operands)
     size = entry.size(node, arrays)
     if node.op_type in RULES and node.op_type not in _LARGER:
@@ -116,13 +123,72 @@ def _constant(node: OnnxNode) -> Array:
     raise UnsupportedError(f"{node.where}: no number in it, only {', '.join(node.attrs) or 'nothing'}")
 
 
-def _shape(node: OnnxNode, operand: Operand | None) -> Array:
+def _shape(node: OnnxNode, operand: Item | None) -> Array | Measured:
     shape = operand.shape if operand is not None else ()
     wanted = shape[node.attrs.get("start", 0) : node.attrs.get("end", len(shape))]
-    if None in wanted:
-        raise UnsupportedError(f"{node.where}: the sizes {shape} are not all known; fix them when exporting")
-    sizes = np.asarray(wanted, np.int64)
-    return np.asarray(math.prod(wanted), np.int64) if node.op_type == "Size" else sizes
+    unknown = np.asarray([dim is None for dim in wanted], bool)
+    sizes = np.asarray([1 if dim is None else dim for dim in wanted], np.int64)
+    if node.op_type == "Size":
+        sizes, unknown = np.asarray(math.prod(sizes.tolist()), np.int64), np.asarray(unknown.any())
+    return Measured(node, sizes, unknown, False) if unknown.any() else sizes
+
+
+# inputs that say how large a result is
+_SIZING = {
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Slice": (1, 2, 3, 4),
+    "Tile": (1,),
+}
+# what moves the first input's numbers
+_MOVING = frozenset({"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
+
+
+def _measured(node: OnnxNode, operands: Sequence[Item | None], budget: Budget) -> Array | Measured | None:
+    """A result of sizes: computed with ones in place of those that are not known, to see which numbers are.
+
+    None where it is large and an op computes it.
+    """
+    entry = _FOLDS[node.op_type]
+    open_ = any(
+        isinstance(item, Measured) and (item.is_open or i in _SIZING.get(node.op_type, ()))
+        for i, item in enumerate(operands)
+    )
+    numbers: list[Any] = [item.numbers if isinstance(item, Measured) else item for item in operands]
+    size = entry.size(node, numbers)
+    if size > _MOST_BYTES:
+        if node.op_type in RULES:
+            return None
+        raise UnsupportedError(f"{node.where}: {size} bytes that depend on sizes of which not all are known")
+    budget.spend(size, node.where)
+    try:
+        result = np.asarray(entry.compute(node, numbers))
+        hidden = [
+            item.unknown if isinstance(item, Measured) else np.zeros(np.shape(one), np.bool_)
+            for item, one in zip(operands, numbers, strict=True)
+        ]
+        unknown = np.ones(result.shape, bool) if open_ else _unknown(node, entry, numbers, hidden)
+    except (IndexError, ValueError):
+        raise UnsupportedError(f"{node.where}: sizes of which not all are known") from None
+    check_size(result.shape, result.itemsize, node.where)
+    if not unknown.any() and not open_:
+        return result
+    return Measured(node, np.where(unknown, np.ones((), result.dtype), result), unknown, open_)
+
+
+def _unknown(node: OnnxNode, entry: _Fold, numbers: Sequence[Array], hidden: Sequence[Array]) -> Array:
+    """Which numbers of a result are not known."""
+    if node.op_type == "Concat":
+        return np.asarray(entry.compute(node, hidden))
+    if node.op_type in _MOVING and not any(item.any() for item in hidden[1:]):
+        return np.asarray(entry.compute(node, [hidden[0], *numbers[1:]]))
+    if node.op_type == "ReduceProd":
+        return np.asarray(entry.compute(node, [(~hidden[0]).astype(np.int8), *numbers[1:]])) == 0
+    if node.op_type == "Where":
+        return hidden[0] | np.where(numbers[0], hidden[1], hidden[2])
+    return np.asarray(functools.reduce(np.logical_or, np.broadcast_arrays(*hidden)))
 
 
 def _integers(node: OnnxNode, given: Any) -> list[int]:
@@ -259,6 +325,7 @@ def _multiplied(node: OnnxNode, inputs: Sequence[Array]) -> Any:
 _FOLDS: dict[str, _Fold] = {
     "Abs": _plain(np.abs, _all),
     "Add": _plain(np.add, _wide),
+    "And": _plain(np.logical_and, _wide),
     "Cast": _Fold(lambda node, inputs: inputs[0].astype(_target(node)), _cast_size),
     "Ceil": _plain(np.ceil, _all),
     "Concat": _Fold(lambda node, inputs: np.concatenate(inputs, node.attrs["axis"]), _all),
@@ -269,8 +336,10 @@ _FOLDS: dict[str, _Fold] = {
     "Floor": _plain(np.floor, _all),
     "Gather": _Fold(_taken, _gathered_size),
     "Greater": _plain(np.greater, _wide),
+    "GreaterOrEqual": _plain(np.greater_equal, _wide),
     "Identity": _plain(lambda array: array, _view),
     "Less": _plain(np.less, _wide),
+    "LessOrEqual": _plain(np.less_equal, _wide),
     # pair by pair: all at once would make each of them as large as the result
     "Max": _Fold(lambda _, inputs: functools.reduce(np.maximum, inputs), _chain_size),
     "Min": _Fold(lambda _, inputs: functools.reduce(np.minimum, inputs), _chain_size),
@@ -278,6 +347,7 @@ _FOLDS: dict[str, _Fold] = {
     "Mul": _plain(np.multiply, _wide),
     "Neg": _plain(np.negative, _all),
     "Not": _plain(np.logical_not, _all),
+    "Or": _plain(np.logical_or, _wide),
     "Range": _Fold(_range, _range_size),
     "ReduceProd": _Fold(_multiplied, _all),
     "Reshape": _Fold(_reshape, _reshaped_size),

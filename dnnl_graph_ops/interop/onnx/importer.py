@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...runtime.engines import Engine
@@ -21,11 +19,11 @@ from . import (  # noqa: F401  (fill the table)
     resize,
 )
 from .budget import Budget
-from .fold import FOLDED, fold
+from .fold import FOLDED
+from .late import built, constant_of
 from .model import Model, read
-from .node import OnnxNode, Operand
-from .step import Step
-from .table import RULES, check
+from .node import Item, Measured, OnnxNode
+from .table import check
 
 _SHOWN = 50
 
@@ -56,7 +54,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     model = read(model_or_path)
     graph = Graph(engine, name=model.name.replace("\0", "?"))
     problems = list(model.problems)
-    known: dict[str, Operand] = dict(model.arrays)
+    known: dict[str, Item] = dict(model.arrays)
     budget = Budget(model.nbytes)
     for item in model.inputs:
         known[item.name] = graph.input(item.name, item.shape, item.dtype)
@@ -72,21 +70,12 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     return graph
 
 
-def _append(graph: Graph, node: OnnxNode, known: dict[str, Operand], budget: Budget) -> list[str]:
+def _append(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> list[str]:
     """Build one node; what is unsupported about it is returned, and its results stay unknown."""
     try:
-        # the numbers of a model may be anything; what is not finite shows in its results
-        with np.errstate(all="ignore"):
-            found: tuple[Operand, ...] | None = fold(node, known, budget)
-            if found is None:
-                problems = check(node)
-                if problems:
-                    return problems
-                rule = RULES[node.op_type]
-                made = rule.build(Step(graph, node, rule.defaults, known, budget))
-                found = made if isinstance(made, tuple) else (made,)
+        found = built(graph, node, known, budget)
     except UnsupportedError as error:
-        return [str(error)]
+        return str(error).split("\n  ")
     except Error:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
@@ -104,13 +93,15 @@ def _refusal(problems: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _outputs(graph: Graph, model: Model, known: dict[str, Operand], budget: Budget) -> dict[str, Value]:
+def _outputs(graph: Graph, model: Model, known: dict[str, Item], budget: Budget) -> dict[str, Value]:
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
     found = {}
     for name in model.outputs:
         item = known[name]
-        if not isinstance(item, Value):
+        if isinstance(item, Measured):
+            item = constant_of(graph, item, known, budget)
+        elif not isinstance(item, Value):
             budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
             item = graph.constant(item)
         found[name] = item

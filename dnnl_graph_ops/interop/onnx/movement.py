@@ -8,12 +8,23 @@ from typing import Any
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_NDIM
-from .node import Operand
+from ...shapes import Meta
+from .node import NeedsSizes, Operand
 from .step import Step
 from .table import ANY, integer, ints, rule, text
 
 
-@rule("Reshape", inputs=2, allowzero=integer(0, 0, 1))
+def _reshaped(step: Step) -> Meta:
+    src, wanted = step.meta(0), step.partly(1, "the shape")
+    copied = 0 if not step.attr("allowzero") else None
+    dims = [
+        (*src.shape, *(None,) * MAX_NDIM)[axis] if dim == copied else None if dim == -1 else dim
+        for axis, dim in enumerate(wanted)
+    ]
+    return Meta(tuple(dims), src.dtype)
+
+
+@rule("Reshape", inputs=2, allowzero=integer(0, 0, 1), late=_reshaped)
 def reshape(step: Step) -> Value:
     src, wanted = step.value(0), step.integers(1, "the shape")
     dims: list[int | None] = []
@@ -33,46 +44,58 @@ def reshape(step: Step) -> Value:
     return step.reshape(src, dims)
 
 
-@rule("Flatten", axis=integer(1))
+def _flattened(step: Step) -> Meta:
+    src, axis = step.meta(0), step.attr("axis")
+    rank = len(src.shape)
+    if not -rank <= axis <= rank:
+        raise ShapeError(f"{step.where}: axis {axis} is outside of a tensor with {rank} axes")
+    axis = axis + rank if axis < 0 else axis
+    return Meta((step.product(src.shape[:axis]), step.product(src.shape[axis:])), src.dtype)
+
+
+@rule("Flatten", axis=integer(1), late=_flattened)
 def flatten(step: Step) -> Value:
-    src = step.value(0)
-    axis = step.attr("axis")
-    if not -src.ndim <= axis <= src.ndim:
-        raise ShapeError(f"{step.where}: axis {axis} is outside of a tensor with {src.ndim} axes")
-    axis = axis + src.ndim if axis < 0 else axis
-    return step.reshape(src, [step.product(src.shape[:axis]), step.product(src.shape[axis:])])
+    return step.reshape(step.value(0), _flattened(step).shape)
 
 
 def _axes(step: Step) -> list[int] | None:
     return step.integers(1, "axes") if step.has(1) else step.attr("axes")
 
 
-@rule("Squeeze", inputs=(1, 2), axes=ints())
-def squeeze(step: Step) -> Value:
-    src, given = step.value(0), _axes(step)
+def _squeezed(step: Step) -> Meta:
+    src, given = step.meta(0), _axes(step)
     if given is None:
         if None in src.shape:
             raise UnsupportedError(f"{step.where}: without axes, of a tensor with unknown dims {src.shape}")
         axes = {axis for axis, dim in enumerate(src.shape) if dim == 1}
     else:
-        axes = {step.axis(axis, src.ndim) for axis in given}
+        axes = {step.axis(axis, len(src.shape)) for axis in given}
     wrong = [axis for axis in axes if src.shape[axis] not in (1, None)]
     if wrong:
         raise ShapeError(f"{step.where}: axis {wrong[0]} of {src.shape} is not 1")
-    return step.reshape(src, [dim for axis, dim in enumerate(src.shape) if axis not in axes])
+    return Meta(tuple(dim for axis, dim in enumerate(src.shape) if axis not in axes), src.dtype)
 
 
-@rule("Unsqueeze", inputs=(1, 2), axes=ints())
-def unsqueeze(step: Step) -> Value:
-    src, given = step.value(0), _axes(step) or []
-    rank = src.ndim + len(given)
+@rule("Squeeze", inputs=(1, 2), axes=ints(), late=_squeezed)
+def squeeze(step: Step) -> Value:
+    return step.reshape(step.value(0), _squeezed(step).shape)
+
+
+def _unsqueezed(step: Step) -> Meta:
+    src, given = step.meta(0), _axes(step) or []
+    rank = len(src.shape) + len(given)
     if rank > MAX_NDIM:
         raise ShapeError(f"{step.where}: {rank} axes")
     axes = {step.axis(axis, rank) for axis in given}
     if len(axes) < len(given):
         raise ShapeError(f"{step.where}: axes {given} name one axis twice")
     rest = iter(src.shape)
-    return step.reshape(src, [1 if axis in axes else next(rest) for axis in range(rank)])
+    return Meta(tuple(1 if axis in axes else next(rest) for axis in range(rank)), src.dtype)
+
+
+@rule("Unsqueeze", inputs=(1, 2), axes=ints(), late=_unsqueezed)
+def unsqueeze(step: Step) -> Value:
+    return step.reshape(step.value(0), _unsqueezed(step).shape)
 
 
 @rule("Transpose", perm=ints())
@@ -91,11 +114,19 @@ def _block(step: Step, src: Value) -> tuple[int, list[int]]:
         raise ShapeError(f"{step.where}: a tensor of shape {src.shape}, which must have 4 axes")
     sizes = [dim for dim in src.shape[1:] if dim is not None]
     if len(sizes) < 3:
-        raise UnsupportedError(f"{step.where}: of a tensor with unknown dims {src.shape}")
+        raise NeedsSizes(f"{step.where}: of a tensor with unknown dims {src.shape}")
     return block, sizes
 
 
-@rule("DepthToSpace", blocksize=integer(None), mode=text("DCR", "DCR", "CRD"))
+def _moved(step: Step) -> Meta:
+    """Of DepthToSpace and SpaceToDepth."""
+    (n, c, h, w), block = step.meta(0).shape, step.attr("blocksize")
+    if step.node.op_type == "DepthToSpace":
+        return Meta((n, c and c // block**2, h and h * block, w and w * block), step.meta(0).dtype)
+    return Meta((n, c and c * block**2, h and h // block, w and w // block), step.meta(0).dtype)
+
+
+@rule("DepthToSpace", blocksize=integer(None), mode=text("DCR", "DCR", "CRD"), late=_moved)
 def depth_to_space(step: Step) -> Value:
     src = step.value(0)
     n, (block, (c, h, w)) = src.shape[0], _block(step, src)
@@ -108,7 +139,7 @@ def depth_to_space(step: Step) -> Value:
     return step.reshape(moved, [n, rest, h * block, w * block])
 
 
-@rule("SpaceToDepth", blocksize=integer(None))
+@rule("SpaceToDepth", blocksize=integer(None), late=_moved)
 def space_to_depth(step: Step) -> Value:
     src = step.value(0)
     n, (block, (c, h, w)) = src.shape[0], _block(step, src)

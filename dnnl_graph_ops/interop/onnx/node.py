@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import UnsupportedError
 from ...graph import Value
 
 Array = np.ndarray[Any, Any]
@@ -46,3 +47,35 @@ class OnnxNode:
     def identity(self) -> tuple[str, str, str]:
         """What a function must be named for the node to be a call of it."""
         return self.domain, self.op_type, self.overload
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a node computes of sizes that are known at the call only.
+
+    Attributes:
+        numbers: those that are known, and ones in place of the others.
+        unknown: where these are.
+        is_open: its own sizes are not known either, only the number of its axes.
+    """
+
+    node: OnnxNode
+    numbers: Array
+    unknown: Array
+    is_open: bool
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return (None,) * self.numbers.ndim if self.is_open else self.numbers.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.numbers.dtype
+
+
+# a tensor: also what is computed of sizes
+Item = Operand | Measured
+
+
+class NeedsSizes(UnsupportedError):
+    """A node can be built when the sizes are known."""

@@ -10,8 +10,10 @@ from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_NDIM
 from ...schema.arguments import INT64_MAX
+from ...shapes import Meta
+from ...shapes.common import broadcast
 from ...shapes.pieces import ranges
-from .node import Array, Operand
+from .node import Array, NeedsSizes, Operand
 from .step import Result, Step
 from .table import ANY, integer, ints, number, rule, text
 
@@ -19,13 +21,31 @@ from .table import ANY, integer, ints, number, rule, text
 _MOST_PARTS = 16
 
 
-@rule("Slice", inputs=(1, 5), starts=ints(), ends=ints(), axes=ints(), steps=ints())
+_BOUNDS = ("starts", "ends", "axes", "steps")
+
+
+def _taken(step: Step) -> Meta:
+    src = step.meta(0)
+    starts, ends, axes, steps = (
+        step.partly(i + 1, name) if step.has(i + 1) else step.attr(name) or [] for i, name in enumerate(_BOUNDS)
+    )
+    axes, steps = axes or [*range(len(starts))], steps or [1] * len(starts)
+    if len({len(starts), len(ends), len(axes), len(steps)}) > 1 or None in axes:
+        raise UnsupportedError(f"{step.where}: axes of which not all are known")
+    shape = list(src.shape)
+    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+        axis, size = step.axis(axis, len(shape)), shape[axis]
+        known = None not in (size, *bounds) and bounds[2]
+        shape[axis] = len(range(*slice(*bounds).indices(size))) if known else None  # type: ignore[arg-type]
+    return Meta(tuple(shape), src.dtype)
+
+
+@rule("Slice", inputs=(1, 5), starts=ints(), ends=ints(), axes=ints(), steps=ints(), late=_taken)
 def part(step: Step) -> Operand:
     """Attributes until opset 9, inputs since."""
     src = step.value(0)
-    names = ("starts", "ends", "axes", "steps")
     starts, ends, axes, steps = (
-        step.integers(i + 1, name) if step.has(i + 1) else step.attr(name) for i, name in enumerate(names)
+        step.integers(i + 1, name) if step.has(i + 1) else step.attr(name) for i, name in enumerate(_BOUNDS)
     )
     if starts is None or ends is None:
         raise ShapeError(f"{step.where}: starts or ends are missing")
@@ -48,19 +68,27 @@ def _sliced(
     attrs: dict[str, Any] = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     found = ranges(src.shape, attrs, step.where)
     # exporters write the size of an axis, or the largest number, for the end of what is not cut off
-    if all(one == (0, size, 1) and size is not None for one, size in zip(found.values(), sizes, strict=True)):
+    bounds = zip(starts, ends, steps, found.values(), sizes, strict=True)
+    if all(((a, c) == (0, 1) and b > INT64_MAX >> 1) or one == (0, size, 1) for a, b, c, one, size in bounds):
         return src
     return step.op("Slice", src, **attrs)
 
 
-@rule("Split", inputs=(1, 2), outputs=ANY, axis=integer(0), split=ints(), num_outputs=integer(None))
+def _parted(step: Step) -> list[Meta]:
+    src = step.meta(0)
+    axis = step.axis(step.attr("axis"), len(src.shape))
+    sizes = step.partly(1, "the sizes") if step.has(1) else [None] * len(step.node.outputs)
+    return [Meta((*src.shape[:axis], size, *src.shape[axis + 1 :]), src.dtype) for size in sizes]
+
+
+@rule("Split", inputs=(1, 2), outputs=ANY, axis=integer(0), split=ints(), num_outputs=integer(None), late=_parted)
 def split(step: Step) -> Result:
     src, count = step.value(0), len(step.node.outputs)
     axis = step.axis(step.attr("axis"), src.ndim)
     sizes, size = step.integers(1, "the sizes") if step.has(1) else step.attr("split"), src.shape[axis]
     if sizes is None:
         if size is None:
-            raise UnsupportedError(f"{step.where}: equal parts of an unknown size, {src.shape}")
+            raise NeedsSizes(f"{step.where}: equal parts of an unknown size, {src.shape}")
         parts = step.attr("num_outputs") or count
         if parts < 1 or (step.attr("num_outputs") is None and size % parts):
             raise ShapeError(f"{step.where}: {size} elements in {parts} equal parts")
@@ -76,9 +104,22 @@ def split(step: Step) -> Result:
     )
 
 
+def _padded(step: Step) -> Meta:
+    src = step.meta(0)
+    pads, shape = step.partly(1, "pads"), list(src.shape)
+    axes = [step.axis(axis, len(shape)) for axis in (step.integers(3, "axes") if step.has(3) else range(len(shape)))]
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"{step.where}: {len(pads)} pads for the axes {axes} of {src.shape}")
+    for axis, *sides in zip(axes, pads, pads[len(axes) :], strict=False):
+        size = shape[axis]
+        shape[axis] = None if size is None or None in sides else size + sum(sides)  # type: ignore[arg-type]
+    return Meta(tuple(shape), src.dtype)
+
+
 @rule(
     "Pad",
     inputs=(1, 4),
+    late=_padded,
     mode=text("constant", "constant", "reflect", "edge", "wrap"),
     pads=ints(),
     paddings=ints(),
@@ -106,7 +147,13 @@ def pad(step: Step) -> Value:
     return step.op("Pad", src, pads_begin=more[0], pads_end=more[1], mode=step.attr("mode"), value=value)
 
 
-@rule("Gather", inputs=2, axis=integer(0))
+def _gathered(step: Step) -> Meta:
+    src, indices = step.meta(0), step.meta(1)
+    axis = step.axis(step.attr("axis"), len(src.shape))
+    return Meta((*src.shape[:axis], *indices.shape, *src.shape[axis + 1 :]), src.dtype)
+
+
+@rule("Gather", inputs=2, axis=integer(0), late=_gathered)
 def gather(step: Step) -> Value:
     """Known places that follow each other are parts, which are views; others are gathered."""
     src, indices = step.value(0), step.operand(1)
@@ -114,7 +161,9 @@ def gather(step: Step) -> Value:
     size = src.shape[axis]
     if src.ndim - 1 + len(indices.shape) > MAX_NDIM:
         raise ShapeError(f"{step.where}: indices of shape {indices.shape} for axis {axis} of {src.shape}")
-    if not isinstance(indices, Value) and indices.size and size is not None:
+    if not isinstance(indices, Value) and indices.size:
+        if size is None:
+            raise NeedsSizes(f"{step.where}: places on an axis of unknown size, {src.shape}")
         if indices.dtype.kind not in "iu":
             raise ShapeError(f"{step.where}: indices of {indices.dtype}")
         if indices.min() < -size or indices.max() >= size:
@@ -165,7 +214,15 @@ def _repeated(step: Step, src: Value, counts: list[int]) -> Value:
     return src
 
 
-@rule("Tile", inputs=(2, 3))
+def _tiled(step: Step) -> Meta:
+    src, counts = step.meta(0), step.partly(1, "the repeats")
+    if len(counts) != len(src.shape):
+        raise ShapeError(f"{step.where}: repeats {counts[:8]} of a tensor of shape {src.shape}")
+    pairs = zip(src.shape, counts, strict=True)
+    return Meta(tuple(None if dim is None or count is None else dim * count for dim, count in pairs), src.dtype)
+
+
+@rule("Tile", inputs=(2, 3), late=_tiled)
 def tile(step: Step) -> Value:
     src, counts = step.value(0), step.integers(1, "the repeats")
     if len(counts) != src.ndim or min(counts, default=0) < 0:
@@ -173,7 +230,12 @@ def tile(step: Step) -> Value:
     return _repeated(step, src, counts)
 
 
-@rule("Expand", inputs=2)
+def _expanded(step: Step) -> Meta:
+    src, wanted = step.meta(0), step.partly(1, "the shape")
+    return Meta(broadcast(step.where, "the input", src.shape, "the wanted shape", tuple(wanted)), src.dtype)
+
+
+@rule("Expand", inputs=2, late=_expanded)
 def expand(step: Step) -> Value:
     """To the common shape of two that broadcast."""
     src, wanted = step.value(0), step.integers(1, "the shape")
@@ -184,7 +246,7 @@ def expand(step: Step) -> Value:
     counts = []
     for size, target in zip(src.shape, [1] * (rank - len(wanted)) + wanted, strict=True):
         if size is None and target != 1:
-            raise UnsupportedError(f"{step.where}: an unknown size to {target}, {src.shape} to {wanted}")
+            raise NeedsSizes(f"{step.where}: an unknown size to {target}, {src.shape} to {wanted}")
         if target not in (1, size) and size != 1:
             raise ShapeError(f"{step.where}: {src.shape} does not broadcast to {wanted}")
         counts.append(target if size == 1 else 1)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .node import Array
+from ...shapes import Meta
+from .node import Array, NeedsSizes
 from .step import Step
 from .table import Attr, integer, number, rule, text
 
@@ -73,7 +74,7 @@ def _resized(
         raise ShapeError(f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}")
     if scales is None:
         if None in src.shape:
-            raise UnsupportedError(f"{step.where}: sizes of a tensor with unknown dims; export with scales")
+            raise NeedsSizes(f"{step.where}: sizes of a tensor with unknown dims")
         scales = [n / d for n, d in zip(given, src.shape, strict=True)]  # type: ignore[operator]
     if scales[0] != 1 or scales[1] != 1:
         raise UnsupportedError(f"{step.where}: resizes the batch or the channels")
@@ -83,7 +84,7 @@ def _resized(
     for axis in range(2, src.ndim):
         scale, size = float(scales[axis]), src.shape[axis]
         if size is None and scale != int(scale):
-            raise UnsupportedError(f"{step.where}: scale {scale} of an unknown size; only whole numbers")
+            raise NeedsSizes(f"{step.where}: scale {scale} of an unknown size")
         source = 5 if size is None else size
         target = int(sizes[axis]) if sizes is not None else math.floor(source * scale)
         if not 0 < max(source, target) <= _MAX_SIZE or target < 1:
@@ -95,6 +96,8 @@ def _resized(
                 elsewhere[axis] = np.clip(place, 0, source - 1).astype(np.int64)
                 wanted.append(target)
                 continue
+            if None in src.shape:
+                raise NeedsSizes(f"{step.where}: places on axes of unknown sizes, {src.shape}")
             how = f"{mode}, {nearest}" if nearest else mode
             raise UnsupportedError(f"{step.where}: {source} to {target} by {how} reads other points than Interpolate")
         wanted.append(None if size is None else target)
@@ -113,12 +116,20 @@ def _resized(
     )
 
 
+def _late(step: Step) -> Meta:
+    src, index = step.meta(0), 3 if step.node.opset >= 11 else step.count
+    # of sizes those of space are known at the call; scales multiply what is not known now
+    sizes = step.partly(index, "sizes") if step.has(index) else [None] * len(src.shape)
+    return Meta((*src.shape[:2], *sizes[2:]), src.dtype)
+
+
 _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 
 
 @rule(
     "Resize",
     inputs=(1, 4),
+    late=_late,
     mode=text("nearest", "nearest", "linear"),
     coordinate_transformation_mode=text("half_pixel", *_MODES),
     nearest_mode=text("round_prefer_floor", *_NEAREST),
@@ -141,7 +152,7 @@ def resize(step: Step) -> Value:
     return _resized(step, step.value(0), given[0], given[1], mode, nearest)
 
 
-@rule("Upsample", inputs=(1, 2), mode=text("nearest", "nearest", "linear"), scales=Attr(list))
+@rule("Upsample", inputs=(1, 2), late=_late, mode=text("nearest", "nearest", "linear"), scales=Attr(list))
 def upsample(step: Step) -> Value:
     nearest = None if step.attr("mode") == "linear" else "floor"
     given = step.optional(1, "scales")

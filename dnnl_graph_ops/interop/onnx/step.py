@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,10 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
 from ...ops.build import apply
 from ...ops.typed import resolve
+from ...shapes import Meta
 from .budget import Budget
 from .model import REMEDY, check_size
-from .node import Array, OnnxNode, Operand
+from .node import Array, Item, Measured, NeedsSizes, OnnxNode, Operand
 
 Result = Operand | tuple[Operand, ...]
 
@@ -28,8 +29,10 @@ class Step:
     graph: Graph
     node: OnnxNode
     defaults: Mapping[str, Any]
-    known: dict[str, Operand]
+    known: dict[str, Item]
     budget: Budget
+    # what is computed of sizes, as a value
+    late: Callable[[Measured], Value]
 
     @property
     def where(self) -> str:
@@ -54,7 +57,15 @@ class Step:
 
     def operand(self, index: int) -> Operand:
         """Input `index`: an array if it is known now."""
-        return self.known[self.node.inputs[index]]
+        found = self.known[self.node.inputs[index]]
+        if isinstance(found, Measured):
+            raise NeedsSizes(f"{self.where}: numbers that depend on sizes")
+        return found
+
+    def meta(self, index: int) -> Meta:
+        """Of input `index`, whatever it is."""
+        found = self.known[self.node.inputs[index]]
+        return Meta(found.shape, dtypes.canonical(found.dtype))
 
     def value(self, index: int) -> Value:
         """Input `index` as a value of the graph; a known array becomes a constant, once."""
@@ -64,7 +75,7 @@ class Step:
             return found
         key = f"\0{name}"
         if key not in self.known:
-            self.known[key] = self.constant(found, name)
+            self.known[key] = self.late(found) if isinstance(found, Measured) else self.constant(found, name)
         return self.known[key]  # type: ignore[return-value]
 
     def constant(self, array: Array, name: str | None = None) -> Value:
@@ -97,6 +108,16 @@ class Step:
                 f"{self.where}: {what} must be a few integers, got {array.size} of {array.dtype}"
             )
         return [int(item) for item in array.reshape(-1)]
+
+    def partly(self, index: int, what: str) -> list[int | None]:
+        """Integers, None in place of those that depend on sizes."""
+        found = self.known[self.node.inputs[index]]
+        if not isinstance(found, Measured):
+            return list(self.integers(index, what))
+        if found.is_open or found.numbers.size > 64 or found.dtype.kind not in "iu":
+            raise UnsupportedError(f"{self.where}: {what} of which the number or the type is not known")
+        numbers, unknown = found.numbers.reshape(-1).tolist(), found.unknown.reshape(-1).tolist()
+        return [None if open_ else number for number, open_ in zip(numbers, unknown, strict=True)]
 
     def scalar(self, index: int, what: str) -> float:
         array = self.array(index, what)
@@ -148,14 +169,14 @@ class Step:
 
     def reshape(self, value: Value, dims: Sequence[int | None]) -> Value:
         """The same elements with other sizes; an unknown size must stay in its place or be the only one."""
-        if tuple(dims) == value.shape and None not in dims:
+        if tuple(dims) == value.shape:
             return value
         shape = []
         for axis, dim in enumerate(dims):
             kept = dim is None and tuple(dims[: axis + 1]) == value.shape[: axis + 1]
             shape.append(0 if kept else -1 if dim is None else dim)
         if shape.count(-1) > 1:
-            raise UnsupportedError(f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes")
+            raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes")
         return self.op("StaticReshape", value, shape=shape, special_zero=0 in shape and None in dims)
 
     def product(self, dims: Sequence[int | None]) -> int | None:

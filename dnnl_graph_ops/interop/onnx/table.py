@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import InvalidArgumentError
+from ...shapes import Meta
 from .node import OnnxNode
 from .step import Result, Step
 
@@ -45,6 +46,8 @@ class Rule:
     inputs: tuple[int, int]
     attrs: dict[str, Attr] = field(default_factory=dict)
     outputs: int = 1
+    # what a call makes of it that knows the sizes which `build` lacks
+    late: Callable[[Step], Meta | list[Meta]] | None = None
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -56,14 +59,18 @@ ANY = 1 << 30
 
 
 def rule(
-    *op_types: str, inputs: int | tuple[int, int] = 1, outputs: int = 1, **attrs: Attr
+    *op_types: str,
+    inputs: int | tuple[int, int] = 1,
+    outputs: int = 1,
+    late: Callable[[Step], Meta | list[Meta]] | None = None,
+    **attrs: Attr,
 ) -> Callable[[Callable[[Step], Result]], Callable[[Step], Result]]:
     """Enter a function into the table."""
     counts = inputs if isinstance(inputs, tuple) else (inputs, inputs)
 
     def enter(function: Callable[[Step], Result]) -> Callable[[Step], Result]:
         for op_type in op_types:
-            RULES[op_type] = Rule(function, counts, attrs, outputs)
+            RULES[op_type] = Rule(function, counts, attrs, outputs, late)
         return function
 
     return enter

@@ -1,0 +1,121 @@
+"""What depends on sizes that are known at the call only: the nodes that compute it are kept, and built there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ... import dtypes
+from ...errors import UnsupportedError
+from ...graph import Graph, Value
+from ...shapes import Meta
+from .budget import Budget
+from .fold import fold
+from .model import REMEDY
+from .node import Array, Item, Measured, NeedsSizes, OnnxNode
+from .step import Step
+from .table import RULES, check
+
+# nodes that compute the sizes of one, and what each counts in the budget of a model
+_MOST_NODES = 1000
+_NODE_BYTES = 1 << 10
+
+
+def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+    """The results of a node: computed if they are known now, else of ops of the graph.
+
+    Raises:
+        UnsupportedError: it cannot be expressed.
+    """
+    # the numbers of a model may be anything; what is not finite shows in its results
+    with np.errstate(all="ignore"):
+        found: tuple[Item, ...] | None = fold(node, known, budget)
+        if found is not None:
+            return found
+        problems = check(node)
+        if problems:
+            raise UnsupportedError("\n  ".join(problems))
+        entry = RULES[node.op_type]
+        counts = len(graph.nodes), len(graph.constants)
+
+        step = Step(graph, node, entry.defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
+        try:
+            made = entry.build(step)
+        except NeedsSizes:
+            if entry.late is None:
+                raise
+            # what has been made until then has no readers
+            del graph.nodes[counts[0] :], graph.constants[counts[1] :]
+            metas = entry.late(step)
+            return _late(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
+        return made if isinstance(made, tuple) else (made,)
+
+
+def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:
+    """What is computed of sizes, as a value that a call makes a constant of."""
+    if item.dtype == np.float64:
+        raise UnsupportedError(f"{item.node.where}: float64 data; {REMEDY}")
+    return _late(graph, item.node, [Meta(item.shape, dtypes.canonical(item.dtype))], known, budget)[0]
+
+
+def _late(
+    graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Item], budget: Budget
+) -> tuple[Value, ...]:
+    """Outputs of these shapes that a call makes, of the node and those that compute sizes for it."""
+    nodes: list[OnnxNode] = []
+    values: dict[str, Value] = {}
+    arrays: dict[str, Array] = {}
+    seen: set[int] = set()
+    stack = [(node, False)]
+    while stack:
+        one, done = stack.pop()
+        if done:
+            nodes.append(one)
+            continue
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        stack.append((one, True))
+        for name in dict.fromkeys(filter(None, one.inputs)):
+            item = known[name]
+            if isinstance(item, Value):
+                values[name] = item
+            elif not isinstance(item, Measured):
+                arrays[name] = item
+            else:
+                stack.append((item.node, False))
+        if len(seen) > _MOST_NODES:
+            raise UnsupportedError(f"{node.where}: its sizes take more than {_MOST_NODES} nodes to compute")
+    budget.spend(_NODE_BYTES * len(nodes), node.where)
+    slots = [f"dst_{i}" for i in range(len(metas))]
+    name = (node.outputs[0] if node.outputs else "").replace("\0", "?") or node.op_type
+    late = Late(tuple(nodes), tuple(values), arrays, budget.total)
+    return graph.add_node("Wildcard", node.where, list(values.values()), {}, metas, slots, None, name, late)
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Nodes of a model, the last of which gives the results; `names` are those of the values that they are given."""
+
+    nodes: tuple[OnnxNode, ...]
+    names: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    budget: int
+
+    def __call__(self, values: Sequence[Value]) -> list[Value]:
+        graph, budget = _Scratch(), Budget(0, self.budget)
+        known: dict[str, Item] = {**self.arrays, **dict(zip(self.names, values, strict=True))}
+        found: tuple[Item, ...] = ()
+        for node in self.nodes:
+            found = built(graph, node, known, budget)
+            known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
+        return [item if isinstance(item, Value) else graph.constant(item) for item in found]
+
+
+class _Scratch(Graph):
+    """Takes values of the graph that the nodes are built for."""
+
+    def owns(self, value: Value, where: str) -> None:
+        pass

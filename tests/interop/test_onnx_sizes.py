@@ -1,0 +1,204 @@
+"""Files that compute sizes from those of a call: against ONNX Runtime, and against the same file of fixed sizes."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+torch = pytest.importorskip("torch")
+
+from onnx import helper  # noqa: E402
+
+import dnnl_graph_ops as dgo  # noqa: E402
+
+from .hostile_models import model, whole  # noqa: E402
+from .models import reference  # noqa: E402
+from .sizes_models import MODELS  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The file of a module, exported once."""
+    files = {}
+
+    def file(name):
+        if name not in files:
+            build, (shape, *_) = MODELS[name]
+            torch.manual_seed(7)
+            path = tmp_path_factory.mktemp("sizes") / f"{name}.onnx"
+            axes = {axis: f"d{axis}" for axis in range(len(shape)) if axis != 1}
+            torch.onnx.export(
+                build().eval(),
+                torch.randn(shape),
+                str(path),
+                dynamo=False,
+                opset_version=17,
+                input_names=["x"],
+                dynamic_axes={"x": axes},
+            )
+            files[name] = path
+        return files[name]
+
+    return file
+
+
+def fixed(proto, shape):
+    """The same model for one shape."""
+    proto = onnx.ModelProto.FromString(proto.SerializeToString())
+    for dim, size in zip(proto.graph.input[0].type.tensor_type.shape.dim, shape, strict=True):
+        dim.dim_value = size
+    return proto
+
+
+def groups(net):
+    """The ops that run together, in order."""
+    return [[(node.kind, node.name) for node in item.nodes] for item, _ in net.latest().built.decisions]
+
+
+def results(net, *arrays):
+    found = net(*arrays)
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_calls_of_several_sizes(name, exported):
+    path = exported(name)
+    proto, net = onnx.load(path), dgo.from_onnx(str(path)).compile()
+    for shape in MODELS[name][1]:
+        x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+        got = results(net, x)
+        for array, expected in zip(got, reference(proto, {"x": x}), strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5)
+        alone = dgo.from_onnx(fixed(proto, shape)).compile()
+        for array, expected in zip(got, results(alone, x), strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5)
+        assert groups(net) == groups(alone)
+
+
+def test_threads_pickles_and_other_options(exported):
+    graph = dgo.from_onnx(str(exported("levels_padded")))
+    net = graph.compile()
+    rng = np.random.default_rng(5)
+    arrays = [rng.standard_normal((1 + i % 2, 3, 8 + i % 5, 9 + i % 3)).astype(np.float32) for i in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(net, arrays))
+    again = pickle.loads(pickle.dumps(net))
+    for array, result in zip(arrays, found, strict=True):
+        np.testing.assert_array_equal(net(array), result)
+        np.testing.assert_array_equal(again(array), result)
+    for options in ({"tune": "off"}, {"policy": "debug"}):
+        np.testing.assert_allclose(graph.compile(**options)(arrays[0]), found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_pictures_and_files(exported, tmp_path):
+    graph = dgo.from_onnx(str(exported("levels_padded")))
+    net = graph.compile()
+    assert "Pad" in graph.to_dot() and "Pad" in net.to_dot() and net.partitions
+    with pytest.raises(dgo.UnsupportedError, match="depends on sizes of the call"):
+        graph.to_json()
+    with pytest.raises(dgo.UnsupportedError, match="depends on sizes of the call"):
+        net.save(tmp_path / "net")
+
+
+def test_quantized(exported):
+    graph = dgo.from_onnx(str(exported("levels_padded")))
+    x = np.random.default_rng(1).standard_normal((1, 3, 17, 22)).astype(np.float32)
+    quantized = dgo.quantize.calibrate(graph, [x])
+    assert quantized.graph.compile(dict(quantized.outputs))(x).shape == graph.compile()(x).shape
+
+
+def op(kind, inputs, output, **attrs):
+    return helper.make_node(kind, inputs.split(), [output], **attrs)
+
+
+CHAINS = {
+    "number": [op("Gather", "s 0", "n"), op("Cast", "n", "f", to=1), op("Mul", "x f", "y")],
+    "zeros": [op("ConstantOfShape", "s", "c"), op("Concat", "x c", "y", axis=1)],
+    "range": [
+        op("Gather", "s 0", "n"),
+        op("Range", "0 n 1", "r"),
+        op("Cast", "r", "f", to=1),
+        op("Div", "f half", "h"),
+        op("Sin", "h", "g"),
+        op("Unsqueeze", "g axis", "u"),
+        op("Add", "x u", "y"),
+    ],
+    "last": [op("Sub", "s ones", "m"), op("Slice", "x m s", "y")],
+    "from_end": [op("Neg", "s", "m"), op("Slice", "x m s", "y")],
+    "expand": [op("Concat", "two s", "u", axis=0), op("Expand", "x u", "y")],
+    "tile": [op("Gather", "s axis0", "n"), op("Concat", "n two", "u", axis=0), op("Tile", "x u", "y")],
+    "where": [
+        op("Max", "s ones", "u"),
+        op("Equal", "u s", "v"),
+        op("Where", "v s ones", "w"),
+        op("Reshape", "x w", "y"),
+    ],
+    "row": [op("Size", "x", "n"), op("Reshape", "n minus", "m"), op("Reshape", "x m", "y")],
+    "halves": [
+        op("Unsqueeze", "x axis", "u"),
+        op("Concat", "u u", "v", axis=0),
+        helper.make_node("Split", ["v"], ["p", "y"]),
+    ],
+    "columns": [op("Gather", "x places", "y", axis=0)],
+    "squeezed": [op("Unsqueeze", "x axis", "u"), op("Squeeze", "u axis", "y")],
+    "product": [op("ReduceProd", "s", "n", keepdims=1), op("Reshape", "x n", "y")],
+    "itself": [op("Identity", "s", "t"), op("Cast", "t", "y", to=1)],
+}
+NUMBERS = {
+    "0": np.int64(0), "1": np.int64(1), "half": np.float32(0.5), "axis": whole(1), "axis0": whole(0), "two": whole(2),
+    "ones": whole(1, 1), "minus": whole(-1), "places": whole(0, -1),
+}  # fmt: skip
+
+
+def chain(nodes, shape=(None, 3)):
+    used = {name for node in nodes for name in node.input}
+    constants = {name: array for name, array in NUMBERS.items() if name in used}
+    return model([op("Shape", "x", "s"), *nodes], constants, shape=shape)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name):
+    proto = chain(CHAINS[name])
+    net = dgo.from_onnx(proto).compile()
+    for count in (4, 1, 6):
+        x = np.random.default_rng(count).standard_normal((count, 3)).astype(np.float32)
+        (got,) = results(net, x)
+        (expected,) = reference(proto, {"x": x})
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_what_sizes_say_is_known_as_the_model_is_read():
+    """Channels of a shape that is partly known."""
+    nodes = [op("Gather", "s axis0", "n"), op("Concat", "n two axis minus", "u", axis=0), op("Reshape", "x u", "y")]
+    (value,) = dgo.from_onnx(chain(nodes, (None, 6))).outputs.values()
+    assert value.shape == (None, 2, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([op("Squeeze", "x", "y")], "unknown dims"),
+        ([op("Gather", "s 0", "n"), op("Range", "0 n 1", "r"), op("Reshape", "x r", "y")], "the number or the type"),
+        ([op("Gather", "s axis0", "n"), op("Slice", "x ones s n", "y")], "not all are known"),
+    ],
+)
+def test_refused(nodes, message):
+    with pytest.raises(dgo.UnsupportedError, match=message):
+        dgo.from_onnx(chain(nodes))
+
+
+def test_sizes_that_do_not_fit_are_refused_at_the_call():
+    net = dgo.from_onnx(chain([op("Div", "s two", "h"), op("Reshape", "x h", "y")], (None, 4))).compile()
+    with pytest.raises(dgo.ShapeError, match="'y'"):
+        net(np.ones((3, 4), np.float32))
+
+
+def test_many_nodes_of_sizes():
+    nodes = [op("Gather", "s axis0", "n0"), *(op("Add", f"n{i} n{i}", f"n{i + 1}") for i in range(2000))]
+    with pytest.raises(dgo.UnsupportedError, match="more than 1000 nodes"):
+        dgo.from_onnx(chain([*nodes, op("Reshape", "x n2000", "y")]))
