@@ -254,6 +254,8 @@ class Library:
         """Megabytes; oneDNN 3.4 and later."""
     def set_constant_tensor_cache_capacity(self, kind: int, megabytes: int) -> None:
         """Drops what is cached; oneDNN 3.4 and later."""
+    def drop_caches(self) -> None:
+        """Empties its caches of primitives, compiled partitions and constants; their capacities stay."""
     def set_dump_mode(self, mode: int) -> None:
         """A mask of DumpMode; oneDNN 3.11 and later."""
 
@@ -531,6 +533,11 @@ class Executor:
     def describe(self) -> list[dict[str, Any]]:
         """Per step: label, kind (partition, kernel, callback), kernel (a name or None), scratchpad_bytes."""
     @property
+    def inputs(self) -> list[tuple[list[int], list[int]]]:
+        """Shape and strides in elements of each; strides are 0 where an axis has a single element."""
+    @property
+    def outputs(self) -> list[tuple[list[int], list[int]]]: ...
+    @property
     def name(self) -> str: ...
     @property
     def arena_bytes(self) -> int: ...
@@ -562,22 +569,28 @@ def clear_plans() -> None:
     """Forget the plans and counts of every PlanCache; begins a new generation of each."""
 
 def plan_totals() -> dict[str, int]:
-    """Over every PlanCache: net_plans; bytes that plans hold: constants, library, scratch; and their limit."""
+    """Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit."""
 
-def set_plan_limit(bytes: int | None) -> None:
-    """For every PlanCache together; None: a quarter of the machine's memory."""
+def set_plan_limit(bytes: int) -> None:
+    """For every PlanCache together."""
+
+def freed(bytes: int) -> None:
+    """So many bytes are free by now, or soon: once they are many, memory goes back to the system before long."""
+
+def give_back() -> None:
+    """Free memory goes back to the system now."""
 
 _Layout: TypeAlias = tuple[int, Sequence[int], Sequence[int]]  # dtype, shape, strides
+_Start: TypeAlias = tuple[int, float]
 
 class PlanCache:
-    """Plans of a net or of one-shot functions, the least recently used dropped first.
+    """Plans of a net or of one-shot functions, which all share a limit of bytes.
 
     Where results are to lie row-major, calls with and without `out` share a plan.
     attrs hold None, bool, int, float, str, bytes, types, and tuples or lists of these; they are compared by
     type and value.
     """
 
-    def __init__(self, capacity: int) -> None: ...
     def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow | None, /) -> Any:
         """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`; without slow: None."""
     def insert(
@@ -588,26 +601,32 @@ class PlanCache:
         out: Any,
         engine: Any,
         executor: Executor,
-        generation: int = ...,
+        start: _Start = ...,
         /,
     ) -> bool:
-        """The plan's inputs are the arrays that are not None.
+        """The plan's inputs are the arrays that are not None. What took long to make since its start is kept longer.
 
-        False: such a call is never looked up, or the cache was cleared since this generation.
+        False: such a call is never looked up, or the cache was cleared since the start.
         """
-    def add(self, executor: Executor, payload: object, generation: int = ..., /) -> bool:
-        """For nets: the plan is found by its own declared arrays. Returns as insert()."""
-    def find(self, inputs: Sequence[_Layout], results: Sequence[_Layout] | None, /) -> Any:
-        """The payload of the plan added for such arrays, which now counts as the one used last, or None."""
-    def payloads(self) -> _Items:
+    def add(self, executor: Executor, payload: object, start: _Start = ..., /) -> bool:
+        """For nets: the plan is found by its own declared arrays. Returns as insert().
+
+        The payload is kept until another plan is added or this one is dropped.
+        """
+    def find(self, inputs: Sequence[_Layout], results: Sequence[_Layout] | None, /) -> Executor | None:
+        """The plan added for such arrays, which now counts as the one used last."""
+    def executors(self) -> tuple[Executor, ...]:
         """Of all plans, the one used last first."""
+    def latest(self) -> Executor | None:
+        """Of the plan used last."""
+    def payload(self, executor: object, /) -> Any:
+        """What was added with it, if that was the last plan that was added; else None."""
     def clear(self) -> None:
         """Forget all plans and counts; begins a new generation."""
-    def generation(self) -> int:
-        """To be read before what a plan is made for."""
-    def set_capacity(self, capacity: int, /) -> None: ...
+    def start(self) -> _Start:
+        """The generation, and the time: to be read before what a plan is made for."""
     def info(self) -> dict[str, int]:
-        """hits, misses, size, capacity"""
+        """hits, misses, size"""
 
 class DeviceArrayBase:
     """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""

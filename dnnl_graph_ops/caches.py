@@ -1,12 +1,24 @@
-"""The plans of all nets and one-shot functions: how many, how large, and what bounds them."""
+"""The plans of all nets and one-shot functions: how many, how large, what bounds them, and giving memory back."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
 from . import functional
-from ._core import clear_plans, drop_idle_scratch, idle_scratch_bytes, plan_totals, set_plan_limit
+from ._core import (
+    clear_plans,
+    drop_idle_scratch,
+    give_back,
+    idle_scratch_bytes,
+    plan_totals,
+    set_plan_limit,
+)
 from .errors import InvalidArgumentError
+from .runtime.libraries import loaded
+from .runtime.memory_limit import memory_limit
+
+# of the memory that the process may take
+_SHARE = 4
 
 
 class CacheBytes(TypedDict):
@@ -15,18 +27,17 @@ class CacheBytes(TypedDict):
     total: int
     constants: int
     library: int
-    scratch: int
+    objects: int
     shared_scratch: int
     limit: int
 
 
 class CacheInfo(TypedDict):
-    """`hits` to `capacity` are of the one-shot functions' cache; `net_plans` and `bytes` of everything alive."""
+    """`hits` to `size` are of the one-shot functions' cache; `net_plans` and `bytes` of everything alive."""
 
     hits: int
     misses: int
     size: int
-    capacity: int
     net_plans: int
     bytes: CacheBytes
 
@@ -34,24 +45,25 @@ class CacheInfo(TypedDict):
 def cache_info() -> CacheInfo:
     """How full the caches of plans are. A plan counts once, whatever calls it serves.
 
-    Of the bytes, `constants` are what plans packed or computed for own kernels, `library` is at most what a library
-    before oneDNN 3.4 packed of the constants that its partitions read, `scratch` what each plan keeps for itself, and
-    `shared_scratch` waits for the next run of any plan. Not counted, because nobody says how much it is: the graphs'
-    own constants (they go with the graph), compiled code and descriptors inside the library, a newer library's store
-    of packed constants (bounded at 1 GiB), and the Python objects that describe a plan.
+    Of the bytes, `constants` are what plans packed or computed for own kernels, once however many plans read it;
+    `library` is at most what a library before oneDNN 3.4 packed of the constants that its partitions read; `objects`
+    is what plans are besides, by estimate: some KB each, and 128 KB for each partition of the library, most of it
+    compiled code. `shared_scratch` waits for the next run of any plan: 64 KB for each thread that calls, and blocks as
+    large as the largest plan alive needs. Not counted: the graphs' own constants (they go with the graph), a newer
+    library's store of packed constants (bounded at 1 GiB), the library's cache of primitives (1,024 of them), and the
+    description of the plan that a net made last.
     """
     counts, totals, idle = functional.cache.info(), plan_totals(), idle_scratch_bytes()
     return {
         "hits": counts["hits"],
         "misses": counts["misses"],
         "size": counts["size"],
-        "capacity": counts["capacity"],
         "net_plans": totals["net_plans"],
         "bytes": {
-            "total": totals["constants"] + totals["library"] + totals["scratch"] + idle,
+            "total": totals["constants"] + totals["library"] + totals["objects"] + idle,
             "constants": totals["constants"],
             "library": totals["library"],
-            "scratch": totals["scratch"],
+            "objects": totals["objects"],
             "shared_scratch": idle,
             "limit": totals["limit"],
         },
@@ -59,12 +71,15 @@ def cache_info() -> CacheInfo:
 
 
 def set_cache_limit(bytes: int | None) -> None:
-    """Let all plans together hold so many bytes; those used longest ago go first.
+    """Let all plans together hold so many bytes.
 
-    The plan that a net used last stays whatever it takes, and so does the last one of the one-shot functions.
+    Where a new plan needs room, those go first that took the least time to make for the bytes they alone hold, divided
+    by how many calls ago they were used last. The plan that a net used last stays whatever it takes, and so does the
+    last one of the one-shot functions.
 
     Args:
-        bytes: None: a quarter of the machine's memory, as at the start.
+        bytes: None: a quarter of the machine's memory, or of what a control group (a container's limit, v1 or v2) of
+            the process allows where that is less; as when the package was imported.
 
     Raises:
         InvalidArgumentError: a negative number. TypeError: not an int.
@@ -73,10 +88,21 @@ def set_cache_limit(bytes: int | None) -> None:
         raise TypeError(f"set_cache_limit: 'bytes' must be an int or None, got {type(bytes).__name__}")
     if bytes is not None and not 0 <= bytes < 1 << 63:
         raise InvalidArgumentError(f"set_cache_limit: 'bytes' must be from 0 to 2**63 - 1, got {bytes}")
-    set_plan_limit(bytes)
+    set_plan_limit(memory_limit() // _SHARE if bytes is None else bytes)
 
 
 def clear_caches() -> None:
-    """Drop every plan, and the scratch memory that waits for the next call; plans are built anew when needed."""
+    """Drop every plan, what the libraries cache, and the scratch memory that waits for the next call.
+
+    The memory goes back to the system, as far as the allocator can tell that it is free; without this call it does so
+    whenever plans of 16 MB have been dropped. Plans are built anew when needed. What a library never gives back stays:
+    oneDNN 3.2 loses the code of each of its `brgemm` kernels with a post-op (26 KB) that its caches drop.
+    """
     clear_plans()
+    for library in loaded():
+        library.drop_caches()
     drop_idle_scratch()
+    give_back()
+
+
+set_cache_limit(None)

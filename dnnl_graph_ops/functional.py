@@ -28,10 +28,7 @@ from .strides import dense_strides
 
 Array = np.ndarray[Any, Any]
 
-# Plans kept for one-shot calls
-CAPACITY = 512
-
-cache = PlanCache(CAPACITY)
+cache = PlanCache()
 
 
 class _Function(NamedTuple):
@@ -179,10 +176,10 @@ def _build(
         arrays.check_out(target, shape, dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
     strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")
-    generation = cache.generation()
+    start = cache.start()
     env = _env(engine or default_engine(), pool.get_num_threads(), default_algorithm())
     plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
-    cache.insert(name, ins, attrs, target, engine, plan.executor, generation)
+    cache.insert(name, ins, attrs, target, engine, plan.executor, start)
     destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
     plan.executor.run([array for _, array in present], [destination])
     return destination

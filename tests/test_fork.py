@@ -92,7 +92,7 @@ USES = {
     "submit": (lambda: fixed.submit(x).result(), True),
     "benchmark": (lambda: fixed.benchmark(x, repeat=3), True),
     "cache_info": (dgo.cache_info, False),
-    "latest": (free.latest, False),
+    "plan_count": (free.plan_count, False),
     "explain": (lambda: explain(fixed), False),
     "constant": (lambda: dgo.Graph().constant(ones(4)), False),
     "engine": (lambda: dgo.engine("cpu"), False),

@@ -151,7 +151,7 @@ def test_a_net_keeps_no_plan_of_an_old_number(fixed, threads, monkeypatch, seed)
     results = [net(case["src"]) for _ in range(3)]
     assert made == [2, 1]
     assert all(np.array_equal(result, results[0]) for result in results)
-    assert {made.plan.executor.threads for made in net._plans.payloads()} == {1}
+    assert {executor.threads for executor in net._plans.executors()} == {1}
 
 
 def test_nets_made_while_others_are_counted(threads, seed):

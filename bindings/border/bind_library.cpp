@@ -78,6 +78,12 @@ void bind_library(py::module_& m) {
                 DGO_CALL(lib.api(), graph_set_constant_tensor_cache_capacity, native, megabytes);
             },
             py::arg("kind"), py::arg("megabytes"))
+        .def("drop_caches",
+             [](const Library& lib) {
+                 const py::object keep = kept(lib);
+                 const ReleaseGil release;
+                 lib.drop_caches();
+             })
         .def(
             "set_dump_mode",
             [](const Library& lib, int mode) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "calls/give_back.hpp"
 #include "calls/plan_store.hpp"
 #include "common/error.hpp"
 
@@ -145,6 +146,7 @@ void bind_call(py::module_& m) {
     m.add_object("NetBase", py::reinterpret_steal<py::object>(make_net_type()));
     m.add_object("PlanCache", py::reinterpret_steal<py::object>(make_plan_cache_type()));
     bind_plan_store(m);
+    bind_give_back(m);
 }
 
 }  // namespace dgo

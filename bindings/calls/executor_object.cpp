@@ -186,6 +186,19 @@ py::list describe(const ExecutorObject& self) {
     return rows;
 }
 
+// Shape and strides in elements of each; strides are 0 where they do not matter.
+std::vector<std::pair<Shape, Shape>> layouts(const std::vector<Argument>& arguments) {
+    std::vector<std::pair<Shape, Shape>> found;
+    for (const auto& [layout, name, unpack] : arguments) {
+        auto& [shape, strides] = found.emplace_back();
+        for (int i = 0; i < layout.rank; ++i) {
+            shape.push_back(layout.dims[i]);
+            strides.push_back(layout.strides[i] / layout.itemsize);
+        }
+    }
+    return found;
+}
+
 void make_collectable(PyHeapTypeObject* heap_type) {
     PyTypeObject& type = heap_type->ht_type;
     type.tp_flags |= Py_TPFLAGS_HAVE_GC;
@@ -308,6 +321,8 @@ void bind_executor(py::module_& m) {
             py::arg("inputs"), py::arg("outputs"), py::arg("repeat"))
         .def("profile", &profile, py::arg("inputs"), py::arg("outputs"), py::arg("repeat"))
         .def("describe", &describe)
+        .def_property_readonly("inputs", [](const ExecutorObject& self) { return layouts(self.core.inputs()); })
+        .def_property_readonly("outputs", [](const ExecutorObject& self) { return layouts(self.core.outputs()); })
         .def_property_readonly("name", [](const ExecutorObject& self) { return self.core.name(); })
         .def_property_readonly("arena_bytes", [](const ExecutorObject& self) { return self.core.arena_bytes(); })
         .def_property_readonly("constant_bytes", [](const ExecutorObject& self) { return self.core.constant_bytes(); })

@@ -1,6 +1,8 @@
 // PlanCache: a store of plans as a Python object. One-shot functions call through it, a net holds one.
+#include <chrono>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -82,28 +84,37 @@ void require_same_arrays(const Executor& core, const Call& call) {
         require_match(core.outputs()[o].layout, call.out[o], core.name() + ": " + core.outputs()[o].name, true);
 }
 
-// Whether what was made for this generation, if one is stated, may still be kept.
-bool is_current(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {
-    return count <= at || py::handle(args[at]).cast<std::uint64_t>() == store.generation();
+using Start = std::pair<std::uint64_t, double>;  // generation, seconds of a clock
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// When the making of a plan began, if that is stated; now if not. None where the store was cleared since.
+std::optional<Start> start_of(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {
+    if (count <= at) return Start{store.generation(), now()};
+    const auto start = py::handle(args[at]).cast<Start>();
+    return start.first == store.generation() ? std::optional(start) : std::nullopt;
 }
 
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (!is_count(count, 6, true, "insert() takes name, arrays, attrs, out, engine, executor and perhaps generation"))
+    if (!is_count(count, 6, true, "insert() takes name, arrays, attrs, out, engine, executor and perhaps start"))
         return nullptr;
     return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[5]));
         Key key;
         Call call;
         std::uint64_t hash;
-        if (!read_query(args, key, call) || !key.hash(hash) || !is_current(store_of(self), args, count, 6))
-            return py::bool_(false).release().ptr();
+        const auto start = start_of(store_of(self), args, count, 6);
+        if (!start || !read_query(args, key, call) || !key.hash(hash)) return py::bool_(false).release().ptr();
         require_same_arrays(plan.plan->core, call);
-        return py::bool_(store_of(self).insert(key, std::move(plan), py::none())).release().ptr();
+        const double seconds = now() - start->second;
+        return py::bool_(store_of(self).insert(key, std::move(plan), py::none(), seconds)).release().ptr();
     });
 }
 
 PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    if (!is_count(count, 2, true, "add() takes executor, payload and perhaps generation")) return nullptr;
+    if (!is_count(count, 2, true, "add() takes executor, payload and perhaps start")) return nullptr;
     return translated<PyObject*>(nullptr, [&] {
         PlanRef plan(py::reinterpret_borrow<py::object>(args[0]));
         Key key;
@@ -111,8 +122,10 @@ PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         std::vector<Layout> results;
         for (const Argument& output : plan.plan->core.outputs()) results.push_back(output.layout);
         key.add_results(results);
-        const bool kept = is_current(store_of(self), args, count, 2) &&
-                          store_of(self).insert(key, std::move(plan), py::reinterpret_borrow<py::object>(args[1]));
+        auto payload = py::reinterpret_borrow<py::object>(args[1]);
+        const auto start = start_of(store_of(self), args, count, 2);
+        const bool kept =
+            start && store_of(self).insert(key, std::move(plan), std::move(payload), now() - start->second);
         return py::bool_(kept).release().ptr();
     });
 }
@@ -132,16 +145,26 @@ PyObject* cache_find(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         for (const Layout& input : layouts(args[0])) key.add(input);
         key.add_results(args[1] == Py_None ? std::vector<Layout>{} : layouts(args[1]));
         const PlanStore::Entry* const entry = store_of(self).find(key);
-        return (entry ? entry->payload : py::none()).inc_ref().ptr();
+        return (entry ? entry->plan.executor : py::none()).inc_ref().ptr();
     });
 }
 
-PyObject* cache_payloads(PyObject* self, PyObject*) {
+PyObject* cache_executors(PyObject* self, PyObject*) {
     return translated<PyObject*>(nullptr, [&] {
         py::list list;
-        for (const PlanStore::Entry& entry : store_of(self).entries()) list.append(entry.payload);
+        for (const PlanStore::Entry& entry : store_of(self).entries()) list.append(entry.plan.executor);
         return PyList_AsTuple(list.ptr());
     });
+}
+
+PyObject* cache_latest(PyObject* self, PyObject*) {
+    const auto& entries = store_of(self).entries();
+    if (entries.empty()) Py_RETURN_NONE;
+    return py::object(entries.front().plan.executor).release().ptr();
+}
+
+PyObject* cache_payload(PyObject* self, PyObject* executor) {
+    return store_of(self).payload_of(executor).release().ptr();
 }
 
 PyObject* cache_clear(PyObject* self, PyObject*) {
@@ -149,34 +172,22 @@ PyObject* cache_clear(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-PyObject* cache_generation(PyObject* self, PyObject*) {
-    return PyLong_FromUnsignedLongLong(store_of(self).generation());
-}
-
-PyObject* cache_set_capacity(PyObject* self, PyObject* argument) {
-    std::size_t capacity;
-    if (!read_size(argument, "the capacity", capacity)) return nullptr;
-    store_of(self).set_capacity(capacity);
-    Py_RETURN_NONE;
+PyObject* cache_start(PyObject* self, PyObject*) {
+    return Py_BuildValue("(Kd)", static_cast<unsigned long long>(store_of(self).generation()), now());
 }
 
 PyObject* cache_info(PyObject* self, PyObject*) {
     const PlanStore& store = store_of(self);
-    return Py_BuildValue("{sKsKsnsn}", "hits", static_cast<unsigned long long>(store.hits), "misses",
+    return Py_BuildValue("{sKsKsn}", "hits", static_cast<unsigned long long>(store.hits), "misses",
                          static_cast<unsigned long long>(store.misses), "size",
-                         static_cast<Py_ssize_t>(store.entries().size()), "capacity",
-                         static_cast<Py_ssize_t>(store.capacity()));
+                         static_cast<Py_ssize_t>(store.entries().size()));
 }
 
 PyObject* cache_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* keywords[] = {"capacity", nullptr};
-    PyObject* argument;
-    std::size_t capacity;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:PlanCache", const_cast<char**>(keywords), &argument) ||
-        !read_size(argument, "the capacity", capacity))
-        return nullptr;
+    static const char* keywords[] = {nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, ":PlanCache", const_cast<char**>(keywords))) return nullptr;
     return translated<PyObject*>(nullptr, [&]() -> PyObject* {
-        auto store = std::make_unique<PlanStore>(capacity);
+        auto store = std::make_unique<PlanStore>();
         PyObject* const self = type->tp_alloc(type, 0);
         if (self) reinterpret_cast<Cache*>(self)->store = store.release();
         return self;
@@ -213,22 +224,23 @@ PyMethodDef methods[] = {
      "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
      "engine); without a plan and with slow=None there is no result."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
-     "insert(name, arrays, attrs, out, engine, executor[, generation]): False if such a call is never looked up, or "
-     "if the cache was cleared since that generation."},
+     "insert(name, arrays, attrs, out, engine, executor[, start]): False if such a call is never looked up, or if the "
+     "cache was cleared since that start."},
     {"add", as_method(&cache_add), METH_FASTCALL,
-     "add(executor, payload[, generation]): serves nets called with arrays as the plan declares them."},
+     "add(executor, payload[, start]): serves nets called with arrays as the plan declares them."},
     {"find", as_method(&cache_find), METH_FASTCALL,
-     "find(inputs, results): the payload added with the plan for such arrays, now the one used last, or None."},
-    {"payloads", &cache_payloads, METH_NOARGS, "Of all plans, the one used last first."},
+     "find(inputs, results): the executor added for such arrays, now the one used last, or None."},
+    {"executors", &cache_executors, METH_NOARGS, "Of all plans, the one used last first."},
+    {"latest", &cache_latest, METH_NOARGS, "The executor of the plan used last, or None."},
+    {"payload", &cache_payload, METH_O, "What was added with an executor, if that was the last one; else None."},
     {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
-    {"generation", &cache_generation, METH_NOARGS, "The generation; to be read before what a plan is made for."},
-    {"set_capacity", &cache_set_capacity, METH_O, "Keep so many plans, those used last."},
-    {"info", &cache_info, METH_NOARGS, "hits, misses, size and capacity."},
+    {"start", &cache_start, METH_NOARGS, "The generation, and the time: to be read before what a plan is made for."},
+    {"info", &cache_info, METH_NOARGS, "hits, misses and size."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Plans of a net or of one-shot functions, the least recently used dropped first.")},
+    {Py_tp_doc, const_cast<char*>("Plans of a net or of one-shot functions.")},
     {Py_tp_new, reinterpret_cast<void*>(&cache_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&cache_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(&cache_traverse)},

@@ -1,13 +1,12 @@
 #include "calls/plan_store.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <optional>
+#include <limits>
+#include <unordered_map>
 #include <utility>
 
-#include <pybind11/stl.h>
+#include "calls/give_back.hpp"
 
 namespace dgo {
 namespace {
@@ -74,30 +73,51 @@ std::uint64_t array_word(int dtype, int rank) {
     return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(rank);
 }
 
-// A quarter of the machine's memory.
-std::size_t default_limit() {
-    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? static_cast<std::size_t>(pages) / 4 * static_cast<std::size_t>(bytes)
-                                  : std::size_t{1} << 30;
-}
-
 // What is known of all stores together.
-struct All {
+class All {
+public:
+    // Before an entry is added, which throws where memory is short, or is removed.
     void count(const PlanStore::Entry& entry, bool added) {
+        const auto& constants = entry.plan.plan->core.constants();
+        for (const Executor::Constant& constant : constants)
+            if (added) shared_.try_emplace(constant.data, constant.bytes, 0);
         const auto change = [&](std::size_t& sum, std::size_t by) { sum += added ? by : std::size_t{0} - by; };
         change(net_plans, !entry.name);
         change(held.constants, entry.held.constants);
         change(held.library, entry.held.library);
-        change(held.scratch, entry.held.scratch);
+        change(held.objects, entry.held.objects);
+        for (const Executor::Constant& constant : constants) {
+            auto& [bytes, users] = shared_.at(constant.data);
+            if (added ? users++ : --users) continue;
+            change(held.constants, bytes);
+            if (!added) shared_.erase(constant.data);
+        }
+    }
+
+    // What would be free without this one.
+    std::size_t alone(const PlanStore::Entry& entry) const {
+        std::size_t total = entry.held.total();
+        for (const Executor::Constant& constant : entry.plan.plan->core.constants())
+            if (const auto& [bytes, users] = shared_.at(constant.data); users == 1) total += bytes;
+        return total;
+    }
+
+    // Seconds that a byte saves, the fewer the more uses there were since the last one of the plan.
+    double worth(const PlanStore::Entry& entry) const {
+        const auto age = static_cast<double>(uses - entry.used + 1);
+        return std::max(entry.seconds, 1e-6) / static_cast<double>(alone(entry) + 1) / age;
     }
 
     std::vector<PlanStore*> stores;
     std::size_t net_plans = 0;
     Executor::Held held;
-    std::size_t limit = default_limit();
-};
+    std::size_t limit = std::numeric_limits<std::size_t>::max();
+    std::uint64_t uses = 0;  // so far, of any plan
 
-std::uint64_t uses = 0;  // so far, of any plan
+private:
+    // constants by their data: bytes, and how many plans read them
+    std::unordered_map<const char*, std::pair<std::size_t, std::size_t>> shared_;
+};
 
 All& all() {
     static All* const all = new All;  // never destroyed: stores may live longer
@@ -179,7 +199,22 @@ inline bool PlanStore::Entry::is_for(const Key& key) const {
     return !key.name || (same_attribute(name.ptr(), key.name) && same_attribute(attributes.ptr(), key.attributes));
 }
 
-PlanStore::PlanStore(std::size_t capacity) : capacity_(capacity) { all().stores.push_back(this); }
+// Entries that no store has any more; their memory goes back where there is much of it.
+class PlanStore::Removed {
+public:
+    Removed() = default;
+    ~Removed() {
+        entries.clear();
+        freed(bytes);
+    }
+    Removed(const Removed&) = delete;
+    Removed& operator=(const Removed&) = delete;
+
+    Entries entries;
+    std::size_t bytes = 0;
+};
+
+PlanStore::PlanStore() { all().stores.push_back(this); }
 
 PlanStore::~PlanStore() {
     clear();
@@ -198,7 +233,7 @@ PlanStore::Entries::iterator PlanStore::lookup(const Key& key) {
 }
 
 void PlanStore::use(Entries::iterator entry) {
-    entry->used = ++uses;
+    entry->used = ++all().uses;
     if (entry != entries_.begin()) entries_.splice(entries_.begin(), entries_, entry);
 }
 
@@ -231,16 +266,17 @@ const PlanRef* PlanStore::serve_again(const Call& call) {
         if (!results[o].layout.row_major()) return nullptr;
     if (!call.fits_results(last.plan.plan->core)) return nullptr;
     ++hits;
-    last.used = ++uses;
+    last.used = ++all().uses;
     return &last.plan;
 }
 
-bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload) {
+bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload, double seconds) {
     std::uint64_t hash;
-    if (!key.hash(hash) || capacity_ == 0) return false;
+    if (!key.hash(hash)) return false;
     const auto own = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
     const Executor::Held held = plan.plan->core.held();
-    Entries removed, added;
+    Removed removed;
+    Entries added;
     added.push_back({hash,
                      {key.begin(), key.end()},
                      own(key.name),
@@ -248,83 +284,86 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload) {
                      own(key.engine),
                      std::move(plan),
                      std::move(payload),
+                     seconds,
                      held});
     const auto old = lookup(key);
     if (old != entries_.end()) remove(old, removed);
+    const py::object outdated = described_ ? std::exchange(described_->payload, py::none()) : py::none();
+    all().count(added.front(), true);
     index_.emplace(hash, added.begin());
     entries_.splice(entries_.begin(), added);
-    all().count(entries_.front(), true);
+    described_ = &entries_.front();
     use(entries_.begin());
-    shrink(removed);
-    shrink_all(removed);
+    // some room at once: who makes small plans in turn is not to have all others weighed for each of them
+    shrink(removed, all().limit - all().limit / 16);
     return true;
 }
 
-void PlanStore::remove(Entries::iterator entry, Entries& removed) {
+py::object PlanStore::payload_of(PyObject* executor) const {
+    return described_ && described_->plan.executor.ptr() == executor ? described_->payload : py::none();
+}
+
+void PlanStore::remove(Entries::iterator entry, Removed& removed) {
     const auto [first, last] = index_.equal_range(entry->hash);
     index_.erase(std::find_if(first, last, [&](const auto& item) { return item.second == entry; }));
+    const std::size_t before = all().held.total();
     all().count(*entry, false);
-    removed.splice(removed.end(), entries_, entry);
+    removed.bytes += before - all().held.total();
+    if (described_ == &*entry) described_ = nullptr;
+    removed.entries.splice(removed.entries.end(), entries_, entry);
 }
 
-void PlanStore::shrink(Entries& removed) {
-    while (entries_.size() > capacity_) remove(std::prev(entries_.end()), removed);
-}
-
-void PlanStore::shrink_all(Entries& removed) {
-    const auto oldest = [](const PlanStore* store) { return store->entries_.back().used; };
-    while (all().held.total() > all().limit) {
-        PlanStore* from = nullptr;
-        for (PlanStore* store : all().stores)
-            if (store->entries_.size() > 1 && (!from || oldest(store) < oldest(from))) from = store;
-        if (!from) return;
-        from->remove(std::prev(from->entries_.end()), removed);
+void PlanStore::shrink(Removed& removed, std::size_t enough) {
+    All& all = dgo::all();
+    if (all.held.total() <= all.limit) return;
+    struct Candidate {
+        double worth;
+        PlanStore* store;
+        Entries::iterator entry;
+    };
+    std::vector<Candidate> candidates;
+    for (PlanStore* const store : all.stores)
+        for (auto entry = store->entries_.begin(); entry != store->entries_.end(); ++entry)
+            if (entry != store->entries_.begin()) candidates.push_back({all.worth(*entry), store, entry});
+    std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.worth < b.worth; });
+    for (const Candidate& one : candidates) {
+        if (all.held.total() <= enough) return;
+        one.store->remove(one.entry, removed);
     }
 }
 
-void PlanStore::clear(Entries& removed) {
-    for (const Entry& entry : entries_) all().count(entry, false);
-    index_.clear();
-    removed.splice(removed.end(), entries_);
+void PlanStore::clear(Removed& removed) {
+    while (!entries_.empty()) remove(entries_.begin(), removed);
     hits = misses = 0;
     ++generation_;
 }
 
 void PlanStore::clear() {
-    Entries removed;
+    Removed removed;
     clear(removed);
 }
 
-void PlanStore::set_capacity(std::size_t capacity) {
-    Entries removed;
-    capacity_ = capacity;
-    shrink(removed);
-}
-
 void PlanStore::clear_all() {
-    Entries removed;
+    Removed removed;
     for (PlanStore* store : all().stores) store->clear(removed);
 }
 
 void PlanStore::set_limit(std::size_t bytes) {
-    Entries removed;
+    Removed removed;
     all().limit = bytes;
-    shrink_all(removed);
+    shrink(removed, bytes);
 }
 
 void bind_plan_store(py::module_& m) {
     m.def("clear_plans", &PlanStore::clear_all);
-    m.def(
-        "set_plan_limit",
-        [](std::optional<std::size_t> bytes) { PlanStore::set_limit(bytes.value_or(default_limit())); },
-        py::arg("bytes"));
+    m.def("set_plan_limit", &PlanStore::set_limit, py::arg("bytes"));
     m.def("plan_totals", [] {
         const All& now = all();
         py::dict totals;
         totals["net_plans"] = now.net_plans;
         totals["constants"] = now.held.constants;
         totals["library"] = now.held.library;
-        totals["scratch"] = now.held.scratch;
+        totals["objects"] = now.held.objects;
         totals["limit"] = now.limit;
         return totals;
     });

@@ -49,11 +49,12 @@ private:
     std::size_t size_ = 0, room_ = first_.size();
 };
 
-// The plans used last, up to a number for each store and a number of bytes for all together. The plan that a store used
-// last stays whatever it takes.
+// Plans, up to a number of bytes for all stores together. Where these are not enough, those go first that took the
+// least time to make for the bytes which they alone hold, the longer ago they were used the sooner. The plan that a
+// store used last stays whatever it takes.
 class PlanStore {
 public:
-    explicit PlanStore(std::size_t capacity);
+    PlanStore();
     ~PlanStore();
     PlanStore(const PlanStore&) = delete;
     PlanStore& operator=(const PlanStore&) = delete;
@@ -65,7 +66,8 @@ public:
         std::vector<std::uint64_t> words;
         py::object name, attributes, engine;
         PlanRef plan;
-        py::object payload;  // what Python wants to know of the plan
+        py::object payload;  // what Python wants to know of the plan that the store got last; none of others
+        double seconds;      // that it took to make
         Executor::Held held;
         std::uint64_t used = 0;
     };
@@ -78,12 +80,12 @@ public:
     // The same for a net, if that is the plan used last: no key is written down for it.
     const PlanRef* serve_again(const Call& call);
     // In place of an older plan of that key; false if plans of such a key are never found.
-    bool insert(const Key& key, PlanRef plan, py::object payload);
+    bool insert(const Key& key, PlanRef plan, py::object payload, double seconds);
     void clear();
-    void set_capacity(std::size_t capacity);
 
     const Entries& entries() const { return entries_; }  // the one used last comes first
-    std::size_t capacity() const { return capacity_; }
+    // Of an executor that it has, if that is the one it got last; none otherwise.
+    py::object payload_of(PyObject* executor) const;
     std::uint64_t generation() const { return generation_; }  // how often it was cleared
 
     std::uint64_t hits = 0, misses = 0;
@@ -93,17 +95,19 @@ public:
     static void set_limit(std::size_t bytes);
 
 private:
+    class Removed;
+
     Entries::iterator lookup(const Key& key);
     void use(Entries::iterator entry);
     // Moves an entry out; whoever calls drops it when the store is consistent again: that may run any Python code.
-    void remove(Entries::iterator entry, Entries& removed);
-    void clear(Entries& removed);
-    void shrink(Entries& removed);
-    static void shrink_all(Entries& removed);
+    void remove(Entries::iterator entry, Removed& removed);
+    void clear(Removed& removed);
+    // Down to so many bytes where all plans together hold more than the limit.
+    static void shrink(Removed& removed, std::size_t enough);
 
     Entries entries_;
     std::unordered_multimap<std::uint64_t, Entries::iterator> index_;
-    std::size_t capacity_;
+    Entry* described_ = nullptr;  // the one with a payload
     std::uint64_t generation_ = 0;
 };
 

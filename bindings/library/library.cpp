@@ -141,14 +141,29 @@ int Library::effective_cpu_isa() const {
 
 void Library::constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept {
     constexpr std::size_t kTooMuch = std::size_t{16} << 20;
+    if (!bytes || fork_guard::is_broken()) return;
+    if (dropped_constants_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= kTooMuch) drop_constants(kind);
+}
+
+void Library::drop_constants(dnnl_engine_kind_t kind) const noexcept {
     const auto get = api_.graph_get_constant_tensor_cache_capacity;
     const auto set = api_.graph_set_constant_tensor_cache_capacity;
-    if (!bytes || !get || !set || fork_guard::is_broken()) return;
-    if (dropped_constants_.fetch_add(bytes, std::memory_order_relaxed) + bytes < kTooMuch) return;
     dropped_constants_.store(0, std::memory_order_relaxed);
     std::size_t capacity = 0;
     // setting a capacity empties the cache, also where it does not change
-    if (get(kind, &capacity) == dnnl_success && capacity) set(kind, capacity);
+    if (get && set && get(kind, &capacity) == dnnl_success && capacity) set(kind, capacity);
+}
+
+void Library::drop_caches() const noexcept {
+    if (fork_guard::is_broken()) return;
+    // these are emptied by a capacity of 0 alone
+    const auto empty = [](auto get, auto set) {
+        int capacity = 0;
+        if (get(&capacity) == dnnl_success && capacity && set(0) == dnnl_success) set(capacity);
+    };
+    empty(api_.get_primitive_cache_capacity, api_.set_primitive_cache_capacity);
+    empty(api_.graph_get_compiled_partition_cache_capacity, api_.graph_set_compiled_partition_cache_capacity);
+    for (const dnnl_engine_kind_t kind : {dnnl_cpu, dnnl_gpu}) drop_constants(kind);
 }
 
 void Library::missing(const char* symbol, const char* since) const {

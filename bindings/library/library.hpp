@@ -15,6 +15,8 @@
     X(version)                                   \
     X(set_verbose)                               \
     X(get_effective_cpu_isa)                     \
+    X(get_primitive_cache_capacity)              \
+    X(set_primitive_cache_capacity)              \
     X(engine_get_count)                          \
     X(engine_create)                             \
     X(engine_get_kind)                           \
@@ -173,6 +175,8 @@ public:
     // So many bytes of constants were in use by plans that are gone. The library keeps what it has packed of them, so
     // its cache is emptied now and then; plans that live on have their constants packed again.
     void constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept;
+    // Empties its caches: primitives with their code, compiled partitions, constants. What plans hold lives on.
+    void drop_caches() const noexcept;
     // Throws UnsupportedError naming the first release that has the function.
     template <typename F>
     F need(F function, const char* symbol, const char* since) const {
@@ -181,6 +185,7 @@ public:
     }
 
 private:
+    void drop_constants(dnnl_engine_kind_t kind) const noexcept;
     [[noreturn]] void missing(const char* symbol, const char* since) const;
 
     std::string path_, hash_;

@@ -1,6 +1,7 @@
 #include "memory/arena.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <thread>
@@ -29,6 +30,23 @@ std::size_t most_idle() {
     return most;
 }
 
+// All of a thread's own: plain types, which need no look at whether they are made yet.
+thread_local char* small_block = nullptr;
+thread_local bool small_taken = false;
+std::atomic<std::size_t> small_bytes{0};  // of all threads
+
+void drop_small() {
+    if (!small_block || small_taken) return;
+    std::free(std::exchange(small_block, nullptr));
+    small_bytes -= kSmallScratch;
+}
+
+std::size_t bits(std::size_t bytes) {
+    std::size_t count = 0;
+    for (; bytes; bytes /= 2) ++count;
+    return count;
+}
+
 const auto by_size = [](const Block& block, std::size_t bytes) { return block.size() < bytes; };
 
 }  // namespace
@@ -47,6 +65,24 @@ Block::Block(const Engine* engine, std::size_t bytes)
         owner_.reset(data_, &std::free);
     }
 }
+
+char* small_scratch::take() {
+    if (small_taken) return nullptr;
+    if (!small_block) {
+        struct Last {
+            ~Last() { drop_small(); }
+        };
+        thread_local Last last;
+        (void)last;
+        small_block = static_cast<char*>(std::aligned_alloc(kScratchAlignment, kSmallScratch));
+        if (!small_block) throw std::bad_alloc();
+        small_bytes += kSmallScratch;
+    }
+    small_taken = true;
+    return small_block;
+}
+
+void small_scratch::give_back() { small_taken = false; }
 
 BlockPool::BlockPool(const Engine* engine) : engine_(engine) {
     idle_.reserve(most_idle() + 1);  // giving back must not throw
@@ -96,6 +132,20 @@ void BlockPool::give_back(Block block) {
     }
 }
 
+void BlockPool::join(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    ++users_[bits(bytes)];
+}
+
+void BlockPool::leave(std::size_t bytes) noexcept {
+    if (fork_guard::is_broken()) return;
+    const std::lock_guard lock(mutex_);
+    if (--users_[bits(bytes)]) return;
+    std::size_t classes = users_.size();
+    while (classes && !users_[classes - 1]) --classes;
+    while (!idle_.empty() && bits(idle_.back().size()) >= classes) idle_.pop_back();
+}
+
 std::size_t BlockPool::idle_bytes() {
     const std::lock_guard lock(mutex_);
     std::size_t total = 0;
@@ -123,7 +173,7 @@ BlockPool& library_blocks() {
 std::size_t idle_block_bytes() {
     if (fork_guard::is_broken()) return 0;  // no plan of a forked child can use them
     const std::lock_guard lock(pools().mutex);
-    std::size_t total = 0;
+    std::size_t total = small_bytes;
     for (BlockPool* pool : pools().all) total += pool->idle_bytes();
     return total;
 }
@@ -132,6 +182,7 @@ void drop_idle_blocks() {
     if (fork_guard::is_broken()) return;
     const std::lock_guard lock(pools().mutex);
     for (BlockPool* pool : pools().all) pool->drop_idle();
+    drop_small();
 }
 
 }  // namespace dgo

@@ -1,6 +1,7 @@
 // Scratch memory of plans.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,14 @@ private:
     std::size_t size_ = 0;
 };
 
+// Scratch of small runs: a block of each thread, as taking it must cost next to nothing. Null while another run of this
+// thread has it, one whose callback calls a plan in turn.
+inline constexpr std::size_t kSmallScratch = 64 * 1024;
+namespace small_scratch {
+char* take();  // throws std::bad_alloc
+void give_back();
+}  // namespace small_scratch
+
 // Large blocks are shared by all plans of an engine: what one plan has just used is warm in the cache for the
 // next, and a thousand cached plans hold no more scratch than the largest of them, once per concurrent run.
 class BlockPool {
@@ -40,6 +49,9 @@ public:
     // An idle block that fits without much waste, or an empty one.
     Block reuse(std::size_t bytes);
     void give_back(Block block);
+    // A plan that needs so much begins, or ends: idle blocks of more than twice what the largest one needs are dropped.
+    void join(std::size_t bytes);
+    void leave(std::size_t bytes) noexcept;
     std::size_t idle_bytes();
     void drop_idle();
 
@@ -47,12 +59,13 @@ private:
     const Engine* const engine_;
     std::mutex mutex_;
     std::vector<Block> idle_;  // by size, ascending
+    std::array<std::size_t, 65> users_{};  // plans by the number of bits of what they need
 };
 
 BlockPool& host_blocks();
 BlockPool& library_blocks();  // what the library asks for itself
 
-// Of all pools.
+// Of all pools, and the small blocks of all threads; of these only the calling one's is dropped.
 std::size_t idle_block_bytes();
 void drop_idle_blocks();
 

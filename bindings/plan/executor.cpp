@@ -18,8 +18,9 @@
 namespace dgo {
 namespace {
 
-// Contexts hold scratch up to this size themselves; more comes from the blocks that all plans share.
-constexpr std::size_t kOwnScratch = 64 * 1024;
+// What a plan's objects take that nobody can ask for their size, by measurement: the object of Python's and the places
+// that plans are kept in, a kernel, and what the library makes of a partition.
+constexpr std::size_t kPlanBytes = 1024, kKernelBytes = 512, kPartitionBytes = 128 * 1024;
 
 class ThreadCount {
 public:
@@ -78,10 +79,13 @@ public:
             }
         }
         if (!context_) context_ = owner.new_context();
-        if (owner.arena_bytes() > kOwnScratch) borrowed_ = owner.blocks().borrow(owner.arena_bytes());
+        if (!owner.arena_bytes()) return;
+        if (owner.small()) small_ = small_scratch::take();
+        if (!small_) borrowed_ = owner.blocks().borrow(owner.arena_bytes());
     }
     ~Lease() {
         if (!done_) context_->settle();
+        if (small_) small_scratch::give_back();
         if (borrowed_.size()) owner_.blocks().give_back(std::move(borrowed_));
         if (!done_) return;
         Context* none = nullptr;
@@ -97,12 +101,13 @@ public:
     Lease& operator=(const Lease&) = delete;
 
     Context& context() { return *context_; }
-    char* arena() { return borrowed_.size() ? borrowed_.data() : context_->own.data(); }
+    char* arena() { return small_ ? small_ : borrowed_.data(); }
     void done() { done_ = true; }
 
 private:
     const Executor& owner_;
     std::unique_ptr<Context> context_;
+    char* small_ = nullptr;
     Block borrowed_;
     bool done_ = false;
 };
@@ -112,6 +117,7 @@ Executor::Executor(std::shared_ptr<const Engine> engine, std::string name)
 
 Executor::~Executor() {
     delete first_idle_.load(std::memory_order_acquire);
+    if (finalized_ && !small()) blocks().leave(arena_bytes());
     if (engine_) engine_->lib->constants_dropped(engine_->kind, constant_bytes_);
 }
 
@@ -148,7 +154,7 @@ int Executor::add_output(Layout layout) {
 int Executor::add_constant(char* data, std::size_t bytes, bool shared) {
     const int slot = add_slot(SlotKind::constant, bytes);
     slots_[slot].data = data ? data : nothing_on_host;
-    slots_[slot].shared = shared;
+    if (!shared && bytes) constants_.push_back({data, bytes});
     constant_bytes_ += bytes;
     return slot;
 }
@@ -301,6 +307,9 @@ void Executor::finalize(bool release_gil, int threads) {
     wait_ = engine_ && (on_device() || engine_->lib->cpu_runtime() == kRuntimeSycl);
     host_task_ = wait_ && !on_device();
     if (on_device()) prepare_device();
+    const auto fit = [](auto&... vectors) { (vectors.shrink_to_fit(), ...); };
+    fit(inputs_, outputs_, input_slots_, output_slots_, scratch_slots_, slots_, operands_, steps_, constants_);
+    if (!small()) blocks().join(arena_bytes());
     release_gil_ = release_gil;
     threads_ = threads;
     finalized_ = true;
@@ -311,7 +320,6 @@ std::unique_ptr<Executor::Context> Executor::new_context() const {
     context->operands.resize(operands_.size());
     context->tensors.resize(operands_.size());
     context->bases.resize(slots_.size());
-    if (arena_bytes() <= kOwnScratch) context->own = Block(engine_.get(), arena_bytes());
     const auto is_partition = [](const Step& step) { return step.kind == StepKind::partition; };
     if (std::any_of(steps_.begin(), steps_.end(), is_partition)) context->stream = std::make_unique<Stream>(engine_);
     for (std::size_t i = 0; i < operands_.size(); ++i)
@@ -473,16 +481,26 @@ std::vector<double> Executor::profile(const Addresses& arrays, std::size_t repea
 
 Executor::Held Executor::held() const {
     Held held;
-    for (const Slot& slot : slots_) {
-        if (slot.kind != SlotKind::constant) continue;
-        held.constants += (slot.shared ? 0 : slot.bytes) + slot.device.size();
-    }
+    for (const Slot& slot : slots_) held.constants += slot.device.size();
     // a library whose store of constants has a bound keeps them there, for all plans
     if (engine_ && !engine_->api().graph_set_constant_tensor_cache_capacity)
         for (const Operand& operand : operands_)
             if (operand.tensor && slots_[operand.slot].kind == SlotKind::constant) held.library += operand.bytes;
-    if (arena_bytes() <= kOwnScratch) held.scratch = arena_bytes();
+    held.objects = object_bytes();
     return held;
+}
+
+std::size_t Executor::object_bytes() const {
+    std::size_t total = sizeof *this + kPlanBytes;
+    total += (inputs_.size() + outputs_.size()) * sizeof(Argument) + constants_.size() * sizeof(Constant);
+    total += slots_.size() * (sizeof(Slot) + sizeof(char*));
+    // in the table, in the list of a slot, and in a context
+    total += operands_.size() * (sizeof(Operand) + sizeof(Use) + sizeof(char*) + sizeof(dnnl_graph_tensor_t));
+    for (const Step& step : steps_) {
+        total += sizeof step + step.label.size();
+        total += step.partition ? kPartitionBytes : kKernelBytes;
+    }
+    return total;
 }
 
 std::size_t Executor::idle_contexts() const {

@@ -50,12 +50,17 @@ public:
     using Callback = std::function<void(char* const* operands)>;
     using Poll = std::function<void()>;  // called now and then in long loops; may throw to end them
 
-    // Bytes that a finalized plan takes between its runs, as far as known: constants of its own, at most what the
-    // library packs of constants for it, and scratch that it shares with no other plan. Code is not counted.
+    // Bytes that a finalized plan takes between its runs, besides `constants()`: copies of constants on a device, at most
+    // what the library packs of constants for it, and roughly the objects that it consists of, compiled code included.
     struct Held {
-        std::size_t total() const { return constants + library + scratch; }
+        std::size_t total() const { return constants + library + objects; }
 
-        std::size_t constants = 0, library = 0, scratch = 0;
+        std::size_t constants = 0, library = 0, objects = 0;
+    };
+
+    struct Constant {
+        const char* data;
+        std::size_t bytes;
     };
 
     // A step runs where the s32 at `flag` is 0, or is not; always if there is none.
@@ -121,6 +126,8 @@ public:
     std::size_t arena_bytes() const { return arena_bytes_ + scratchpad_bytes_; }
     std::size_t constant_bytes() const { return constant_bytes_; }
     Held held() const;
+    // Those that nobody but plans keeps, several perhaps.
+    const std::vector<Constant>& constants() const { return constants_; }
     std::size_t idle_contexts() const;
 
 private:
@@ -135,7 +142,6 @@ private:
         std::size_t offset = 0;  // of scratch in the arena
         std::size_t bytes = 0;
         char* data = nullptr;  // of a constant
-        bool shared = false;  // that others keep as well
         std::vector<Use> uses;
         bool in_partitions = false;  // read or written by one
         DeviceMemory device{};  // a constant's copy
@@ -156,6 +162,8 @@ private:
     Step new_step(StepKind kind, std::string label) const;
 
     BlockPool& blocks() const { return engine_ ? engine_->blocks() : host_blocks(); }
+    bool small() const { return !on_device() && arena_bytes() <= kSmallScratch; }
+    std::size_t object_bytes() const;
     char* nothing() const;  // what an empty operand points at
     void refuse_null(const char* address, const Slot& slot) const;
     std::unique_ptr<Context> new_context() const;
@@ -180,6 +188,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<Operand> operands_;
     std::vector<Step> steps_;
+    std::vector<Constant> constants_;
     DeviceMemory nothing_on_device_;
     std::size_t arena_bytes_ = 0, scratchpad_bytes_ = 0, constant_bytes_ = 0;
     bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false, host_task_ = false;

@@ -28,7 +28,6 @@ struct Executor::Context {
 
     const Api* api;
     std::unique_ptr<Stream> stream;
-    Block own;
     char* arena = nullptr;
     std::vector<char*> bases;                  // per slot
     std::vector<char*> operands;               // per operand

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
-from .._core import NetBase, PlanCache
+from .._core import Executor, NetBase, PlanCache
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Node, Value, hooks
 from ..graph.drawing import net_to_dot, net_to_svg
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 TUNES = ("off", "heuristic", "measure")
 _MOST_SHAPES = 1024
-# Plans a net keeps, one per combination of shapes and strides
-CAPACITY = 64
 
 
 class Net(NetBase):
@@ -42,8 +40,8 @@ class Net(NetBase):
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple in the order of the outputs;
     `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views; each new combination
-    of shapes and strides is compiled at its first call and kept: the last 64, fewer where all plans together take more
-    than `set_cache_limit` says, but always the one used last.
+    of shapes and strides is compiled at its first call and kept while all plans together take no more than
+    `set_cache_limit` says; the one used last always is.
 
     Raises:
         TypeError: missing or unknown arguments, things that are not arrays.
@@ -56,7 +54,7 @@ class Net(NetBase):
         self.inputs = tuple(value for value in graph.inputs if value in needed)
         self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
         row_major = all(strides is None for strides in self._strides)
-        super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(CAPACITY), row_major)
+        super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(), row_major)
         self.graph = graph
         self.outputs = dict(outputs)
         self.engine = engine
@@ -156,11 +154,11 @@ class Net(NetBase):
         return items
 
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        ins, results, specialised = self.prepare(given, outs)
-        specialised.plan.executor.run(ins, results)
+        ins, results, executor = self.prepare(given, outs)
+        executor.run(ins, results)
         return [result if item is None else item for result, item in zip(results, outs, strict=True)]
 
-    def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Specialised]:
+    def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
         """Checked arrays, arrays for the results (new where none is given), and the plan for them."""
         ins, layouts = [], []
         label = repr(self)
@@ -183,7 +181,7 @@ class Net(NetBase):
         if written:
             arrays.check_apart(written, list(zip(self.input_names, ins, strict=True)), label)
         out_layouts = self._results(shapes, checked)
-        specialised = self._specialise(layouts, out_layouts)
+        executor = self._specialise(layouts, out_layouts)
         # what comes from the engine's memory stays there
         home = self.engine if any(isinstance(array, DeviceArray) for array in ins) else None
         results = [
@@ -192,7 +190,7 @@ class Net(NetBase):
             else array
             for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))
         ]
-        return ins, results, specialised
+        return ins, results, executor
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
         """How the results lie: as the given arrays, else as a graph file says; None if all are new and row-major."""
@@ -231,17 +229,19 @@ class Net(NetBase):
         known.update({value: value.shape for value in self._constants})  # type: ignore[misc]
         return known_values(self._nodes, known)
 
-    def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
+    def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         with self._lock:
-            made: Specialised | None = self._plans.find(
+            found = self._plans.find(
                 _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
             )
-            if made is None:
-                # dropped meanwhile: right for this call, but perhaps not for the threads of the next
-                generation = self._plans.generation()
-                made = self._build([layout[0] for layout in ins], ins, outs)
-                self._plans.add(made.plan.executor, made, generation)
-            return made
+            return self._made(ins, outs).plan.executor if found is None else found
+
+    def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
+        """A new plan, which is kept unless plans were dropped meanwhile: it may be wrong for the threads of others."""
+        start = self._plans.start()
+        made = self._build([layout[0] for layout in ins], ins, outs)
+        self._plans.add(made.plan.executor, made, start)
+        return made
 
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
@@ -313,7 +313,17 @@ class Net(NetBase):
 
     def latest(self) -> Specialised | None:
         """The plan that ran last, or was made since."""
-        return next(iter(self._plans.payloads()), None)
+        executor = self._plans.latest()
+        return None if executor is None else self._whole(executor)
+
+    def _whole(self, executor: Executor) -> Specialised:
+        """What there is to say of a plan. Only the one made last has that; another is made once more, and kept so."""
+        with self._lock:
+            made: Specialised | None = self._plans.payload(executor)
+            if made is not None:
+                return made
+            ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
+            return self._made(ins, None if all(is_row_major(*layout) for layout in outs) else outs)
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -331,8 +341,8 @@ class Net(NetBase):
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
         """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution."""
         self._check_repeat(repeat)
-        ins, outs, specialised = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
-        return Benchmark(tuple(specialised.plan.executor.benchmark(ins, outs, repeat)))
+        ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        return Benchmark(tuple(executor.benchmark(ins, outs, repeat)))
 
     def profile(self, *args: Any, repeat: int = 20, **kwargs: Any) -> list[StepTime]:
         """Median time of each step of the plan on these arrays; str() of the list is a table, the longest first.
@@ -342,8 +352,8 @@ class Net(NetBase):
         peaks are measured at the first call, which takes a fraction of a second.
         """
         self._check_repeat(repeat)
-        ins, outs, specialised = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
-        return profile(specialised, self.engine, ins, outs, repeat)
+        ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
+        return profile(self._whole(executor), self.engine, ins, outs, repeat)
 
     def _check_repeat(self, repeat: Any) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int):
@@ -376,6 +386,14 @@ class Net(NetBase):
 def _described(values: Iterable[Value], layouts: Sequence[Layout]) -> list[tuple[int, Ints, Ints]]:
     """Data type, shape and strides of arrays, as plans are looked up by."""
     return [(dtypes.CODES[value.dtype], *layout) for value, layout in zip(values, layouts, strict=True)]
+
+
+def _stated(shape: Sequence[int], strides: Sequence[int]) -> Layout:
+    """A layout as a plan has it, with strides for axes of one element as well."""
+    dense = dense_strides(shape)
+    if is_row_major(shape, strides):
+        return tuple(shape), dense
+    return tuple(shape), tuple(d if n == 1 else s for n, s, d in zip(shape, strides, dense, strict=True))
 
 
 def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:

@@ -63,8 +63,8 @@ def instances():
         "Partition": [part],
         "CompiledPartition": [relu],
         "Executor": [fresh, done, _core.Executor(None, "bare")],
-        "PlanCache": [_core.PlanCache(3)],
-        "NetBase": [_core.NetBase(["x"], 1, _core.PlanCache(3)), _core.NetBase.__new__(_core.NetBase)],
+        "PlanCache": [_core.PlanCache()],
+        "NetBase": [_core.NetBase(["x"], 1, _core.PlanCache()), _core.NetBase.__new__(_core.NetBase)],
         "DeviceArrayBase": [_core.DeviceArrayBase(engine, _core.DataType.f32, [4])],
         "Kernel": [_core.kernels.fill([4], _core.DataType.f32, [1], 1.0)],
     }

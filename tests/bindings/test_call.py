@@ -21,8 +21,8 @@ from .plans import callback_plan, declare, deconv_plan, deconv_truth, double_pla
 class Net(_core.NetBase):
     """Counts the calls that reach Python."""
 
-    def __init__(self, names=("src",), n_outputs=1, capacity=8, row_major=True):
-        super().__init__(names, n_outputs, _core.PlanCache(capacity), row_major)
+    def __init__(self, names=("src",), n_outputs=1, row_major=True):
+        super().__init__(names, n_outputs, _core.PlanCache(), row_major)
         self.slow = []
 
     def add(self, plan):
@@ -101,7 +101,7 @@ def test_plan_is_chosen_by_shape_and_strides():
     net = net_of(double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), (1, 2)), double_plan((2, 3), (3, 1)))
     for x in (ones(2, 3), ones(3, 2), ones(3, 2).T, ones(2, 3)):
         assert (net(x) == 2).all()
-        assert net._plans.payloads()[0].run([x], [np.empty(x.shape, np.float32)]) is None
+        assert net._plans.executors()[0].run([x], [np.empty(x.shape, np.float32)]) is None
     assert net.slow == []
 
 
@@ -120,44 +120,49 @@ def test_new_results_that_are_not_row_major_are_left_to_python():
     assert net(ones(2), out=np.zeros(2, np.float32)).tolist() == [2, 2]
 
 
-def test_capacity():
+def test_the_plan_used_last_comes_first():
     plans = [double_plan((n,)) for n in range(1, 6)]
-    net = net_of(*plans, capacity=2)
-    assert net._plans.payloads() == (plans[4], plans[3])
-    assert net(ones(4)).tolist() == [2] * 4
-    assert net._plans.payloads() == (plans[3], plans[4])
-    net._plans.set_capacity(1)
-    assert net._plans.payloads() == (plans[3],)
+    net = net_of(*plans)
+    assert net._plans.executors() == tuple(reversed(plans))
+    assert net(ones(2)).tolist() == [2] * 2
+    assert net._plans.latest() is plans[1]
+    assert net._plans.executors() == (plans[1], plans[4], plans[3], plans[2], plans[0])
     net._plans.clear()
-    assert net._plans.payloads() == ()
-    net._plans.set_capacity(0)
-    assert not net.add(plans[0])
-    assert net._plans.payloads() == ()
-    with pytest.raises(ValueError, match="negative"):
-        net._plans.set_capacity(-1)
-    with pytest.raises(TypeError):
-        net._plans.set_capacity("1")
+    assert net._plans.executors() == ()
+    assert net._plans.latest() is None
+
+
+def test_only_the_plan_added_last_has_a_payload():
+    first, last = double_plan((1,)), double_plan((2,))
+    net = net_of(first, last)
+    assert (net._plans.payload(first), net._plans.payload(last)) == (None, last)
+    assert net(ones(1)).tolist() == [2]
+    assert net._plans.payload(last) is last
+    net.add(first)
+    assert (net._plans.payload(first), net._plans.payload(last)) == (first, None)
+    net._plans.clear()
+    assert net._plans.payload(first) is None
 
 
 def test_find():
     net = net_of(double_plan((2, 3)), double_plan((3, 2)), double_plan((2, 3), None, (1, 2)))
-    strided, other, first = net._plans.payloads()
+    strided, other, first = net._plans.executors()
     dense, turned = declare((2, 3)), declare((2, 3), (1, 2))
     for results, plan in [(None, first), ([dense], first), ([turned], strided), (None, first)]:
         assert net._plans.find([dense], results) is plan
-        assert net._plans.payloads()[0] is plan
+        assert net._plans.executors()[0] is plan
     assert net._plans.find([turned], None) is None
     assert net._plans.find([dense, dense], None) is None
-    assert net._plans.payloads() == (first, strided, other)
+    assert net._plans.executors() == (first, strided, other)
 
 
 def test_a_plan_of_an_earlier_generation_is_not_kept():
     net, plan = Net(), double_plan((2,))
-    generation = net._plans.generation()
+    start = net._plans.start()
     net._plans.clear()
-    assert not net._plans.add(plan, plan, generation)
+    assert not net._plans.add(plan, plan, start)
     assert net(ones(2)) == "slow"
-    assert net._plans.add(plan, plan, net._plans.generation())
+    assert net._plans.add(plan, plan, net._plans.start())
     assert net(ones(2)).tolist() == [2, 2]
 
 
@@ -233,7 +238,7 @@ def test_add_refuses():
     for wrong in (None, 3, net):
         with pytest.raises((TypeError, RuntimeError)):
             net.add(wrong)
-    assert net._plans.payloads() == ()
+    assert net._plans.executors() == ()
     net.add(double_plan((2,)))
     assert net(ones(2), ones(2)) == "slow"
 
@@ -246,7 +251,7 @@ def test_constructor_refuses():
         (("a",), "1", TypeError),
     ]:
         with pytest.raises(error):
-            _core.NetBase(names, count, _core.PlanCache(1))
+            _core.NetBase(names, count, _core.PlanCache())
     with pytest.raises(TypeError, match="PlanCache"):
         _core.NetBase(("a",), 1, None)
     with pytest.raises(TypeError):
@@ -263,13 +268,13 @@ def test_without_init_everything_goes_to_python():
 
     assert Lazy()(ones(1)) == 1
     with pytest.raises(AttributeError):
-        _core.NetBase(("a",), 1, _core.PlanCache(1))(ones(1))
+        _core.NetBase(("a",), 1, _core.PlanCache())(ones(1))
 
 
 def test_init_again_forgets_plans():
     net = net_of(double_plan((2,)))
     net.__init__(("a", "b"), 2)
-    assert net._plans.payloads() == ()
+    assert net._plans.executors() == ()
     assert net(ones(2)) == "slow"
 
 
@@ -314,13 +319,13 @@ def test_cycles_are_collected():
 def test_references_are_balanced():
     net = net_of(relu_plan((2, 3), release_gil=True))
     x, y, bad = ones(2, 3), ones(2, 3), ones(3, 2)
-    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.payloads()[0])]
+    before = [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.executors()[0])]
     for _ in range(100):
         net(x, out=y)
         net(x)
         net(bad, out=y)
         net.slow.clear()
-    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.payloads()[0])] == before
+    assert [sys.getrefcount(item) for item in (x, y, bad, net, net._plans.executors()[0])] == before
 
 
 def test_error_in_a_plan():
@@ -346,7 +351,7 @@ def test_plan_may_vanish_during_its_run():
 
     net = net_of(callback_plan(forget, [declare((2,))], [declare((2,))], release_gil=True))
     assert net(ones(2)).tolist() == [2, 2]
-    assert net._plans.payloads() == ()
+    assert net._plans.executors() == ()
 
 
 def test_threads_call_and_change_one_net(seed):

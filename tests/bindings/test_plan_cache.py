@@ -19,8 +19,8 @@ from .plans import callback_plan, declare, deconv_plan, double_plan, relu_plan
 class OneShot:
     """A function like those of the package: doubles its first array."""
 
-    def __init__(self, capacity=4):
-        self.cache = _core.PlanCache(capacity)
+    def __init__(self):
+        self.cache = _core.PlanCache()
         self.misses = 0
         self.inserted = []
 
@@ -54,7 +54,7 @@ def hits(function, *calls):
 
 
 def test_hit_by_arrays(rng):
-    function = OneShot(64)
+    function = OneShot()
     a, b = integers(rng, (2, 3)), integers(rng, (5,))
     y = np.empty((2, 3), np.float32)
     calls = [
@@ -73,14 +73,14 @@ def test_hit_by_arrays(rng):
     assert hits(function, *calls) == [False] * len(calls)
     assert hits(function, *calls) == [True] * len(calls)
     assert function.cache.info() == {
-        "hits": len(calls), "misses": len(calls), "size": len(calls), "capacity": 64
+        "hits": len(calls), "misses": len(calls), "size": len(calls)
     }  # fmt: skip
     assert function(a, out=y) is y
     assert function.misses == len(calls)  # as without out: the new array is row-major too
 
 
 def test_attributes_are_compared_by_type_and_value():
-    function = OneShot(64)
+    function = OneShot()
     x = ones(2)
     different = [
         (), (2,), (2.0,), (True,), (1,), ("2",), (b"2",), (None,), ((2,),), ((2, 2),), (2, 2), ((2, (2,)),),
@@ -146,7 +146,7 @@ def test_unusual_arrays_go_to_the_slow_function(case):
 
 
 def test_errors_of_the_slow_function_pass():
-    cache = _core.PlanCache(1)
+    cache = _core.PlanCache()
 
     def slow(arrays, attrs, out, engine):
         raise KeyError("slow")
@@ -162,7 +162,7 @@ def test_errors_of_the_slow_function_pass():
 
 
 def test_insert_refuses_a_plan_for_other_arrays():
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     plan = double_plan((2, 3))
     strided = double_plan((2, 3), None, (1, 2))
     for arrays, out, chosen in [
@@ -184,7 +184,7 @@ def test_insert_refuses_a_plan_for_other_arrays():
 
 
 def test_several_results():
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     arrays = ones(2, 3) * 5, ones(2, 3)
     outs = ones(2, 3), ones(2, 3)
     plan = sum_plan()
@@ -196,24 +196,8 @@ def test_several_results():
     assert cache.info()["hits"] == 2
 
 
-def test_least_recently_used_is_dropped():
-    function = OneShot(2)
-    a, b, c = ones(1), ones(2), ones(3)
-    assert hits(function, ((a,), {}), ((b,), {}), ((a,), {}), ((c,), {})) == [False, False, True, False]
-    assert hits(function, ((a,), {}), ((b,), {})) == [True, False]
-    assert function.cache.info()["size"] == 2
-    function.cache.set_capacity(1)
-    assert function.cache.info()["size"] == 1
-    function.cache.clear()
-    assert function.cache.info() == {"hits": 0, "misses": 0, "size": 0, "capacity": 1}
-    function.cache.set_capacity(0)
-    assert hits(function, ((a,), {}), ((a,), {})) == [False, False]
-    with pytest.raises(ValueError, match="negative"):
-        _core.PlanCache(-1)
-
-
 def test_insert_again_replaces():
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     x = ones(2)
     for _ in range(3):
         cache.insert("f", (x,), (), None, None, double_plan((2,)))
@@ -221,8 +205,9 @@ def test_insert_again_replaces():
     assert cache.call("f", (x,), (), None, None, None).tolist() == [2, 2]
 
 
-def test_dropping_a_plan_may_use_the_cache():
-    cache = _core.PlanCache(1)
+def test_dropping_a_plan_may_use_the_cache(room):
+    room(0)
+    cache = _core.PlanCache()
     x = ones(2)
     results = []
 
@@ -248,7 +233,7 @@ def test_cache_is_collected():
         pass
 
     engine = Engine()
-    engine.cache = _core.PlanCache(4)
+    engine.cache = _core.PlanCache()
     engine.cache.insert("f", (ones(2),), (), None, engine, double_plan((2,)))
     alive = weakref.ref(engine)
     del engine
@@ -257,7 +242,7 @@ def test_cache_is_collected():
 
 
 def test_references_of_the_cache_are_balanced():
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     x, y, name, attrs = ones(2, 3), ones(2, 3), "function", ((2, 2), "none", 2.5)
     plan = relu_plan((2, 3), release_gil=True)
     cache.insert(name, (x,), attrs, y, None, plan)
@@ -271,19 +256,19 @@ def test_references_of_the_cache_are_balanced():
 
 
 def test_without_a_slow_function_there_may_be_no_result():
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     x, y = ones(2), np.empty(2, np.float32)
     assert cache.call("f", (x,), (), None, None, None) is None
     cache.insert("f", (x,), (), None, None, double_plan((2,)))
     assert cache.call("f", (x,), (), None, None, None).tolist() == [2, 2]
     assert cache.call("f", (x,), (), y, None, None) is y
     assert cache.call("f", (x,), (), x, None, None) is None
-    assert cache.info() == {"hits": 2, "misses": 0, "size": 1, "capacity": 4}
+    assert cache.info() == {"hits": 2, "misses": 0, "size": 1}
 
 
 @pytest.mark.parametrize("first", [None, "dense"])
 def test_new_and_dense_results_are_of_one_plan(first):
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     x, dense, strided, other = ones(2, 3), ones(2, 3), ones(3, 2).T, ones(3, 2)
     cache.insert("f", (x,), (), None if first is None else dense, None, double_plan((2, 3)))
     assert cache.call("f", (x,), (), None, None, None).tolist() == [[2] * 3] * 2
@@ -298,11 +283,11 @@ def test_new_and_dense_results_are_of_one_plan(first):
 # -- bytes
 
 
-def heavy_plan(number, nbytes=1 << 20, shared=False):
-    """A plan for arrays of `number` elements that keeps a constant."""
+def heavy_plan(number, constant=1 << 20, shared=False):
+    """A plan for arrays of `number` elements that keeps a constant: an array, or a new one of so many bytes."""
     plan = _core.Executor(None)
     slots = [plan.add_input(*declare((number,))), plan.add_output(*declare((number,)))]
-    plan.add_constant(np.zeros(nbytes, np.uint8), shared)
+    plan.add_constant(np.zeros(constant, np.uint8) if isinstance(constant, int) else constant, shared)
     views = [(slot, 0, *declare((number,))) for slot in slots]
     plan.add_callback(lambda src, dst: np.copyto(dst, src), views, "copy")
     plan.finalize(False)
@@ -311,20 +296,26 @@ def heavy_plan(number, nbytes=1 << 20, shared=False):
 
 @pytest.fixture
 def room():
-    """Room for so many bytes more, in an otherwise empty process."""
+    """Room for so many bytes, in an otherwise empty process."""
     gc.collect()
     _core.clear_plans()
+    before = _core.plan_totals()["limit"]
     yield _core.set_plan_limit
-    _core.set_plan_limit(None)
+    _core.set_plan_limit(before)
 
 
 def held():
     totals = _core.plan_totals()
-    return totals["constants"] + totals["library"] + totals["scratch"]
+    return totals["constants"] + totals["library"] + totals["objects"]
+
+
+def sizes(cache):
+    """The plans by the sizes of their arrays, the one used last first."""
+    return [plan.inputs[0][0][0] for plan in cache.executors()]
 
 
 def test_bytes_are_counted_while_plans_are_kept(room):
-    cache, other = _core.PlanCache(4), _core.PlanCache(4)
+    cache, other = _core.PlanCache(), _core.PlanCache()
     before = _core.plan_totals()
     cache.add(heavy_plan(1), None)
     other.add(heavy_plan(1, shared=True), None)
@@ -339,46 +330,103 @@ def test_bytes_are_counted_while_plans_are_kept(room):
     assert _core.plan_totals() == before
 
 
+def test_every_plan_counts_for_itself_too(room):
+    cache = _core.PlanCache()
+    for count in range(1, 11):
+        cache.add(heavy_plan(count, 0), None)
+        assert 1000 * count < _core.plan_totals()["objects"] < 8000 * count
+
+
+def test_what_plans_share_is_counted_once(room):
+    data = np.zeros(1 << 20, np.uint8)
+    first, second = _core.PlanCache(), _core.PlanCache()
+    for cache in (first, second):
+        for number in (1, 2, 3):
+            cache.add(heavy_plan(number, data), None)
+            assert _core.plan_totals()["constants"] == 1 << 20
+    first.clear()
+    assert _core.plan_totals()["constants"] == 1 << 20
+    room(1 << 20)  # their objects alone can go
+    assert _core.plan_totals()["constants"] == 1 << 20
+    assert sizes(second) == [3]
+    del cache, second
+    assert _core.plan_totals()["constants"] == 0
+
+
 def test_the_library_packs_constants_for_itself(room):
     """Not in a library whose store of constants has a bound."""
     weights = np.ones((4, 4, 8, 16), np.float32)
-    cache = _core.PlanCache(4)
+    cache = _core.PlanCache()
     plan = deconv_plan(1, 4, 16, 8, weights)
     cache.add(plan, None)
     bounded = default_engine().native.library.has("dnnl_graph_set_constant_tensor_cache_capacity")
     assert _core.plan_totals()["library"] == (0 if bounded else weights.nbytes)
 
 
+def add(cache, plan, seconds):
+    """A plan that took so long to make."""
+    generation, now = cache.start()
+    assert cache.add(plan, None, (generation, now - seconds))
+
+
 def test_the_plans_used_longest_ago_go_first_wherever_they_are(room):
-    first, second = _core.PlanCache(8), _core.PlanCache(8)
+    first, second = _core.PlanCache(), _core.PlanCache()
     for number in (1, 2, 3):
-        first.add(heavy_plan(number), number)
-        second.add(heavy_plan(number), number)
-    assert first.find([declare((1,))], None) == 1
+        for cache in (first, second):
+            add(cache, heavy_plan(number), 100)
+    assert first.find([declare((1,))], None) is first.executors()[0]
     room(held() - 1)
-    assert (first.payloads(), second.payloads()) == ((1, 3, 2), (3, 2))
+    assert (sizes(first), sizes(second)) == ([1, 3, 2], [3, 2])
     room(held() - 1)
-    assert (first.payloads(), second.payloads()) == ((1, 3), (3, 2))
-    second.add(heavy_plan(4), 4)
-    assert (first.payloads(), second.payloads()) == ((1, 3), (4, 3))
+    assert (sizes(first), sizes(second)) == ([1, 3], [3, 2])
+    add(second, heavy_plan(4), 100)
+    assert (sizes(first), sizes(second)) == ([1, 3], [4, 3])
+
+
+@pytest.mark.parametrize(
+    ("constants", "seconds", "left"),
+    [
+        ((1000, 1 << 20, 1000), (1, 1, 1), [4, 3, 1]),
+        ((1 << 20,) * 3, (100, 1, 20), [4, 3, 1]),
+        ((1 << 20, 1 << 22, 1 << 20), (1, 100, 1), [4, 3, 2]),
+        ((1 << 20,) * 3, (1, 1, 1), [4, 3, 2]),
+    ],
+    ids=["the largest", "what took least", "what took least for its bytes", "the oldest of equals"],
+)
+def test_what_goes_first(room, constants, seconds, left):
+    cache = _core.PlanCache()
+    for number, (constant, time) in enumerate(zip((*constants, 0), (*seconds, 1), strict=True), 1):
+        add(cache, heavy_plan(number, constant), time)
+    room(held() - 1)
+    assert sizes(cache) == left
+
+
+def test_many_small_plans_find_room_at_once(room):
+    """Not one by one: the plans are not weighed again for each."""
+    cache = _core.PlanCache()
+    for number in range(1, 101):
+        cache.add(heavy_plan(number, 0), None)
+    room(held())
+    cache.add(heavy_plan(101, 0), None)
+    assert 90 <= len(cache.executors()) < 96
 
 
 def test_the_plan_used_last_stays(room):
     room(0)
-    cache, other = _core.PlanCache(8), _core.PlanCache(8)
+    cache, other = _core.PlanCache(), _core.PlanCache()
     for number in (1, 2, 3):
-        cache.add(heavy_plan(number), number)
-        assert cache.payloads() == (number,)
+        cache.add(heavy_plan(number), None)
+        assert sizes(cache) == [number]
     other.insert("f", (ones(5),), (), None, None, heavy_plan(5))
-    assert cache.payloads() == (3,)
+    assert sizes(cache) == [3]
     assert other.call("f", (ones(5),), (), None, None, None).tolist() == [1] * 5
-    room(None)
-    cache.add(heavy_plan(1), 1)
-    assert cache.payloads() == (1, 3)
+    room(1 << 30)
+    cache.add(heavy_plan(1), None)
+    assert sizes(cache) == [1, 3]
 
 
 def test_a_plan_that_runs_may_be_dropped_for_others(room):
-    cache = _core.PlanCache(8)
+    cache = _core.PlanCache()
 
     def drop(src, dst):
         room(0)
@@ -392,7 +440,7 @@ def test_a_plan_that_runs_may_be_dropped_for_others(room):
 
 
 def test_dropping_plans_of_all_stores_may_use_them(room):
-    caches = [_core.PlanCache(4) for _ in range(3)]
+    caches = [_core.PlanCache() for _ in range(3)]
     seen = []
 
     class Finaliser:
@@ -400,8 +448,8 @@ def test_dropping_plans_of_all_stores_may_use_them(room):
             dst[...] = src
 
         def __del__(self):
-            seen.append([cache.payloads() for cache in caches])
-            caches[0].add(heavy_plan(7), 7)
+            seen.append([sizes(cache) for cache in caches])
+            caches[0].add(heavy_plan(7), None)
             _core.set_plan_limit(0)
 
     for cache in caches:
@@ -409,5 +457,5 @@ def test_dropping_plans_of_all_stores_may_use_them(room):
     _core.clear_plans()
     gc.collect()
     assert len(seen) == 3
-    assert seen[0] == [(), (), ()]
-    assert caches[0].payloads() == (7,)
+    assert seen[0] == [[], [], []]
+    assert sizes(caches[0]) == [7]
