@@ -86,9 +86,7 @@ void require_same_arrays(const Executor& core, const Call& call) {
 
 using Start = std::pair<std::uint64_t, double>;  // generation, seconds of a clock
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // When the making of a plan began, if that is stated; now if not. None where the store was cleared since.
 std::optional<Start> start_of(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {

@@ -67,7 +67,7 @@ public:
         py::object name, attributes, engine;
         PlanRef plan;
         py::object payload;  // what Python wants to know of the plan that the store got last; none of others
-        double seconds;      // that it took to make
+        double seconds;  // that it took to make
         Executor::Held held;
         std::uint64_t used = 0;
     };

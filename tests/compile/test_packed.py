@@ -22,7 +22,7 @@ def arrays_of(net):
 
 
 def plans(net):
-    return [made.plan for made in net._plans.payloads()]
+    return [net._whole(executor).plan for executor in net._plans.executors()]
 
 
 def constants(plan):
