@@ -538,6 +538,9 @@ class Executor:
     @property
     def outputs(self) -> list[tuple[list[int], list[int]]]: ...
     @property
+    def constants(self) -> list[np.ndarray[Any, Any]]:
+        """The arrays that were added as such."""
+    @property
     def name(self) -> str: ...
     @property
     def arena_bytes(self) -> int: ...

@@ -323,6 +323,13 @@ void bind_executor(py::module_& m) {
         .def("describe", &describe)
         .def_property_readonly("inputs", [](const ExecutorObject& self) { return layouts(self.core.inputs()); })
         .def_property_readonly("outputs", [](const ExecutorObject& self) { return layouts(self.core.outputs()); })
+        .def_property_readonly("constants",
+                               [](const ExecutorObject& self) {
+                                   py::list arrays;
+                                   for (const py::object& owner : self.owners)
+                                       if (py::isinstance<py::array>(owner)) arrays.append(owner);
+                                   return arrays;
+                               })
         .def_property_readonly("name", [](const ExecutorObject& self) { return self.core.name(); })
         .def_property_readonly("arena_bytes", [](const ExecutorObject& self) { return self.core.arena_bytes(); })
         .def_property_readonly("constant_bytes", [](const ExecutorObject& self) { return self.core.constant_bytes(); })

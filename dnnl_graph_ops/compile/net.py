@@ -24,12 +24,13 @@ from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
-from .plan import Plan
 from .profile import profile
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    import numpy as np
 
 TUNES = ("off", "heuristic", "measure")
 _MOST_SHAPES = 1024
@@ -289,9 +290,9 @@ class Net(NetBase):
         """The ops and the constants that its outputs depend on."""
         return self._nodes, self._constants
 
-    def plans(self) -> list[Plan]:
-        """Those that it has now."""
-        return [made.plan for made in self._plans.payloads()]
+    def constants_read(self) -> list[np.ndarray[Any, Any]]:
+        """By the plans that it has now."""
+        return [array for executor in self._plans.executors() for array in executor.constants]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the net to a file for `dgo.load`: ops, options, constants and what its plans have packed of them.

@@ -16,8 +16,6 @@ from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from . import packed
 from .absorb import scaled
-from .native import Compiled
-from .plan import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -31,19 +29,14 @@ class _Strange(Exception):
     """A recipe that means something in this process only."""
 
 
-def of_plans(
-    plans: Sequence[Plan], more: Sequence[Array], constants: Sequence[Constant]
-) -> Iterator[tuple[Any, Array]]:
-    """What these plans have packed of these constants, and more that was, by recipes as `read` takes them."""
+def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterator[tuple[Any, Array]]:
+    """Those of the arrays that were packed of these constants, by recipes as `read` takes them."""
     places: dict[Constant, Any] = {}
     for number, constant in enumerate(constants):
         places[constant] = {"constant": number}
         for how, other in constant.derivations().items():
             places[other] = {"constant": number, "how": how}
-    parts = (part for plan in plans for part in plan.parts)
-    views = (view for part in parts for view in (part.inputs if isinstance(part, Compiled) else part.reads))
-    used = {id(view.buffer.array) for view in views if view.is_constant and view.buffer.array is not None}
-    used |= {id(array) for array in more}
+    used = set(map(id, arrays))
     for recipe, array in packed.kept().items():
         if id(array) in used and array.size:
             try:

@@ -32,10 +32,9 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
 
     nodes, constants = net.parts
     held = [value.held for value in constants if value.held is not None]
-    plans = net.plans()
-    if held and not plans and not net.holds:
+    if held and not net.plan_count() and not net.holds:
         warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
-    packed = list(recipes.of_plans(plans, net.holds, held))
+    packed = list(recipes.of_arrays([*net.constants_read(), *net.holds], held))
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
