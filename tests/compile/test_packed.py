@@ -8,6 +8,7 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import packed
+from dnnl_graph_ops.compile.native import Compiled
 from dnnl_graph_ops.lowering.choice import grid
 
 
@@ -127,3 +128,12 @@ def test_the_grid_is_near_every_size():
         assert size <= grid(size) < 1.25 * size
         assert grid(grid(size)) == grid(size)
     assert len({grid(size) for size in range(17, 4097)}) == 32
+
+
+def test_long_rows_of_few_channels_leave_nothing_for_the_library_to_compile(rng):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 32, None))
+    same = {"pads_begin": 5, "pads_end": 5, "dilations": 5, "data_format": "NCX", "weights_format": "OIX"}
+    net = graph.compile(ops.convolution(x, graph.constant(small(rng, 32, 32, 3)), **same))
+    net(np.ones((1, 32, 40_000), np.float32))
+    assert not any(isinstance(part, Compiled) for part in net.latest().plan.parts)
