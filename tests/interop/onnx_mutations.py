@@ -21,6 +21,8 @@ from .hostile_models import branches, call, function, limit_memory, model, whole
 WORK, PATIENCE = 5, 60
 # models whose tensors are larger are read, not run
 SMALL = 1 << 16
+# what a size that only a call knows is there
+OPEN = 6
 INTEGERS = [0, 1, -1, 2, 3, 7, 11, 64, 255, 2**16, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e30, 1e-30, float("inf"), float("-inf"), float("nan")]
 NAMES = ("name", "input", "output", "op_type", "domain", "node", "graph", "initializer")
@@ -176,6 +178,44 @@ def originals():
         ],
         {"low": np.float32(-1), "high": np.float32(1), "two": np.float32(2), "axes": whole(1), "w": noise(3, 5)},
     )
+    yield model(
+        [
+            node("Shape", "x", "s"),
+            node("Gather", "s last", "w"),
+            node("Gather", "s third", "h"),
+            node("Mod", "w four", "m"),
+            node("Sub", "four m", "r"),
+            node("Concat", "zeros m r", "p", axis=0),
+            node("Pad", "x p", "t0"),
+            node("Mul", "s two", "d"),
+            node("Slice", "d from to", "hw"),
+            node("Slice", "s to0 from", "nc"),
+            node("Concat", "nc hw", "sizes", axis=0),
+            node("Resize", "x - - sizes", "t1", mode="nearest"),
+            node("Concat", "nc minus", "flat", axis=0),
+            node("Reshape", "x flat", "t2"),
+            node("DepthToSpace", "t1", "t3", blocksize=2),
+            node("Range", "first h0 one", "range"),
+            node("Squeeze", "h", "h0"),
+            node("Cast", "range", "f", to=1),
+            node("Unsqueeze", "f minus", "g"),
+            node("ConstantOfShape", "s", "c"),
+            node("Expand", "g s", "e"),
+            node("Sum", "x c e", "t4"),
+            node("Split", "t4", "a b", axis=3),
+            node("Tile", "b times", "t5"),
+            node("MaxPool", "t5", "t6", kernel_shape=[2, 2], strides=[5, 5], ceil_mode=1),
+            node("Softmax", "t6", "y", axis=-1),
+        ],
+        {
+            "last": whole(3), "third": whole(2), "four": whole(4), "zeros": whole(0, 0, 0, 0, 0, 0),
+            "two": whole(1, 1, 2, 2),
+            "from": whole(2), "to": whole(4), "to0": whole(0), "minus": whole(-1), "first": whole(0)[0],
+            "one": whole(1)[0], "times": whole(1, 1, 2, 1),
+        },
+        outputs=("y", "t0", "t2", "t3"),
+        shape=(None, 4, None, "w"),
+    )  # fmt: skip
 
 
 def fields(message, found):
@@ -284,10 +324,14 @@ def attempt(content):
     try:
         graph = dgo.from_onnx(content)
         values = [*graph.inputs, *graph.constants, *(value for item in graph.nodes for value in item.outputs)]
-        if any(None in value.shape or np.prod(value.shape, dtype=float) > SMALL for value in values):
+        if any(np.prod([dim or 1 for dim in value.shape], dtype=float) > SMALL for value in values):
             return False
         net = graph.compile()
-        net.run({value.name: np.ones(value.shape, dtypes.numpy_dtype(value.dtype)) for value in net.inputs})
+        shapes = [tuple(OPEN if dim is None else dim for dim in value.shape) for value in net.inputs]
+        if any(np.prod(value.shape, dtype=float) > SMALL for value in net._infer(shapes).values()):
+            return False
+        pairs = zip(net.inputs, shapes, strict=True)
+        net.run({value.name: np.ones(shape, dtypes.numpy_dtype(value.dtype)) for value, shape in pairs})
         return False
     except (dgo.Error, MemoryError):
         return True

@@ -115,6 +115,8 @@ NODES = {
         {"transA": 1, "alpha": 0.5, "beta": 2.0},
     ),
     "matmul_batched": ("MatMul", [noise(2, 3, 4), noise(4, 5)], {}),
+    "max_pool_last_dropped": ("MaxPool", [IMAGE], {"kernel_shape": [2, 2], "strides": [5, 4], "ceil_mode": 1}),
+    "average_pool_last_dropped": ("AveragePool", [IMAGE], {"kernel_shape": [1, 2], "strides": [6, 4], "ceil_mode": 1}),
     "max_pool": ("MaxPool", [IMAGE], {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
     "max_pool_dilated": (
         "MaxPool",

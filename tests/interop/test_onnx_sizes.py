@@ -202,3 +202,19 @@ def test_many_nodes_of_sizes():
     nodes = [op("Gather", "s axis0", "n0"), *(op("Add", f"n{i} n{i}", f"n{i + 1}") for i in range(2000))]
     with pytest.raises(dgo.UnsupportedError, match="more than 1000 nodes"):
         dgo.from_onnx(chain([*nodes, op("Reshape", "x n2000", "y")]))
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_last_windows_beyond_the_data(kind):
+    """ONNX drops them, wherever the sizes of a call put them."""
+    rng = np.random.default_rng(2)
+    for _ in range(12):
+        kernel, strides = ([int(item) for item in rng.integers(1, high, 2)] for high in (4, 5))
+        pads = [int(rng.integers(0, taps)) for taps in kernel + kernel]
+        node = op(kind, "x", "y", kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=1)
+        proto = model([node], shape=("n", 2, "h", "w"))
+        net = dgo.from_onnx(proto).compile()
+        for _ in range(4):
+            x = rng.standard_normal((2, 2, *rng.integers(4, 12, 2))).astype(np.float32)
+            print(kernel, strides, pads, x.shape)
+            np.testing.assert_allclose(net(x), reference(proto, {"x": x})[0], atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ShapeError, UnsupportedError
@@ -183,20 +184,34 @@ def _pool(step: Step, kind: str, **more: Any) -> Value:
     """ONNX drops a last window that starts in the padding at the end, the library does not."""
     src = step.value(0)
     rank, kernel = _kernel(step, src)
-    attrs, ceil = _window(step, rank), step.attr("ceil_mode")
-    result = step.op(kind, src, **attrs, kernel=kernel, rounding_type="ceil" if ceil else "floor", **more)
-    for axis, size in enumerate(src.shape[2:]):
-        if not ceil:
-            continue
+    attrs, rounding = _window(step, rank), "ceil" if step.attr("ceil_mode") else "floor"
+    if rounding == "ceil":
+        dropped = _last_dropped(step, src.shape[2:], kernel, attrs, more.get("dilations", [1] * rank))
+        if dropped and (attrs["auto_pad"] in ("SAME_UPPER", "SAME_LOWER") or not more.get("exclude_pad", True)):
+            raise UnsupportedError(f"{step.where}: ceil_mode with a last window beyond the data of {src.shape}")
+        if dropped:
+            attrs["pads_end"], attrs["auto_pad"], rounding = dropped, "None", "floor"
+    return step.op(kind, src, **attrs, kernel=kernel, rounding_type=rounding, **more)
+
+
+def _last_dropped(
+    step: Step, sizes: Sequence[int | None], kernel: list[int], attrs: Mapping[str, Any], dilations: list[int]
+) -> list[int]:
+    """Pads with which the floor of sizes gives the windows that ONNX has; empty where their ceil does, too."""
+    ends, dropped = [], False
+    for axis, size in enumerate(sizes):
+        stride, begin, end = (attrs[name][axis] for name in ("strides", "pads_begin", "pads_end"))
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
         if size is None:
-            reach = (kernel[axis] - 1) * more.get("dilations", [1] * rank)[axis] + 1
-            if attrs["pads_end"][axis] + attrs["strides"][axis] > reach:
-                raise NeedsSizes(f"{step.where}: ceil_mode with a last window that may lie beyond the data")
+            dropped |= end + stride > reach
             continue
-        start = (result.shape[axis + 2] - 1) * attrs["strides"][axis]  # type: ignore[operator]
-        if start >= size + attrs["pads_begin"][axis]:
-            raise UnsupportedError(f"{step.where}: ceil_mode with a last window beyond the data on axis {axis + 2}")
-    return result
+        last = -(-(size + begin + end - reach) // max(stride, 1))
+        dropped |= last > 0 and last * stride >= size + begin
+        last -= last > 0 and last * stride >= size + begin
+        ends.append(last * stride + reach - size - begin)
+    if dropped and len(ends) < len(sizes):
+        raise NeedsSizes(f"{step.where}: ceil_mode with a last window that may lie beyond the data")
+    return ends if dropped else []
 
 
 def _pooled(step: Step) -> Meta:

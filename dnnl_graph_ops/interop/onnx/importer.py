@@ -20,7 +20,7 @@ from . import (  # noqa: F401  (fill the table)
 )
 from .budget import Budget
 from .fold import FOLDED
-from .late import built, constant_of
+from .late import FAULTS, built, constant_of, fault
 from .model import Model, read
 from .node import Item, Measured, OnnxNode
 from .table import check
@@ -37,7 +37,8 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
 
     Returns:
         A Graph whose inputs are those without initializer, in their order, and whose `outputs` are those
-        of the model. A symbolic dim is known at the call only. Data stays channels-first. Of a model from a path, a net
+        of the model. A symbolic dim is known at the call only, and so is what a model computes of it; nodes that depend
+        on that are built at the first call of each shape. Data stays channels-first. Of a model from a path, a net
         without such dims keeps only what it has made of large initializers; the file stays open, and they are read
         again when they are wanted (by another `compile`, for other strides, by `pickle`): an error if it was written to
         meanwhile. Deleting it, or renaming another to its name, changes nothing.
@@ -78,8 +79,8 @@ def _append(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget
         return str(error).split("\n  ")
     except Error:
         raise
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}") from None
+    except FAULTS as error:
+        raise fault(node, error) from None
     known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
     return []
 

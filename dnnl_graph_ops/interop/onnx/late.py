@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import dtypes
-from ...errors import UnsupportedError
+from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...shapes import Meta
 from .budget import Budget
@@ -109,9 +109,23 @@ class Late:
         known: dict[str, Item] = {**self.arrays, **dict(zip(self.names, values, strict=True))}
         found: tuple[Item, ...] = ()
         for node in self.nodes:
-            found = built(graph, node, known, budget)
+            try:
+                found = built(graph, node, known, budget)
+            except Error:
+                raise
+            except FAULTS as error:
+                raise fault(node, error) from None
             known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
         return [item if isinstance(item, Value) else graph.constant(item) for item in found]
+
+
+# what the numbers of a model may lead to
+FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+
+
+def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
+    """One of them as the package's error."""
+    return InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}")
 
 
 class _Scratch(Graph):
