@@ -31,9 +31,10 @@ Axes axes(const Dims& values, size_t rank, int64_t missing, const char* name) {
 
 FilterProblem make_problem(int64_t batch, int64_t in_channels, int64_t out_channels, const Dims& in, const Dims& out,
                            const Dims& kernel, const Dims& strides, const Dims& pads_begin, const Dims& tile,
-                           const Dims& dilations, int64_t groups) {
+                           const Dims& dilations, int64_t groups, bool any_size) {
     const size_t rank = in.size();
     FilterProblem p;
+    p.any_size = any_size;
     p.spatial_rank = static_cast<int>(rank);
     p.batch = batch;
     if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0) {
@@ -125,9 +126,11 @@ void bind_filter_kernels(py::module_& m) {
         m, "FilterProblem",
         "A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the "
         "direct form of that axis, for any kernel; minimal filtering has 2, 3 and 4 for two taps per "
-        "phase, 2 and 4 for three, without dilation; 4 on the last two axes, alike.")
+        "phase, 2 and 4 for three, without dilation; 4 on the last two axes, alike. `any_size`: weights are packed "
+        "as for large sizes, whatever the sizes are.")
         .def(py::init(&make_problem), "batch"_a, "in_channels"_a, "out_channels"_a, "in_spatial"_a, "out_spatial"_a,
-             "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1)
+             "kernel"_a, "strides"_a, "pads_begin"_a, "tile"_a, "dilations"_a = Dims{}, "groups"_a = 1,
+             "any_size"_a = false)
         .def(
             "packed_size",
             [](const FilterProblem& p, const std::string& direction) {

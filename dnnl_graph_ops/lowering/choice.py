@@ -27,8 +27,8 @@ _LARGE = {1: 1024, 2: 128, 3: 32}
 # how much longer than the best form that of large sizes may take
 _NEAR = 1.1
 # seconds to compile a form with steps of the library, and more by the position of its longest axis, spread over so many
-# runs of a size: oneDNN 3.2 makes tables for long rows of a 1-D convolution (72 ms and 35 MB at 28,000 positions)
-_COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 2.7e-6, 8
+# runs of a size: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000 positions)
+_COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
 _MOST = 4096
 
 _rankings: dict[Hashable, Ranked] = {}

@@ -209,7 +209,7 @@ def _own(direction: str, results: int | None = None) -> Formulation:
         cost.OWN if results is None else cost.FILTERING,
         (lambda p, e: filtering.taken(p, filtering.direct_tile(p))) if results is None else _filters(results),
         lambda p, e: cost.own(p, e, tile(p)),
-        lambda program, p, e: filtering.build(program, p, tile(p), e.threads),
+        lambda program, p, e: filtering.build(program, p, tile(p), e),
         fuses=tails.expressed,
     )
     return replace(form, remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "")

@@ -7,6 +7,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.compile import packed
 from dnnl_graph_ops.compile.native import Compiled
 from dnnl_graph_ops.lowering.choice import grid
@@ -137,3 +138,16 @@ def test_long_rows_of_few_channels_leave_nothing_for_the_library_to_compile(rng)
     net = graph.compile(ops.convolution(x, graph.constant(small(rng, 32, 32, 3)), **same))
     net(np.ones((1, 32, 40_000), np.float32))
     assert not any(isinstance(part, Compiled) for part in net.latest().plan.parts)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3])
+def test_packing_for_any_size_is_one(tile):
+    def packing(size, any_size):
+        problem = kernels.FilterProblem(
+            1, 64, 64, [size], [8 * size], [16], [8], [4], [tile], groups=1, any_size=any_size
+        )
+        return problem.packing("forward")
+
+    assert len({packing(size, True) for size in range(2, 200)}) == 1
+    # that of sizes of their own differs
+    assert len({packing(size, False) for size in range(1, 200)}) > 1 or tile == 1

@@ -28,6 +28,7 @@ constexpr double kTransformCost = 16;            // of one value, in multiplicat
 constexpr double kRunCost = 400;                 // of one run of results, in multiplications
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
+constexpr int64_t kLarge = 1024;  // positions
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
@@ -136,9 +137,10 @@ int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& ta
     return used;
 }
 
-// Windows are transformed once per group: groups apart must save more products than their transforms cost.
-TargetGroups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
-    TargetGroups best;
+// Windows are transformed once per group: groups apart must save more products than their transforms cost. The axes, a
+// bit for each, on which they are apart.
+unsigned cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
+    unsigned best = 0;
     double best_cost = -1;
     for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
         TargetGroups groups = groups_of(layout, apart);
@@ -158,8 +160,13 @@ TargetGroups cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t c
         }
         if (best_cost >= 0 && cost >= best_cost) continue;
         best_cost = cost;
-        best = std::move(groups);
+        best = apart;
     }
+    return best;
+}
+
+TargetGroups packed_groups(const FilterLayout& layout, int64_t rows, int64_t columns, unsigned apart) {
+    TargetGroups best = groups_of(layout, apart);
     for (size_t g = 0; g < best.groups.size(); ++g) {
         TargetGroup& group = best.groups[g];
         group.targets = best.targets[g].data();
@@ -179,10 +186,25 @@ struct Arrangement {
     TargetGroups groups;
 
     Arrangement(const FilterProblem& problem, FilterDirection direction)
-        : layout(direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem)),
+        : layout(layout_of(problem, direction)),
           rows(direction == FilterDirection::forward ? problem.in_channels : problem.out_channels),
           columns(direction == FilterDirection::forward ? problem.out_channels : problem.in_channels),
-          groups(cheapest_groups(layout, rows, columns)) {}
+          groups(packed_groups(layout, rows, columns,
+                               cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns))) {
+    }
+
+private:
+    static FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) {
+        return direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem);
+    }
+
+    static FilterLayout large(FilterProblem problem, FilterDirection direction) {
+        for (int a = 0; a < kFilterAxes; ++a) {
+            problem.in[a] += kLarge;
+            problem.out[a] += kLarge * problem.stride[a];
+        }
+        return layout_of(problem, direction);
+    }
 };
 
 // Of the tiles of a line those all of whose runs of an image are whole.

@@ -34,6 +34,7 @@ struct FilterProblem {
     int64_t in_channels = 0, out_channels = 0;  // of one group
     Axes in{{1, 1, 1}}, out{{1, 1, 1}}, kernel{{1, 1, 1}}, stride{{1, 1, 1}}, pad{{0, 0, 0}}, dilation{{1, 1, 1}};
     Axes tile{{1, 1, 1}};  // outputs per tile: 1 is the direct form; 2 to 4 for two taps per phase, 2 or 4 for three
+    bool any_size = false;  // the weights are packed as for large sizes, whatever those here
 };
 
 struct FilterTensor {

@@ -16,6 +16,7 @@ from typing import Any
 from ... import dtypes
 from ..._core import kernels
 from .. import tail as post
+from ..env import Env
 from ..problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, mergeable_groups
 from ..program import Program, View
 from .tails import fused, labelled
@@ -63,12 +64,12 @@ def rounds_little(problem: Problem) -> bool:
     return summed is None or summed // g.groups >= FEWEST
 
 
-def filter_problem(problem: Problem, tile: tuple[int, ...]) -> Any:
-    """The kernel's own description of the geometry."""
+def filter_problem(problem: Problem, tile: tuple[int, ...], any_size: bool = False) -> Any:
+    """The kernel's own description of the geometry; `any_size`: weights are packed alike whatever the sizes."""
     g = problem.geometry
     return kernels.FilterProblem(
         g.batch, g.in_channels, g.out_channels, list(g.src), list(g.dst), list(g.kernel), list(g.strides),
-        list(g.pads_begin), list(tile), list(g.dilations), g.groups,
+        list(g.pads_begin), list(tile), list(g.dilations), g.groups, any_size,
     )  # fmt: skip
 
 
@@ -158,12 +159,13 @@ def _run(program: Program, kernel: Any, reads: list[View], target: View, label: 
     program.kernel(kernel, reads, [scratch, target], label)
 
 
-def build(program: Program, problem: Problem, tile: tuple[int, ...], threads: int) -> None:
+def build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -> None:
     """Append the steps of any direction."""
+    threads = env.threads
     label = f"own {problem.direction}, tile {'x'.join(map(str, tile))}"
     packed: View | None = None
     for part in parts(problem, tile):
-        description = filter_problem(part, tile)
+        description = filter_problem(part, tile, env.varies)
         if problem.direction == BACKWARD_WEIGHTS:
             _backward_weights(program, part, description, threads, label)
             continue
