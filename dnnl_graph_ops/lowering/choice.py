@@ -16,7 +16,7 @@ from . import tail as post
 from .env import Env
 from .problem import Problem
 from .program import Buffer, View, dense_in, is_dense, order_of
-from .registry import Formulation, Ranked, candidates
+from .registry import Formulation, Ranked, candidates, usable
 
 Ints = tuple[int, ...]
 
@@ -84,7 +84,13 @@ def _ranking(problem: Problem, env: Env, batch: int, sizes: Ints, key: Hashable)
 
 
 def _estimated(problem: Problem, env: Env) -> Ranked:
-    found = [(form, estimate + _new_size(form, problem, env)) for form, estimate in candidates(problem, env)]
+    found: Ranked = []
+    for extra, form in sorted(
+        ((_new_size(f, problem, env), f) for f in usable(problem, env)), key=lambda item: item[0]
+    ):
+        # what compiling takes alone is more than all of another form: estimates take time, too
+        if all(extra < seconds for _, seconds in found):
+            found.append((form, form.seconds(problem, env) + extra))
     return sorted(found, key=lambda item: item[1])
 
 

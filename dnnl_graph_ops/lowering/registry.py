@@ -488,8 +488,12 @@ Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best firs
 
 def candidates(problem: Problem, env: Env) -> Ranked:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
-    found = [f for f in applicable(problem, env) if f.family in _ANYWHERE or env.engine.memory is None]
-    return sorted(((f, f.seconds(problem, env)) for f in found), key=lambda item: item[1])
+    return sorted(((form, form.seconds(problem, env)) for form in usable(problem, env)), key=lambda item: item[1])
+
+
+def usable(problem: Problem, env: Env) -> list[Formulation]:
+    """The formulations that may be used where the data is."""
+    return [f for f in applicable(problem, env) if f.family in _ANYWHERE or env.engine.memory is None]
 
 
 def applicable(problem: Problem, env: Env) -> list[Formulation]:
