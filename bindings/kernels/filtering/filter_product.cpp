@@ -28,7 +28,7 @@ constexpr double kTransformCost = 16;            // of one value, in multiplicat
 constexpr double kRunCost = 400;                 // of one run of results, in multiplications
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
-constexpr int64_t kLarge = 1024;  // positions
+constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
@@ -199,9 +199,10 @@ private:
     }
 
     static FilterLayout large(FilterProblem problem, FilterDirection direction) {
-        for (int a = 0; a < kFilterAxes; ++a) {
-            problem.in[a] += kLarge;
-            problem.out[a] += kLarge * problem.stride[a];
+        for (int a = kFilterAxes - problem.spatial_rank; a < kFilterAxes; ++a) {
+            const int64_t more = kLarge[problem.spatial_rank - 1];
+            problem.in[a] += more;
+            problem.out[a] += more * problem.stride[a];
         }
         return layout_of(problem, direction);
     }
