@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..errors import InvalidArgumentError
 from ..graph import Node, Value
+from ..graph.json_format import same_shape
 from ..lowering.as_given import Places
 from ..lowering.build import Built, build
 from ..lowering.env import Env
@@ -91,7 +93,10 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
         if node.late is not None:
-            found.update(zip(node.outputs, node.late(inputs), strict=True))
+            for value, made in zip(node.outputs, node.late(inputs), strict=True):
+                if made.dtype != value.dtype or not same_shape(made.shape, value.shape):
+                    raise InvalidArgumentError(f"{node.name!r}: gives {made.meta}, where {value.meta} was announced")
+                found[value] = made
             continue
         attrs, metas = _checked(node, inputs)
         twin = Node(node.id, node.kind, node.name, inputs, attrs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -91,7 +91,13 @@ class Value:
         raise TypeError(f"the truth of {self!r} is not known before the graph runs")
 
 
-Late = Callable[[Sequence[Value]], Sequence[Value]]
+class Late(Protocol):
+    """Makes the outputs of a node of its inputs, once their sizes are known."""
+
+    def __call__(self, values: Sequence[Value], /) -> Sequence[Value]: ...
+
+    def record(self) -> dict[str, Any]:
+        """What it is made of, as JSON can hold it; the hook "late" reads it."""
 
 
 class Node:

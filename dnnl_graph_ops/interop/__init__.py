@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..graph import hooks
 from ..runtime.dlpack import from_dlpack
 from .dlpack import to_dlpack
 
@@ -22,3 +23,12 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     from .onnx import from_onnx as read
 
     return read(model_or_path, engine)
+
+
+def _late(record: Any, where: str) -> Any:
+    from .onnx.late import rebuilt
+
+    return rebuilt(record, where)
+
+
+hooks.provide("late", _late)

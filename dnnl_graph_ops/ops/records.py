@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..graph import Graph, Node, Value
+from ..graph import Graph, Node, Value, hooks
 from ..graph.array_file import ArrayFile, field, sizes
 from ..graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ..runtime.engines import Engine
@@ -41,12 +41,7 @@ def described(
     """
     made = [value for node in nodes for value in node.outputs]
     ids = {value: number for number, value in enumerate((*inputs, *constants, *made))}
-    strange = next((node for node in nodes if node.kind == "Wildcard"), None)
-    if strange is not None and strange.late:
-        raise UnsupportedError(
-            f"Net.save: {strange.name!r} depends on sizes of the call, for which the file has no words; export the "
-            "model with fixed sizes"
-        )
+    strange = next((node for node in nodes if node.kind == "Wildcard" and not node.late), None)
     if strange is not None:
         raise UnsupportedError(f"Net.save: {strange.name!r} is a Wildcard, which cannot run wherever it is loaded")
     return {
@@ -59,6 +54,7 @@ def described(
                 "kind": node.kind,
                 "name": node.name,
                 "attrs": dict(node.attrs),
+                **({"late": node.late.record()} if node.late else {}),
                 "inputs": [ids[value] for value in node.inputs],
                 "outputs": [_value(value) for value in node.outputs],
             }
@@ -146,10 +142,15 @@ def _op(graph: Graph, item: Any, values: Sequence[Value], where: str) -> tuple[V
     inputs = [_one(values, number, where) for number in field(item, "inputs", list, where)]
     stated, attrs = field(item, "outputs", list, where), field(item, "attrs", dict, where)
     kinds = [field(output, "dtype", str, where) for output in stated]
-    kept, metas = _inferred(kind, inputs, attrs, kinds, where)
+    kept: Mapping[str, Any] = {}
+    late = hooks.call("late", item["late"], where) if kind == "Wildcard" and "late" in item else None
+    if late:
+        metas: Sequence[Meta] = [Meta(*_described(output, where)[1:]) for output in stated]
+    else:
+        kept, metas = _inferred(kind, inputs, attrs, kinds, where)
     if [meta.dtype for meta in metas] != kinds:
         raise InvalidArgumentError(f"{where}: gives {', '.join(meta.dtype for meta in metas)}, not what was saved")
-    made = graph.add_node(kind, where, inputs, kept, metas, [f"dst_{i}" for i in range(len(metas))], name)
+    made = graph.add_node(kind, where, inputs, kept, metas, [f"dst_{i}" for i in range(len(metas))], name, late=late)
     for value, output in zip(made, stated, strict=True):
         value.name = field(output, "name", str, where)
         value.strides = _strides(output, value.shape, where)

@@ -1,5 +1,6 @@
 """Files that compute sizes from those of a call: against ONNX Runtime, and against the same file of fixed sizes."""
 
+import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 from onnx import helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
+from dnnl_graph_ops.graph import hooks  # noqa: E402
 
 from .hostile_models import model, whole  # noqa: E402
 from .models import reference  # noqa: E402
@@ -94,14 +96,42 @@ def test_threads_pickles_and_other_options(exported):
         np.testing.assert_allclose(graph.compile(**options)(arrays[0]), found[0], rtol=1e-4, atol=1e-5)
 
 
-def test_pictures_and_files(exported, tmp_path):
+def test_pictures_and_files(exported):
     graph = dgo.from_onnx(str(exported("levels_padded")))
     net = graph.compile()
     assert "Pad" in graph.to_dot() and "Pad" in net.to_dot() and net.partitions
     with pytest.raises(dgo.UnsupportedError, match="depends on sizes of the call"):
         graph.to_json()
-    with pytest.raises(dgo.UnsupportedError, match="depends on sizes of the call"):
-        net.save(tmp_path / "net")
+
+
+@pytest.mark.parametrize("name", ["levels_padded", "windows", "places", "halves"])
+def test_saved(name, exported, tmp_path):
+    net = dgo.from_onnx(str(exported(name))).compile()
+    net.save(tmp_path / "net")
+    again = dgo.load(tmp_path / "net")
+    for shape in MODELS[name][1]:
+        x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+        for array, expected in zip(results(again, x), results(net, x), strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_records_that_hold_no_nodes():
+    graph = dgo.from_onnx(chain(CHAINS["zeros"]))
+    (late,) = (node.late for node in graph.nodes if node.late)
+    good = json.loads(json.dumps(late.record()))
+    assert hooks.call("late", good, "here").record() == late.record()
+    for change in (
+        {"nodes": []},
+        {"nodes": [{}]},
+        {"names": [3]},
+        {"arrays": {"a": {"dtype": "object", "shape": [1], "bytes": "00"}}},
+        {"arrays": {"a": {"dtype": "int64", "shape": [2], "bytes": "00"}}},
+        {"arrays": {"a": {"dtype": "bool", "shape": [1], "bytes": "07"}}},
+        {"arrays": {"a": {"dtype": "int64", "shape": [1], "bytes": "xyz"}}},
+        {"arrays": []},
+    ):
+        with pytest.raises(dgo.InvalidArgumentError, match="here"):
+            hooks.call("late", {**good, **change}, "here")
 
 
 def test_quantized(exported):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
+from ...graph.array_file import field, sizes
 from ...shapes import Meta
 from .budget import Budget
-from .fold import fold
+from .fold import NUMPY, fold
 from .model import REMEDY
 from .node import Array, Item, Measured, NeedsSizes, OnnxNode
 from .step import Step
@@ -21,6 +24,8 @@ from .table import RULES, check
 # nodes that compute the sizes of one, and what each counts in the budget of a model
 _MOST_NODES = 1000
 _NODE_BYTES = 1 << 10
+# of arrays in a record
+_MOST_BYTES = 1 << 16
 
 
 def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
@@ -105,6 +110,8 @@ class Late:
     budget: int
 
     def __call__(self, values: Sequence[Value]) -> list[Value]:
+        if len(values) != len(self.names):
+            raise InvalidArgumentError(f"{self.nodes[-1].where}: {len(values)} operands of {len(self.names)}")
         graph, budget = _Scratch(), Budget(0, self.budget)
         known: dict[str, Item] = {**self.arrays, **dict(zip(self.names, values, strict=True))}
         found: tuple[Item, ...] = ()
@@ -117,6 +124,71 @@ class Late:
                 raise fault(node, error) from None
             known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
         return [item if isinstance(item, Value) else graph.constant(item) for item in found]
+
+    def record(self) -> dict[str, Any]:
+        """Raises: UnsupportedError: large arrays are among what it is made of."""
+        total = sum(array.nbytes for array in self.arrays.values())
+        if total > _MOST_BYTES:
+            raise UnsupportedError(
+                f"Net.save: {self.nodes[-1].where} depends on sizes of the call and reads {total} bytes of constants"
+            )
+        return {
+            "nodes": [{**vars(node), "attrs": _plain(node.attrs)} for node in self.nodes],
+            "names": self.names,
+            "arrays": _plain(self.arrays),
+        }
+
+
+def _plain(items: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays as lists of their dtype, shape and bytes."""
+    return {
+        name: {"dtype": item.dtype.name, "shape": item.shape, "bytes": item.tobytes().hex()}
+        if isinstance(item, np.ndarray)
+        else item
+        for name, item in items.items()
+    }
+
+
+def _arrays(items: Any, where: str) -> dict[str, Any]:
+    """What `_plain` was made of."""
+    if not isinstance(items, dict):
+        raise InvalidArgumentError(f"{where}: needs attributes or arrays by name")
+    kinds = {np.dtype(kind).name: np.dtype(kind) for kind in NUMPY.values()}
+    found = {}
+    for name, item in items.items():
+        found[name] = item
+        if isinstance(item, dict):
+            kind, shape = kinds.get(field(item, "dtype", str, where)), sizes(field(item, "shape", list, where), where)
+            data = bytes.fromhex(field(item, "bytes", str, where))
+            if kind is None or len(data) != math.prod(shape) * kind.itemsize or len(data) > _MOST_BYTES:
+                raise InvalidArgumentError(f"{where}: {name[:60]!r} is no array")
+            if kind.kind == "b" and max(data, default=0) > 1:
+                raise InvalidArgumentError(f"{where}: {name[:60]!r} has booleans that are neither true nor false")
+            found[name] = np.frombuffer(data, kind).reshape(shape)
+    return found
+
+
+def rebuilt(record: Any, where: str) -> Late:
+    """What `Late.record` was made of.
+
+    Raises:
+        InvalidArgumentError: another record.
+    """
+    try:
+        nodes = []
+        for item in field(record, "nodes", list, where):
+            texts = [field(item, name, str, where) for name in ("name", "op_type")]
+            lists = [field(item, name, list, where) for name in ("inputs", "outputs")]
+            if not all(isinstance(name, str) for names in lists for name in names):
+                raise InvalidArgumentError(f"{where}: names of tensors must be strings")
+            opset, attrs = field(item, "opset", int, where), _arrays(item.get("attrs"), where)
+            nodes.append(OnnxNode(texts[0], texts[1], "", "", opset, tuple(lists[0]), tuple(lists[1]), attrs))
+        names, arrays = field(record, "names", list, where), _arrays(record.get("arrays"), where)
+        if not 0 < len(nodes) <= _MOST_NODES or not all(isinstance(name, str) for name in names):
+            raise InvalidArgumentError(f"{where}: {len(nodes)} nodes that depend on sizes")
+        return Late(tuple(nodes), tuple(names), arrays, Budget(0).total)
+    except FAULTS as error:
+        raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None
 
 
 # what the numbers of a model may lead to
