@@ -596,6 +596,8 @@ class PlanCache:
 
     def call(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, slow: _Slow | None, /) -> Any:
         """Run the plan inserted for such a call, else `slow(arrays, attrs, out, engine)`; without slow: None."""
+    def executor(self, name: str, arrays: _Items, attrs: _Items, out: Any, engine: Any, /) -> Executor | None:
+        """Of the plan inserted for such a call, which now counts as the one used last."""
     def insert(
         self,
         name: str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ._core import PlanCache
+from ._core import Executor, PlanCache
 from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
@@ -19,6 +19,7 @@ from .ops.typed import WORDS, check_dtypes, read_shape, resolve
 from .runtime import arrays
 from .runtime import threads as pool
 from .runtime.engines import Engine, default_engine
+from .runtime.locks import Builds
 from .schema import KEYWORDS
 from .schema.arguments import unexpected
 from .shapes import Meta, resolved
@@ -29,6 +30,7 @@ from .strides import dense_strides
 Array = np.ndarray[Any, Any]
 
 cache = PlanCache()
+_builds = Builds()
 
 
 class _Function(NamedTuple):
@@ -176,12 +178,18 @@ def _build(
         arrays.check_out(target, shape, dtype, f"{name}: 'out'")
         arrays.check_apart([("out", target)], present, name)
     strides = dense_strides(shape) if target is None else arrays.element_strides(target, f"{name}: 'out'")
-    start = cache.start()
-    env = _env(engine or default_engine(), pool.get_num_threads(), default_algorithm())
-    plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
-    cache.insert(name, ins, attrs, target, engine, plan.executor, start)
+    key = name, ins, attrs, target, engine
+
+    def make() -> Executor:
+        start = cache.start()
+        env = _env(engine or default_engine(), pool.get_num_threads(), default_algorithm())
+        plan = plan_op(kind, checked, inputs, Argument("dst", dtype, shape, strides), env, name)
+        cache.insert(*key, plan.executor, start)
+        return plan.executor
+
+    executor = _builds.once(lambda: cache.executor(*key), make)
     destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
-    plan.executor.run([array for _, array in present], [destination])
+    executor.run([array for _, array in present], [destination])
     return destination
 
 

@@ -72,7 +72,8 @@ def threads():
         dgo.set_num_threads(2)
 
 HOLDERS = {
-    "net": lambda: hold(free._lock),
+    "net": lambda: hold(free._builds.lock),
+    "functions": lambda: hold(functional._builds.lock),
     "submit": lambda: hold(queues._lock),
     "constants": lambda: hold(reclaim._lock),
     "engines": lambda: hold(engines._LOCK),
@@ -140,7 +141,10 @@ for number in range({forks}):
 os._exit(0)
 """
 
-HOLDERS = ("net", "submit", "constants", "engines", "libraries", "follow", "log", "call", "plan", "clear", "threads")
+HOLDERS = (
+    *("net", "functions", "submit", "constants", "engines", "libraries", "follow", "log"),
+    *("call", "plan", "clear", "threads"),
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork")

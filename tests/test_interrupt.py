@@ -46,6 +46,23 @@ def first_calls():
             dgo.conv_transpose(ones(1, size, 8, 4), ones(2, 2, 4, 4), strides=2)
         dgo.clear_caches()
 
+def waits():
+    # for a plan that another thread makes
+    while True:
+        held, leave = threading.Event(), threading.Event()
+        def hold():
+            with free._builds.lock:
+                held.set()
+                leave.wait()
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        try:
+            free(ones(next(sizes), 4))
+        finally:
+            leave.set()
+            holder.join()
+
 timed = graph(size=64)
 
 def benchmark():
@@ -100,7 +117,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "benchmark", "profile"])
+@pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile"])
 def test_interrupted(work, tmp_path, run_all):
     interrupts = INTERRUPTS_ALL if run_all else INTERRUPTS
     script = SCRIPT.replace("{work}", work).replace("{interrupts}", str(interrupts)).replace("{ops}", "4")

@@ -68,6 +68,16 @@ PyObject* cache_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return PyObject_Vectorcall(args[5], args + 1, 4, nullptr);
 }
 
+PyObject* cache_executor(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    if (!is_count(count, 5, false, "executor() takes name, arrays, attrs, out, engine")) return nullptr;
+    return translated<PyObject*>(nullptr, [&] {
+        Key key;
+        Call call;
+        const PlanStore::Entry* const entry = read_query(args, key, call) ? store_of(self).find(key) : nullptr;
+        return (entry ? entry->plan.executor : py::none()).inc_ref().ptr();
+    });
+}
+
 // Throws unless the plan reads and writes arrays just like those of the query.
 void require_same_arrays(const Executor& core, const Call& call) {
     const auto count = [&](const char* what, std::size_t plan, std::size_t given) {
@@ -221,6 +231,9 @@ PyMethodDef methods[] = {
     {"call", as_method(&cache_call), METH_FASTCALL,
      "call(name, arrays, attrs, out, engine, slow): runs the plan inserted for this, else slow(arrays, attrs, out, "
      "engine); without a plan and with slow=None there is no result."},
+    {"executor", as_method(&cache_executor), METH_FASTCALL,
+     "executor(name, arrays, attrs, out, engine): of the plan inserted for this, which now counts as the one used "
+     "last, or None."},
     {"insert", as_method(&cache_insert), METH_FASTCALL,
      "insert(name, arrays, attrs, out, engine, executor[, start]): False if such a call is never looked up, or if the "
      "cache was cleared since that start."},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
-from ..runtime.locks import renew_after_fork
+from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain
 from .grouping import POLICIES, group, reachable
@@ -67,8 +66,7 @@ class Net(NetBase):
         self._inferred: tuple[tuple[Ints, ...], dict[Value, Value]] = (), {}
         # what plans to come may find packed
         self.holds: Sequence[Array] = ()
-        self._lock = threading.RLock()
-        renew_after_fork(self, "_lock")
+        self._builds = Builds()
         if all(None not in value.shape for value in self.inputs):
             ins = [self._declared(value) for value in self.inputs]
             self._specialise(ins, self._results(self._out_shapes([layout[0] for layout in ins])))
@@ -231,11 +229,8 @@ class Net(NetBase):
         return known_values(self._nodes, known)
 
     def _specialise(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
-        with self._lock:
-            found = self._plans.find(
-                _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
-            )
-            return self._made(ins, outs).plan.executor if found is None else found
+        key = _described(self.inputs, ins), None if outs is None else _described(self.outputs.values(), outs)
+        return self._builds.once(lambda: self._plans.find(*key), lambda: self._made(ins, outs).plan.executor)
 
     def _made(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Specialised:
         """A new plan, which is kept unless plans were dropped meanwhile: it may be wrong for the threads of others."""
@@ -247,8 +242,7 @@ class Net(NetBase):
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
     ) -> Specialised:
-        key, values = self._inferred
-        self._inferred = (), {}
+        (key, values), self._inferred = self._inferred, ((), {})
         if not values or key != tuple(shapes):
             values = self._infer(shapes)
         if any(node.late for node in self._nodes):
@@ -319,12 +313,12 @@ class Net(NetBase):
 
     def _whole(self, executor: Executor) -> Specialised:
         """What there is to say of a plan. Only the one made last has that; another is made once more, and kept so."""
-        with self._lock:
-            made: Specialised | None = self._plans.payload(executor)
-            if made is not None:
-                return made
+
+        def make() -> Specialised:
             ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
             return self._made(ins, None if all(is_row_major(*layout) for layout in outs) else outs)
+
+        return self._builds.once(lambda: self._plans.payload(executor), make)
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
