@@ -10,6 +10,7 @@ import gc
 import sys
 import threading
 import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,40 @@ from ..runtime.locks import renew_after_fork
 # Constants that may pile up before the first collection, or where few survived it
 SLACK_BYTES = 8 << 20
 
+
+class _Counted(weakref.ref["np.ndarray[Any, Any]"]):
+    nbytes = 0
+
+
 _lock = threading.RLock()
 renew_after_fork(sys.modules[__name__], "_lock")
 _live = 0
 _limit = SLACK_BYTES
+_counted: dict[int, _Counted] = {}
+# Counted when the next constant is: finalizers run no Python code, in which a Ctrl-C would be lost.
+_gone: deque[_Counted] = deque()
 
 
 def account(array: np.ndarray[Any, Any]) -> None:
     """Count a graph's constant while it lives; collect dropped graphs once the counted bytes have doubled."""
-    global _live, _limit
-    weakref.finalize(array, _gone, array.nbytes).atexit = False
+    global _limit
+    reference = _Counted(array, _gone.append)
+    reference.nbytes = array.nbytes
     with _lock:
-        _live += array.nbytes
-        due = _live > _limit
+        _counted[id(reference)] = reference
+        due = _count(array.nbytes) > _limit
     if due:
         gc.collect()
         with _lock:
-            _limit = _live + max(_live, SLACK_BYTES)
+            live = _count(0)
+            _limit = live + max(live, SLACK_BYTES)
 
 
-def _gone(nbytes: int) -> None:
+def _count(more: int) -> int:
+    """Bytes that live, with so many more."""
     global _live
-    with _lock:
-        _live -= nbytes
+    _live += more
+    while _gone:
+        gone = _gone.popleft()
+        _live -= _counted.pop(id(gone)).nbytes
+    return _live
