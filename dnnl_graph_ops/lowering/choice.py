@@ -22,8 +22,9 @@ Ints = tuple[int, ...]
 
 # Sizes up to the first have a ranking each, larger ones share one with their neighbours: 4 rankings an octave.
 _EXACT, _PER_OCTAVE = 16, 4
-# by the number of spatial axes: what counts as large
+# by the number of spatial axes: what stands for large sizes, from this part of it on
 _LARGE = {1: 1024, 2: 128, 3: 32}
+_SMALL = 4
 # how much longer than the best form that of large sizes may take
 _NEAR = 1.1
 # seconds to compile a form with steps of the library, and more by the position of its longest axis, spread over so many
@@ -39,13 +40,9 @@ def ranked(problem: Problem, env: Env) -> Ranked:
     if not env.varies:
         return candidates(problem, env)
     g = problem.geometry
-    batch, sizes = grid(g.batch), tuple(map(grid, g.src))
-    key = (_described(problem), env)
-    found = _rankings.get((key, batch, sizes))
-    if found is None:
-        if len(_rankings) >= _MOST:
-            _rankings.clear()
-        found = _rankings[key, batch, sizes] = _ranking(problem, env, batch, sizes, key)
+    small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
+    where = (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
+    found = _ranking(problem, env, (_described(problem), env), *where)
     # the sizes of the grid are not those of the problem
     if env.algorithm == "direct":
         # who asks chooses among all
@@ -70,17 +67,24 @@ def grid(size: int) -> int:
     return -(-size // step) * step
 
 
-def _ranking(problem: Problem, env: Env, batch: int, sizes: Ints, key: Hashable) -> Ranked:
-    """What suits sizes, and first of all what suits large ones if it comes near."""
-    here = _estimated(_resized(problem, batch, sizes), env)
-    flat = tuple(n == 1 for n in sizes)
-    if (key, flat) not in _rankings:
-        grown = tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
-        _rankings[key, flat] = _estimated(_resized(problem, 1, grown), env)
-    large = _rankings[key, flat][0][0]
-    if any(form is large and estimate <= _NEAR * here[0][1] for form, estimate in here):
-        here.sort(key=lambda item: item[0] is not large)
-    return here
+def _large(sizes: Ints) -> tuple[int, Ints]:
+    """The batch and sizes that stand for all large ones."""
+    return 1, tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
+
+
+def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
+    """What suits a batch and sizes, and first of all what suits large ones if it comes near."""
+    found = _rankings.get((key, batch, sizes))
+    if found is None:
+        found = _estimated(_resized(problem, batch, sizes), env)
+        if (batch, sizes) != _large(sizes):
+            first = _ranking(problem, env, key, *_large(sizes))[0][0]
+            if any(form is first and estimate <= _NEAR * found[0][1] for form, estimate in found):
+                found.sort(key=lambda item: item[0] is not first)
+        if len(_rankings) >= _MOST:
+            _rankings.clear()
+        _rankings[key, batch, sizes] = found
+    return found
 
 
 def _estimated(problem: Problem, env: Env) -> Ranked:
