@@ -93,7 +93,10 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     for node in nodes:
         inputs = tuple(found[v] if v in found else copy(v, v.shape) for v in node.inputs)
         if node.late is not None:
-            for value, made in zip(node.outputs, node.late(inputs), strict=True):
+            results = node.late(inputs)
+            if len(results) != len(node.outputs):
+                raise InvalidArgumentError(f"{node.name!r}: gives {len(results)} tensors, not {len(node.outputs)}")
+            for value, made in zip(node.outputs, results, strict=True):
                 if made.dtype != value.dtype or not same_shape(made.shape, value.shape):
                     raise InvalidArgumentError(f"{node.name!r}: gives {made.meta}, where {value.meta} was announced")
                 found[value] = made

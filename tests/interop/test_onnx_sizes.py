@@ -179,9 +179,28 @@ CHAINS = {
     "itself": [op("Identity", "s", "t"), op("Cast", "t", "y", to=1)],
 }
 NUMBERS = {
+    "more": np.float32([0, 0, 3, 5]), "kernel": np.ones((3, 2, 3, 3), np.float32),
     "0": np.int64(0), "1": np.int64(1), "half": np.float32(0.5), "axis": whole(1), "axis0": whole(0), "two": whole(2),
     "ones": whole(1, 1), "minus": whole(-1), "places": whole(0, -1),
 }  # fmt: skip
+
+
+IMAGES = {
+    "einsum": [op("Einsum", "x x", "y", equation="bchw,bcvw->bhv")],
+    "scales": [
+        op("Cast", "s", "f", to=1),
+        op("Add", "f more", "g"),
+        op("Div", "g f", "scales"),
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], coordinate_transformation_mode="asymmetric"),
+    ],
+    "up": [op("ConvTranspose", "x kernel", "y", strides=[2, 2], auto_pad="SAME_UPPER")],
+    "flat": [op("Transpose", "x", "t", perm=[0, 2, 3, 1]), op("Flatten", "t", "u", axis=3), op("Softmax", "u", "y")],
+    "flat_pair": [op("Flatten", "x", "y", axis=2)],
+    "flat_behind": [op("Flatten", "x", "y", axis=-3)],
+    "flat_all": [op("Flatten", "x", "y", axis=0)],
+    "blocks": [op("SpaceToDepth", "x", "t", blocksize=2), op("DepthToSpace", "t", "y", blocksize=2)],
+    "unsqueezed": [op("Unsqueeze", "x two", "t"), op("ReduceMax", "t axis", "y", keepdims=0)],
+}
 
 
 def chain(nodes, shape=(None, 3)):
@@ -200,6 +219,18 @@ def test_chains(name):
         (expected,) = reference(proto, {"x": x})
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images(name):
+    proto = chain(IMAGES[name], ("n", 3, "h", "w"))
+    net = dgo.from_onnx(proto).compile()
+    for shape in ((1, 3, 6, 6), (2, 3, 4, 6), (1, 3, 6, 6)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        (got,) = results(net, x)
+        (expected,) = reference(proto, {"x": x})
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_what_sizes_say_is_known_as_the_model_is_read():

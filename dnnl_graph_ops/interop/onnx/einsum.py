@@ -6,16 +6,27 @@ import re
 
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
+from ...shapes import Meta
+from ...shapes.registry import Shape
+from .node import NeedsSizes
 from .step import Step
 from .table import ANY, rule, text
 
 _TERM = re.compile("[A-Za-z]*")
 
 
-@rule("Einsum", inputs=(1, ANY), equation=text(None))
+def _shape(step: Step) -> Meta:
+    metas = [step.meta(i) for i in range(step.count)]
+    terms, wanted = _terms(step, [meta.shape for meta in metas])
+    pairs = [pair for term, meta in zip(terms, metas, strict=True) for pair in zip(term, meta.shape, strict=True)]
+    known = {label: size for label, size in pairs if size is not None}
+    return Meta(tuple(known.get(label) for label in wanted), metas[0].dtype)
+
+
+@rule("Einsum", inputs=(1, ANY), equation=text(None), late=_shape)
 def einsum(step: Step) -> Value:
     operands = [step.value(i) for i in range(step.count)]
-    terms, wanted = _terms(step, operands)
+    terms, wanted = _terms(step, [value.shape for value in operands])
     kept = [_summed(step, value, term, {*wanted, *_others(terms, i)}) for i, (value, term) in _each(operands, terms)]
     if len(kept) == 1:
         value, term = kept[0]
@@ -26,7 +37,7 @@ def einsum(step: Step) -> Value:
     rows, columns = [x for x in left if x not in both], [x for x in right if x not in both]
     sizes = dict(zip(right, b.shape, strict=True)) | dict(zip(left, a.shape, strict=True))
     if None in sizes.values():
-        raise UnsupportedError(f"{step.where}: sizes {a.shape} and {b.shape} that are not all known")
+        raise NeedsSizes(f"{step.where}: sizes {a.shape} and {b.shape} that are not all known")
 
     def shape(*groups: list[str]) -> list[int | None]:
         return [*(sizes[x] for x in batch), *(step.product([sizes[x] for x in group]) for group in groups)]
@@ -45,29 +56,29 @@ def _others(terms: list[list[str]], index: int) -> set[str]:
     return {label for i, term in enumerate(terms) for label in term if i != index}
 
 
-def _terms(step: Step, operands: list[Value]) -> tuple[list[list[str]], list[str]]:
+def _terms(step: Step, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
     """The labels of each operand's axes, and of the result's."""
     equation = (step.attr("equation") or "").replace(" ", "")
     inputs, arrow, output = equation.partition("->")
     given = inputs.split(",")
-    if not all(_TERM.fullmatch(term) for term in (*given, output)) or len(operands) > 2:
+    if not all(_TERM.fullmatch(term) for term in (*given, output)) or len(shapes) > 2:
         raise UnsupportedError(
             f"{step.where}: equation={equation[:60]!r}; one or two operands, with letters for all axes"
         )
     terms = [list(term) for term in given]
     found = [label for term in terms for label in term]
     wanted = list(output) if arrow else sorted(label for label in set(found) if found.count(label) == 1)
-    if len(terms) != len(operands) or any(len(t) != v.ndim for t, v in zip(terms, operands, strict=True)):
-        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {[value.shape for value in operands]}")
+    if len(terms) != len(shapes) or any(len(t) != len(s) for t, s in zip(terms, shapes, strict=True)):
+        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {shapes}")
     if not set(wanted) <= set(found) or len(set(wanted)) < len(wanted):
         raise ShapeError(f"{step.where}: equation={equation[:60]!r}: its result has labels twice, or of no operand")
     if any(len(set(term)) < len(term) for term in terms):
         raise UnsupportedError(f"{step.where}: equation={equation[:60]!r}: a diagonal")
     sizes: dict[str, set[int]] = {}
-    for label, size in zip(found, (size for value in operands for size in value.shape), strict=True):
+    for label, size in zip(found, (size for shape in shapes for size in shape), strict=True):
         sizes.setdefault(label, set()).update(() if size is None else (size,))
     if any(len(some) > 1 for some in sizes.values()):
-        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {[value.shape for value in operands]}")
+        raise ShapeError(f"{step.where}: equation={equation[:60]!r} of shapes {shapes}")
     return terms, wanted
 
 

@@ -14,9 +14,9 @@ from ...shapes.common import broadcast
 from .fold import NUMPY
 from .gelu import gelu_source
 from .model import type_name
-from .node import Operand
+from .node import NeedsSizes, Operand
 from .step import Result, Step
-from .table import ANY, integer, number, rule, text
+from .table import ANY, first, integer, number, rule, text
 
 _F32_MAX = float(np.finfo(np.float32).max)
 
@@ -225,7 +225,7 @@ def dropout(step: Step) -> Result:
     return step.operand(0)
 
 
-@rule("Softmax", "LogSoftmax", axis=integer(None))
+@rule("Softmax", "LogSoftmax", late=first, axis=integer(None))
 def softmax(step: Step) -> Value:
     src = step.value(0)
     if not src.ndim:
@@ -237,5 +237,7 @@ def softmax(step: Step) -> Value:
     if not flat or axis == src.ndim - 1:
         return step.op(kind, src, axis=axis)
     # before opset 13: over all axes from this one on
+    if None in src.shape:
+        raise NeedsSizes(f"{step.where}: over all axes from {axis} on, of {src.shape}")
     dims = [step.product(src.shape[:axis]), step.product(src.shape[axis:])]
     return step.reshape(step.op(kind, step.reshape(src, dims), axis=1), src.shape)

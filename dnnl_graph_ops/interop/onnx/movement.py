@@ -55,7 +55,10 @@ def _flattened(step: Step) -> Meta:
 
 @rule("Flatten", axis=integer(1), late=_flattened)
 def flatten(step: Step) -> Value:
-    return step.reshape(step.value(0), _flattened(step).shape)
+    src, axis = step.value(0), step.attr("axis")
+    # an unknown size that is the first axis stays one; others are what is left
+    dims = [-1 if dim is None else dim for dim in _flattened(step).shape]
+    return step.reshape(src, [src.shape[0], *dims[1:]] if axis in (1, 1 - src.ndim) else dims)
 
 
 def _axes(step: Step) -> list[int] | None:

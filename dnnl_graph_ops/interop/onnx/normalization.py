@@ -7,9 +7,9 @@ import numpy as np
 from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
-from .node import Array, Operand
+from .node import Array, NeedsSizes, Operand
 from .step import Step
-from .table import integer, number, rule
+from .table import first, integer, number, rule
 
 # scale and shift are written out, one element for each position
 _MAX_AFFINE = 1 << 24
@@ -63,13 +63,14 @@ def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array,
     return result
 
 
-@rule("LayerNormalization", inputs=(2, 3), axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
+@rule("LayerNormalization", inputs=(2, 3), late=first, axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
 def layer_normalization(step: Step) -> Value:
     src = step.value(0)
     axis = step.axis(step.attr("axis"), src.ndim)
     inner, epsilon = step.product(src.shape[axis:]), float(step.attr("epsilon"))
     if inner is None or inner > _MAX_AFFINE:
-        raise UnsupportedError(f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on")
+        kind = NeedsSizes if inner is None else UnsupportedError
+        raise kind(f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on")
     flat = src if axis == src.ndim - 1 else step.reshape(src, (*src.shape[:axis], inner))
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
@@ -99,7 +100,8 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     """Normalize over channels of a group and space, then scale and shift each channel."""
     src = step.value(0)
     if src.ndim < 3 or src.shape[1] is None or src.shape[1] > _MAX_AFFINE:
-        raise UnsupportedError(f"{step.where}: needs (N, C, spatial...) with known, moderate C, got {src.shape}")
+        kind = NeedsSizes if src.ndim > 2 and src.shape[1] is None else UnsupportedError
+        raise kind(f"{step.where}: needs (N, C, spatial...) with known, moderate C, got {src.shape}")
     channels = src.shape[1]
     count = channels if groups is None else groups
     if count < 1 or channels % count:
@@ -112,6 +114,8 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
             raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
         each = np.repeat(array, channels // count) if per_group else array
         affine.append(each.astype(np.float32) if each.dtype == np.float16 else each)
+    if src.ndim > _MOST_AXES and None in src.shape[2:]:
+        raise NeedsSizes(f"{step.where}: space of more than three axes, {src.shape}")
     flat = src if src.ndim <= _MOST_AXES else step.reshape(src, (*src.shape[:2], step.product(src.shape[2:])))
     result = step.op(
         "GroupNorm",
@@ -126,12 +130,14 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     return result if flat is src else step.reshape(result, src.shape)
 
 
-@rule("InstanceNormalization", inputs=3, epsilon=number(1e-5))
+@rule("InstanceNormalization", inputs=3, late=first, epsilon=number(1e-5))
 def instance_normalization(step: Step) -> Value:
     return _grouped(step, None, False)
 
 
-@rule("GroupNormalization", inputs=3, epsilon=number(1e-5), num_groups=integer(None), stash_type=integer(1, 1))
+@rule(
+    "GroupNormalization", inputs=3, late=first, epsilon=number(1e-5), num_groups=integer(None), stash_type=integer(1, 1)
+)
 def group_normalization(step: Step) -> Value:
     groups = step.attr("num_groups")
     if groups is None:

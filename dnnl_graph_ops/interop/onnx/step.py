@@ -168,7 +168,7 @@ class Step:
         return value
 
     def reshape(self, value: Value, dims: Sequence[int | None]) -> Value:
-        """The same elements with other sizes; an unknown size must stay in its place or be the only one."""
+        """The same elements with other sizes: an unknown one is that of the same axis, or alone; -1: what is left."""
         if tuple(dims) == value.shape:
             return value
         shape = []

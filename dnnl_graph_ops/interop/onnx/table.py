@@ -76,6 +76,11 @@ def rule(
     return enter
 
 
+def first(step: Step) -> Meta:
+    """What is like the first input, for `late`."""
+    return step.meta(0)
+
+
 def check(node: OnnxNode) -> list[str]:
     """What of a node cannot be expressed, whatever its inputs are.
 
