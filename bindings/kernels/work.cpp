@@ -12,6 +12,8 @@ namespace {
 
 // In products per result: what beginning and storing a register tile takes.
 constexpr double kTilePrice = 8;
+// The same in strips, which sum up all taps, and products there against those of other tiles.
+constexpr double kStripPrice = 4, kInStrips = 0.93;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
 // Absent taps of minimal filtering break the long sums of backward data into short ones.
@@ -117,7 +119,8 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     const double depth = direction == WorkOf::forward         ? in
                          : direction == WorkOf::backward_data ? out * volume(p.stride)
                                                               : tiles;
-    pairs *= (depth + kTilePrice) / depth;
+    const double taps = points / phases;
+    pairs *= strips ? kInStrips * (1 + kStripPrice / (depth * taps)) : (depth + kTilePrice) / depth;
     const bool broken = uneven && direction == WorkOf::backward_data;
     const bool whole = tiled || padded(width, of.filter.panel) == width;
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);

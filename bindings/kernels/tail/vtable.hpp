@@ -56,7 +56,7 @@ constexpr int kTailRegisters = 8;
 constexpr int kTailOperands = 64;  // numbers from here on are operands
 // Elements that vectors of channels go on for behind the last channel, beginning again with the first: rows that are
 // many pixels of few channels meet them at any place.
-constexpr int64_t kTailRepeat = 256;
+constexpr int64_t kTailRepeat = 512;
 
 // to = op(left, right). Registers: 0 is the value that is written; the others are empty at first.
 struct TailStep {

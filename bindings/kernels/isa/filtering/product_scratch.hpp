@@ -40,6 +40,17 @@ struct Term {
     int64_t begin, count;
 };
 
+// What post-ops read beside the results of the next register tile: it is fetched while this one is computed.
+struct Beside {
+    static constexpr int kMost = 3;
+    int64_t from_dst[kMost];  // bytes
+    int count = 0;
+
+    DGO_INLINE void fetch(const float* to) const {
+        for (int i = 0; i < count; ++i) _mm_prefetch(reinterpret_cast<const char*>(to) + from_dst[i], _MM_HINT_T0);
+    }
+};
+
 struct ProductScratch {
     float *zeros, *bias, *trash, *wide, *left, *result, *lines, *columns_bias;
     const float** rows;  // [tile][run]: the left factor, a run at a time, the last one repeated for a register tile
@@ -48,6 +59,7 @@ struct ProductScratch {
     int64_t* span_counts;  // [panel of a group]
     const float** starts;  // [run]: of the first row of a line; null where there is none
     Term* terms;           // [span]
+    Beside beside;
     TailRows* tail;        // what results pass through; null: nothing
 };
 

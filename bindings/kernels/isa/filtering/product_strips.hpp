@@ -6,41 +6,113 @@
 
 namespace dgo::DGO_ISA {
 
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+#define DGO_INDEXED  // products with an element that an instruction addresses by two registers
+constexpr int kOneVectorRows = 24;
+#else
+constexpr int kOneVectorRows = 12;
+#endif
+
 // Rows of a register tile: one vector of columns leaves room for more of them.
 template <int kVectors>
-constexpr int kStripRows = kVectors == 1 ? 12 : kTileRows;
+constexpr int kStripRows = kVectors == 1 ? kOneVectorRows : kTileRows;
 
-constexpr int kFewestRows = 4;            // of a strip
+constexpr int kFewestRows = 8;             // of a strip
 constexpr int64_t kStripFloats = 1 << 12;  // results that a tail finds in the first cache level
+constexpr int kFewSteps = 4;               // without a branch
+
+// The elements of rows that are a step apart, multiplied a few at a time.
+template <int kVectors, int kRows>
+struct RowElements {
+    const float* at[kRows];
+    int64_t done = 0;
+
+    DGO_INLINE RowElements(const float* first, int64_t step) {
+#pragma GCC unroll 24
+        for (int i = 0; i < kRows; ++i) at[i] = first + i * step;
+    }
+    template <int kCount>
+    DGO_INLINE void multiply(const float* weights, Lanes (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 8
+        for (int u = 0; u < kCount; ++u) tile_step(at, done + u, weights + u * kPanel, sum);
+        done += kCount;
+    }
+};
+
+#ifdef DGO_INDEXED
+// One vector of columns leaves no time to look for the rows: five of them share a pointer.
+template <int kRows>
+struct RowElements<1, kRows> {
+    static constexpr int kPointers = (kRows + 4) / 5;
+    const float* at[kPointers];
+    int64_t step, three;  // bytes
+
+    DGO_INLINE RowElements(const float* first, int64_t apart) : step(apart * 4), three(apart * 12) {
+#pragma GCC unroll 5
+        for (int i = 0; i < kPointers; ++i) at[i] = first + 5 * i * apart;
+    }
+    template <int kByte, int kRow>
+    DGO_INLINE void row(Lanes weights, Lanes (&sum)[kRows][1]) const {
+        const float* const base = at[kRow / 5];
+        Lanes& to = sum[kRow][0];
+        if constexpr (kRow % 5 == 0) {
+            asm("vfmadd231ps %c3(%2)%{1to16%}, %1, %0" : "+v"(to) : "v"(weights), "r"(base), "i"(kByte));
+        } else if constexpr (kRow % 5 == 3) {
+            asm("vfmadd231ps %c4(%2,%3)%{1to16%}, %1, %0" : "+v"(to) : "v"(weights), "r"(base), "r"(three), "i"(kByte));
+        } else {
+            asm("vfmadd231ps %c4(%2,%3,%c5)%{1to16%}, %1, %0"
+                : "+v"(to)
+                : "v"(weights), "r"(base), "r"(step), "i"(kByte), "i"(kRow % 5));
+        }
+        if constexpr (kRow + 1 < kRows) row<kByte, kRow + 1>(weights, sum);
+    }
+    template <int kCount, int kFirst = 0>
+    DGO_INLINE void multiply(const float* weights, Lanes (&sum)[kRows][1]) {
+        row<kFirst * 4, 0>(*reinterpret_cast<const LanesAt*>(weights + kFirst * kPanel), sum);
+        if constexpr (kFirst + 1 < kCount) {
+            multiply<kCount, kFirst + 1>(weights, sum);
+        } else {
+#pragma GCC unroll 5
+            for (int i = 0; i < kPointers; ++i) at[i] += kCount;
+        }
+    }
+};
+#endif
 
 // to[i * to_step][:] = bias + sum over the terms of at[i * row_step][k] * panel[begin + k][:], for rows from `first` on,
 // whole tiles of kRows. Of the last vector `last` columns are written.
 template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
-                                              const float* panel, const float* bias, float* to, int64_t last) {
+                                              const float* panel, const float* bias, float* to, int64_t last,
+                                              const Beside& beside) {
     const int64_t row_step = strip.row_step, to_step = strip.to_step;
     Lanes sum[kRows][kVectors];
     to += first * to_step;
     for (int64_t t = first; t < strip.count; t += kRows, to += kRows * to_step) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
         }
+        if (beside.count > 0) {
+            for (int i = kRows; i < 2 * kRows; ++i) {
+                for (int j = 0; j < kVectors; ++j) beside.fetch(to + i * to_step + j * kLanes);
+            }
+        }
         for (const Term* term = terms; term != terms + term_count; ++term) {
-            const float* a[kRows];
-#pragma GCC unroll 16
-            for (int i = 0; i < kRows; ++i) a[i] = term->at + (t + i) * row_step;
+            RowElements<kVectors, kRows> rows(term->at + t * row_step, row_step);
             const float* b = panel + term->begin * kPanel;
             int64_t k = 0;
             for (; k + kSteps <= term->count; k += kSteps, b += kSteps * kPanel) {
-#pragma GCC unroll 8
-                for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPanel, sum);
+                rows.template multiply<kSteps>(b, sum);
             }
-            for (; k < term->count; ++k, b += kPanel) tile_step(a, k, b, sum);
+            for (; k + kFewSteps <= term->count; k += kFewSteps, b += kFewSteps * kPanel) {
+                rows.template multiply<kFewSteps>(b, sum);
+            }
+            for (; k < term->count; ++k, b += kPanel) rows.template multiply<1>(b, sum);
         }
         float* row = to;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
         for (int i = 0; i < kRows; ++i, row += to_step) {
 #pragma GCC unroll 2
             for (int j = 0; j + 1 < kVectors; ++j) *reinterpret_cast<LanesAt*>(row + j * kLanes) = sum[i][j];
@@ -52,27 +124,28 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
 // The same for any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
-                           float* to, int64_t last) {
+                           float* to, int64_t last, const Beside& beside) {
     constexpr int kMost = kStripRows<kVectors>, kThird = kMost / 3;
     const int64_t count = strip.count, whole = count / kMost * kMost, rest = count - whole;
     strip.count = whole;
-    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last);
+    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, beside);
     if (rest == 0) return;
     strip.count = count;
     if (rest <= kThird) {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, beside);
     } else if (rest > 2 * kThird && count >= kMost) {
-        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last);
+        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, beside);
     } else if (count >= 2 * kThird) {
-        multiply_terms<kVectors, 2 * kThird>(terms, term_count, strip, count - 2 * kThird, panel, bias, to, last);
+        multiply_terms<kVectors, 2 * kThird>(terms, term_count, strip, count - 2 * kThird, panel, bias, to, last,
+                                             beside);
         if (rest > 2 * kThird) {
             strip.count = kThird;
-            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last);
+            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, beside);
         }
     } else {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, beside);
         strip.count = kThird;
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, beside);
     }
 }
 
@@ -82,6 +155,26 @@ inline void keep_whole(const FilterImage& image, int64_t position, int64_t& begi
     const int64_t step = image.step[last], room = image.size[last] - image.fold - position;
     begin = larger(begin, position < 0 ? ceil_div(-position, step) : 0);
     end = room < 0 ? 0 : smaller(end, room / step + 1);
+}
+
+constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
+
+inline Beside beside_results(const ProductParams& params, TailCall tail, const char* dst) {
+    Beside beside;
+    if (tail.params == nullptr || params.batch * params.dst.batch_stride * params.dst.item <= kReachedBytes) {
+        return beside;
+    }
+    for (const TailStep *step = tail.params->steps, *end = step + tail.params->count; step != end; ++step) {
+        const int64_t sides[] = {step->left, step->right};
+        for (const int64_t number : sides) {
+            const int64_t operand = number - kTailOperands;
+            if (operand < 0 || beside.count == Beside::kMost) continue;
+            const TailOperand& read = tail.params->operands[operand];
+            if (read.spread != TailSpread::full || read.cell != Cell::f32) continue;
+            beside.from_dst[beside.count++] = tail.operands[operand] - dst;
+        }
+    }
+    return beside;
 }
 
 struct StripWriter {
@@ -156,7 +249,7 @@ struct StripWriter {
             const bool half = is_half(column);
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
-            strips(scratch.terms, count, strip, panel, bias + column, to + column, last);
+            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, scratch.beside);
         }
     }
 

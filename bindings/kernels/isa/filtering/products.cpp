@@ -312,6 +312,7 @@ void run_products(const ProductParams& params, const char* src, const float* pac
         ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
         TailRows rows(tail, dst, params.dst.item, params.dst.channels);
         if (tail.params != nullptr) scratch.tail = &rows;
+        scratch.beside = beside_results(params, tail, dst);
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
