@@ -701,6 +701,10 @@ class kernels:
         @property
         def scratch_bytes(self) -> int: ...
         @property
+        def over_operands(self) -> bool:
+            """Whether an operand of post-ops that lies as the destination does may be where that is."""
+
+        @property
         def products(self) -> int: ...
 
     class Tail:

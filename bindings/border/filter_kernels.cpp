@@ -121,6 +121,8 @@ void bind_filter_kernels(py::module_& m) {
     py::class_<ScratchKernel, Kernel, std::shared_ptr<ScratchKernel>>(
         m, "ScratchKernel", "A kernel that takes scratch memory as the operand before its destination.")
         .def_readonly("scratch_bytes", &ScratchKernel::scratch_bytes, "Bytes of scratch; align it to 64.")
+        .def_readonly("over_operands", &ScratchKernel::over_operands,
+                      "Whether an operand of post-ops that lies as the destination does may be where that is.")
         .def_readonly("products", &ScratchKernel::products, "Multiplications of one run.");
     py::class_<FilterProblem>(
         m, "FilterProblem",

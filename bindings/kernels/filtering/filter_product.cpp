@@ -33,6 +33,7 @@ constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
+constexpr int64_t kStripBytes = 9 * 1024 * 1024;                         // of both tensors
 constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;        // of a position
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
@@ -220,9 +221,12 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
 }
 
 // Direct sums of few weights on lines long enough, of which each result is one run.
-bool is_in_strips(const FilterImage& src, const FilterImage& dst, const Arrangement& of) {
+bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch, const Arrangement& of) {
     constexpr int last = kFilterAxes - 1;
     if (of.layout.planes != 1 || src.cell != Cell::f32 || dst.cell != Cell::f32) return false;
+    // What comes from memory is better asked for ahead of time, as other ways to write whole vectors do.
+    const int64_t bytes = batch * (src.batch_stride * src.item + dst.batch_stride * dst.item);
+    if (bytes > kStripBytes && dst.run % (code().panel / 2) == 0) return false;
     for (size_t g = 0; g < of.groups.groups.size(); ++g) {
         const TargetGroup& group = of.groups.groups[g];
         const int64_t columns = group.target_count * dst.channels, tiles = group.tiles[last];
@@ -302,7 +306,7 @@ public:
         params_.planes = static_cast<int>(layout.planes);
         params_.zero = layout.zero.empty() ? nullptr : layout.zero.data();
         params_.packed = arrangement_.groups.packed;
-        params_.strips = is_in_strips(params_.src, params_.dst, arrangement_);
+        over_operands = params_.strips = is_in_strips(params_.src, params_.dst, problem.batch, arrangement_);
         params_.threads = filter_threads(problem, threads);
         lay_out_tasks();
         params_.scratch_per_thread = code().products_scratch(params_);
@@ -531,7 +535,7 @@ bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, c
     const Joined joined(problem, src, dst);
     const Arrangement of(joined.problem, direction);
     const Images images(joined.problem, direction, of, joined.src, joined.dst);
-    return is_in_strips(images.src, images.dst, of);
+    return is_in_strips(images.src, images.dst, problem.batch, of);
 }
 
 std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }

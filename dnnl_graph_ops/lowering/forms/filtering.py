@@ -7,7 +7,7 @@ products per axis instead of m * t. A phase of a transposed convolution of strid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -154,9 +154,13 @@ def packed_weights(program: Program, description: Any, problem: Problem, threads
     return packed
 
 
-def _run(program: Program, kernel: Any, reads: list[View], target: View, label: str) -> None:
+def _run(
+    program: Program, kernel: Any, reads: list[View], target: View, label: str, beside: Sequence[View] = ()
+) -> None:
+    """`beside`: those operands whose place the result may take if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-    program.kernel(kernel, reads, [scratch, target], label)
+    pairs = [(view, target) for view in beside if view.dtype == target.dtype] if kernel.over_operands else []
+    program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 
 
 def build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -> None:
@@ -209,7 +213,7 @@ def _product(
         0 if bias is None else _code(bias), threads, after.tail,
     )  # fmt: skip
     added = [] if bias is None else [bias]
-    _run(program, kernel, [*reads, *added, *after.views], target, labelled(label, problem.tail))
+    _run(program, kernel, [*reads, *added, *after.views], target, labelled(label, problem.tail), after.views)
 
 
 def _backward_data(

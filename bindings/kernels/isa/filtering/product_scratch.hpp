@@ -40,14 +40,27 @@ struct Term {
     int64_t begin, count;
 };
 
-// What post-ops read beside the results of the next register tile: it is fetched while this one is computed.
+// Operands of post-ops that lie as the results do.
 struct Beside {
     static constexpr int kMost = 3;
     int64_t from_dst[kMost];  // bytes
-    int count = 0;
+    int count = 0;            // of those that are fetched while results are computed
+    bool over = false;        // one is where the results go
 
-    DGO_INLINE void fetch(const float* to) const {
-        for (int i = 0; i < count; ++i) _mm_prefetch(reinterpret_cast<const char*>(to) + from_dst[i], _MM_HINT_T0);
+    Beside(const TailCall& tail, const char* dst, bool fetched) {
+        if (tail.params == nullptr) return;
+        for (const TailStep *step = tail.params->steps, *end = step + tail.params->count; step != end; ++step) {
+            const int64_t sides[] = {step->left, step->right};
+            for (const int64_t number : sides) {
+                const int64_t operand = number - kTailOperands;
+                if (operand < 0) continue;
+                const TailOperand& read = tail.params->operands[operand];
+                if (read.spread != TailSpread::full || read.cell != Cell::f32) continue;
+                const int64_t distance = tail.operands[operand] - dst;
+                over = over || distance == 0;
+                if (fetched && count < kMost) from_dst[count++] = distance;
+            }
+        }
     }
 };
 
@@ -59,7 +72,7 @@ struct ProductScratch {
     int64_t* span_counts;  // [panel of a group]
     const float** starts;  // [run]: of the first row of a line; null where there is none
     Term* terms;           // [span]
-    Beside beside;
+    const Beside* beside;
     TailRows* tail;        // what results pass through; null: nothing
 };
 

@@ -79,12 +79,30 @@ struct RowElements<1, kRows> {
 };
 #endif
 
+// What post-ops will read of some rows.
+struct RowsBeside {
+    const char* at[Beside::kMost];
+    int64_t step;  // bytes
+    int count;
+
+    RowsBeside(const Beside& beside, const float* dst, int64_t apart) : step(apart * 4), count(beside.count) {
+        for (int i = 0; i < count; ++i) at[i] = reinterpret_cast<const char*>(dst) + beside.from_dst[i];
+    }
+    DGO_INLINE void fetch(int64_t row, int64_t end, int64_t bytes) const {
+        for (int i = 0; i < count; ++i) {
+            for (int64_t r = row; r < end; ++r) {
+                for (int64_t b = 0; b < bytes; b += 64) _mm_prefetch(at[i] + r * step + b, _MM_HINT_T0);
+            }
+        }
+    }
+};
+
 // to[i * to_step][:] = bias + sum over the terms of at[i * row_step][k] * panel[begin + k][:], for rows from `first` on,
 // whole tiles of kRows. Of the last vector `last` columns are written.
 template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
                                               const float* panel, const float* bias, float* to, int64_t last,
-                                              const Beside& beside) {
+                                              const RowsBeside& beside) {
     const int64_t row_step = strip.row_step, to_step = strip.to_step;
     Lanes sum[kRows][kVectors];
     to += first * to_step;
@@ -94,11 +112,7 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
         }
-        if (beside.count > 0) {
-            for (int i = kRows; i < 2 * kRows; ++i) {
-                for (int j = 0; j < kVectors; ++j) beside.fetch(to + i * to_step + j * kLanes);
-            }
-        }
+        beside.fetch(t + kRows, t + 2 * kRows, kVectors * kLanes * 4);
         for (const Term* term = terms; term != terms + term_count; ++term) {
             RowElements<kVectors, kRows> rows(term->at + t * row_step, row_step);
             const float* b = panel + term->begin * kPanel;
@@ -124,7 +138,7 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
 // The same for any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
-                           float* to, int64_t last, const Beside& beside) {
+                           float* to, int64_t last, const RowsBeside& beside) {
     constexpr int kMost = kStripRows<kVectors>, kThird = kMost / 3;
     const int64_t count = strip.count, whole = count / kMost * kMost, rest = count - whole;
     strip.count = whole;
@@ -155,26 +169,6 @@ inline void keep_whole(const FilterImage& image, int64_t position, int64_t& begi
     const int64_t step = image.step[last], room = image.size[last] - image.fold - position;
     begin = larger(begin, position < 0 ? ceil_div(-position, step) : 0);
     end = room < 0 ? 0 : smaller(end, room / step + 1);
-}
-
-constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
-
-inline Beside beside_results(const ProductParams& params, TailCall tail, const char* dst) {
-    Beside beside;
-    if (tail.params == nullptr || params.batch * params.dst.batch_stride * params.dst.item <= kReachedBytes) {
-        return beside;
-    }
-    for (const TailStep *step = tail.params->steps, *end = step + tail.params->count; step != end; ++step) {
-        const int64_t sides[] = {step->left, step->right};
-        for (const int64_t number : sides) {
-            const int64_t operand = number - kTailOperands;
-            if (operand < 0 || beside.count == Beside::kMost) continue;
-            const TailOperand& read = tail.params->operands[operand];
-            if (read.spread != TailSpread::full || read.cell != Cell::f32) continue;
-            beside.from_dst[beside.count++] = tail.operands[operand] - dst;
-        }
-    }
-    return beside;
 }
 
 struct StripWriter {
@@ -224,14 +218,19 @@ struct StripWriter {
         const int64_t to_step = image.step[axis] * image.strides[axis];
         float* const at = reinterpret_cast<float*>(dst) + to.offset + to.position * image.strides[axis];
         const int64_t chunk = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
+        const bool over = scratch.tail != nullptr && scratch.beside->over;
         for (int64_t t = begin, stop; t < end; t = stop) {
             stop = end - t < chunk + kTileRows ? end : t + chunk;
-            multiply(t, {stop - t, step, to_step}, at + t * to_step);
-            if (scratch.tail != nullptr) finish(at + t * to_step, stop - t, to_step);
+            float *const there = at + t * to_step, *const here = over ? scratch.result : there;
+            const Strip strip{stop - t, step, over ? columns() : to_step};
+            multiply(t, strip, here, there, to_step);
+            if (scratch.tail != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
+            if (over) move(here, strip.count, there, to_step);
         }
     }
 
-    void multiply(int64_t first, Strip strip, float* to) const {
+    // Rows from tile `first` on, whose results belong `there`.
+    void multiply(int64_t first, Strip strip, float* to, const float* there, int64_t step) const {
         const int64_t all = all_spans(), width = columns();
         int64_t count = 0;
         for (int64_t column = 0; column < width; column += kPanel) {
@@ -249,18 +248,28 @@ struct StripWriter {
             const bool half = is_half(column);
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
-            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, scratch.beside);
+            const RowsBeside beside(*scratch.beside, there + column, step);
+            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, beside);
         }
     }
 
-    void finish(float* at, int64_t count, int64_t step) const {
+    // Post-ops on rows `apart`, which belong `there`.
+    void finish(float* rows, int64_t apart, const float* there, int64_t step, int64_t count) const {
         const int64_t width = columns();
         if (step == width && params.channel_groups == 1) {
-            scratch.tail->add(at, at, 0, count * width);
+            scratch.tail->add(rows, there, 0, count * width);
         } else {
-            for (int64_t i = 0; i < count; ++i, at += step) scratch.tail->add(at, at, 0, width);
+            for (int64_t i = 0; i < count; ++i) scratch.tail->add(rows + i * apart, there + i * step, 0, width);
         }
         scratch.tail->flush();
+    }
+
+    void move(const float* rows, int64_t count, float* to, int64_t step) const {
+        const int64_t width = columns();
+        const bool follow = step == width;
+        for (int64_t i = 0, n = follow ? 1 : count; i < n; ++i, rows += width, to += step) {
+            __builtin_memcpy(to, rows, static_cast<size_t>(follow ? count * width : width) * sizeof(float));
+        }
     }
 
     // Tiles with positions that are absent: those of several lines are multiplied together.

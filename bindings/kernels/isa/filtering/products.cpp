@@ -116,6 +116,8 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
     }
 }
 
+constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
+
 FilterImage unfolded(FilterImage image) {
     image.fold = 1;
     image.run = image.channels;
@@ -312,7 +314,9 @@ void run_products(const ProductParams& params, const char* src, const float* pac
         ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
         TailRows rows(tail, dst, params.dst.item, params.dst.channels);
         if (tail.params != nullptr) scratch.tail = &rows;
-        scratch.beside = beside_results(params, tail, dst);
+        const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
+        const Beside beside(tail, dst, size > kReachedBytes);
+        scratch.beside = &beside;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(zeros) * sizeof(float));
