@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING
 
 try:
-    from . import _core as _core
+    from ._openmp import waiting_briefly as _waiting_briefly
+
+    with _waiting_briefly():
+        from . import _core as _core
 except ImportError as _error:
     # the source folder of a clone holds no extension: hand over to the installed package
     from importlib.machinery import PathFinder as _Finder
@@ -19,6 +22,10 @@ except ImportError as _error:
             f"package is installed; install it with pip install ."
         ) from _error
     __path__[:] = _found.submodule_search_locations
+    from ._openmp import waiting_briefly as _waiting_briefly
+
+    with _waiting_briefly():
+        from . import _core as _core
 
 from . import ops
 from .caches import cache_info, clear_caches, set_cache_limit

@@ -1,8 +1,11 @@
 """What importing the package loads, and its command line."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -129,3 +132,15 @@ def test_source_folder_alone_says_what_to_do(source_folder):
     assert done.returncode != 0
     assert str(source_folder) in done.stderr
     assert "pip install ." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "rounds"), [({}, 2000), ({"GOMP_SPINCOUNT": "77"}, 77), ({"OMP_WAIT_POLICY": "passive"}, 0)]
+)
+def test_threads_wait_briefly_unless_the_environment_says_how(asked, rounds):
+    known = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    code = "import os, dnnl_graph_ops; print('GOMP_SPINCOUNT' in os.environ)"
+    environment = {**known, **asked, "OMP_DISPLAY_ENV": "verbose"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert f"GOMP_SPINCOUNT = '{rounds}'" in done.stderr
+    assert done.stdout.strip() == str("GOMP_SPINCOUNT" in asked)

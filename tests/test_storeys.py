@@ -16,7 +16,7 @@ ROOT = Path(dnnl_graph_ops.__file__).parent
 
 # from the ground up: a module imports from its own storey and those below
 STOREYS = (
-    ("_core",),
+    ("_core", "_openmp"),
     ("errors", "dtypes", "strides"),
     ("schema", "shapes"),
     ("runtime",),

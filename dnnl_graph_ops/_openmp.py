@@ -1,0 +1,25 @@
+"""How OpenMP's threads wait for the next piece of work; nothing may be imported before that could load OpenMP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Left to itself libgomp spins for 5 ms and more, on a core that another process, or another runtime's threads, may need
+# to finish what all wait for: a call of 2 ms then takes 400. So many rounds last some ten microseconds, which is longer
+# than the pauses inside a call.
+_ROUNDS = 2000
+
+
+@contextmanager
+def waiting_briefly() -> Iterator[None]:
+    """What loads OpenMP meanwhile spins for a short time, unless the environment says how to wait."""
+    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = str(_ROUNDS)
+    try:
+        yield
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
