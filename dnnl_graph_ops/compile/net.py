@@ -63,7 +63,7 @@ class Net(NetBase):
         self._constants = tuple(value for value in leaves if value.is_constant)
         # shapes of results by those of inputs; and what the newest of them were inferred from, until it is compiled
         self._shapes: dict[tuple[Ints, ...], list[Ints]] = {}
-        self._inferred: tuple[tuple[Ints, ...], dict[Value, Value]] = (), {}
+        self._inferred: dict[tuple[Ints, ...], dict[Value, Value]] = {}
         # what plans to come may find packed
         self.holds: Sequence[Array] = ()
         self._builds = Builds()
@@ -219,7 +219,7 @@ class Net(NetBase):
             found = [values[value].shape for value in self.outputs.values()]  # type: ignore[misc]
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            self._shapes[key], self._inferred = found, (key, values)
+            self._shapes[key], self._inferred = found, {key: values}
         return found
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
@@ -242,9 +242,8 @@ class Net(NetBase):
     def _build(
         self, shapes: Sequence[tuple[int, ...]], ins: Sequence[Layout], outs: Sequence[Layout] | None
     ) -> Specialised:
-        (key, values), self._inferred = self._inferred, ((), {})
-        if not values or key != tuple(shapes):
-            values = self._infer(shapes)
+        # whoever takes them changes them
+        values = self._inferred.pop(tuple(shapes), None) or self._infer(shapes)
         if any(node.late for node in self._nodes):
             nodes, _ = reachable([values[value] for value in self.outputs.values()])
         else:
