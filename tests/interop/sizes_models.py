@@ -161,7 +161,7 @@ class Scaled(nn.Module):
         more = functional.interpolate(
             x, scale_factor=1.5, mode="bilinear", align_corners=False, recompute_scale_factor=True
         )
-        return half, more
+        return half, more, functional.interpolate(x, scale_factor=1.7, mode="bilinear", align_corners=False)
 
 
 class Volumes(nn.Module):
@@ -190,6 +190,6 @@ MODELS = {
     "places": (Places, [(1, 3, 5, 6), (2, 3, 7, 4)]),
     "multiples": (Multiples, [(1, 3, 21, 30), (2, 3, 16, 25), (1, 3, 24, 24)]),
     "halves": (Halves, [(1, 4, 10), (2, 4, 13)]),
-    "scaled": (Scaled, [(1, 3, 8, 10), (2, 3, 12, 4)]),
+    "scaled": (Scaled, [(1, 3, 8, 10), (2, 3, 7, 5)]),
     "volumes": (Volumes, [(1, 2, 6, 7, 8), (2, 2, 5, 8, 9)]),
 }

@@ -279,3 +279,24 @@ def test_last_windows_beyond_the_data(kind):
             x = rng.standard_normal((2, 2, *rng.integers(4, 12, 2))).astype(np.float32)
             print(kernel, strides, pads, x.shape)
             np.testing.assert_allclose(net(x), reference(proto, {"x": x})[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("places", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+def test_linear_resize_between_any_places(places, seed):
+    """Also where Interpolate reads others: sizes that are no multiple, scales whose product is rounded down."""
+    rng = np.random.default_rng(seed)
+    for _ in range(15):
+        shape = (2, 3, *(int(size) for size in rng.integers(1, 9, rng.integers(1, 4))))
+        scales = np.float32([1, 1, *rng.choice([0.5, 0.7, 1, 1.5, 2.3, 3], len(shape) - 2)])
+        sizes = np.int64([2, 3, *rng.integers(1, 14, len(shape) - 2)])
+        if rng.random() < 0.5:
+            scales = np.float32([])
+        elif any(int(size * scale) < 1 for size, scale in zip(shape, scales, strict=True)):
+            continue
+        given, inputs = ({"scales": scales}, ["x", "", "scales"]) if scales.size else ({"n": sizes}, ["x", "", "", "n"])
+        node = helper.make_node("Resize", inputs, ["y"], mode="linear", coordinate_transformation_mode=places)
+        open_ = tuple(None if axis > 1 and rng.random() < 0.7 else size for axis, size in enumerate(shape))
+        proto = model([node], given, shape=open_)
+        x = rng.standard_normal(shape).astype(np.float32)
+        print(shape, open_, given)
+        np.testing.assert_allclose(dgo.from_onnx(proto).compile()(x), reference(proto, {"x": x})[0], atol=1e-5)

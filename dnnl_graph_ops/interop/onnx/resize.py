@@ -1,4 +1,4 @@
-"""Resize and Upsample: where the library's Interpolate reads the same points, or single ones that can be gathered."""
+"""Resize and Upsample: by Interpolate on axes where it reads the same points, on others by what is gathered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .step import Step
 from .table import Attr, integer, number, rule, text
 
 
-def _place(mode: str, index: Array, target: int, source: int, scale: float) -> Array:
+def _place(mode: str, index: Array, target: int, source: int, scale: Any) -> Array:
     """Where ONNX reads along an axis for these of `target` elements, by its coordinate_transformation_mode."""
     if mode == "align_corners":
-        return index * ((source - 1) / (target - 1)) if target > 1 else np.zeros(1)
+        return index * (source - 1) / (target - 1) if target > 1 else np.zeros(1)
     if mode == "asymmetric":
         return index / scale
     if mode == "pytorch_half_pixel" and target == 1:
@@ -38,18 +38,37 @@ _NEAREST: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _read_by(mode: str, nearest: str | None, index: Array, target: int, source: int, scale: float) -> Array:
+    """The places, or by `nearest` the elements there, for which ties are decided in f32 as ONNX Runtime has them."""
+    if nearest is None:
+        place = _place(mode, index, target, source, scale)
+    else:
+        place = _NEAREST[nearest](_place(mode, index.astype(np.float32), target, source, np.float32(scale)))
+    return np.clip(place, 0, source - 1)
+
+
 def _same_points(mode: str, nearest: str | None, source: int, target: int, scale: float, align: bool) -> bool:
     """Whether the library reads the same points along an axis."""
     for start in range(0, target, _BLOCK):
         index = np.arange(start, min(start + _BLOCK, target))
-        onnx = _place(mode, index, target, source, scale)
+        onnx = _read_by(mode, nearest, index, target, source, scale)
         own = _place("align_corners" if align else "half_pixel", index, target, source, target / source)
-        if nearest is not None:
-            onnx, own = _NEAREST[nearest](onnx), _NEAREST["round_prefer_ceil"](own)
-        onnx, own = np.clip(onnx, 0, source - 1), np.clip(own, 0, source - 1)
+        own = np.clip(own if nearest is None else _NEAREST["round_prefer_ceil"](own), 0, source - 1)
         if not (np.allclose(onnx, own, atol=1e-6) if nearest is None else np.array_equal(onnx, own)):
             return False
     return True
+
+
+def _read(step: Step, src: Value, places: Array, axis: int) -> Value:
+    """At these places of an axis, between two elements by how near they are."""
+    low = np.floor(places).astype(np.int64)
+    part = (places - low).astype(np.float32).reshape(-1, *(1,) * (src.ndim - 1 - axis))
+    left = step.op("Gather", src, low, axis=axis)
+    if not part.any():
+        return left
+    right = step.op("Gather", src, np.minimum(low + 1, (src.shape[axis] or 1) - 1), axis=axis)
+    part = part.reshape((1,) * axis + part.shape)
+    return step.op("Add", step.op("Multiply", left, 1 - part), step.op("Multiply", right, part))
 
 
 # no sense in comparing more points than this
@@ -86,23 +105,23 @@ def _resized(
         if size is None and scale != int(scale):
             raise NeedsSizes(f"{step.where}: scale {scale} of an unknown size")
         source = 5 if size is None else size
-        target = int(sizes[axis]) if sizes is not None else math.floor(source * scale)
+        # the product of two f32
+        target = int(sizes[axis]) if sizes is not None else math.floor(np.float32(source) * np.float32(scale))
         if not 0 < max(source, target) <= _MAX_SIZE or target < 1:
             raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
         step.budget.spend(_POINT_BYTES * target, step.where)
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
-            if nearest is not None and None not in src.shape and target <= _BLOCK:
-                place = _NEAREST[nearest](_place(mode, np.arange(target), target, source, scale))
-                elsewhere[axis] = np.clip(place, 0, source - 1).astype(np.int64)
-                wanted.append(target)
-                continue
             if None in src.shape:
                 raise NeedsSizes(f"{step.where}: places on axes of unknown sizes, {src.shape}")
+            if (nearest is not None or src.dtype == "f32") and target <= _BLOCK:
+                elsewhere[axis] = _read_by(mode, nearest, np.arange(target), target, source, scale)
+                wanted.append(target)
+                continue
             how = f"{mode}, {nearest}" if nearest else mode
             raise UnsupportedError(f"{step.where}: {source} to {target} by {how} reads other points than Interpolate")
         wanted.append(None if size is None else target)
     for axis, places in elsewhere.items():
-        src = step.op("Gather", src, places, axis=axis)
+        src = _read(step, src, places, axis)
     if elsewhere and tuple(wanted) == src.shape[2:]:
         return src
     exact: dict[str, Any] = {"scales": list(scales[2:])} if None in wanted else {"sizes": wanted}
