@@ -35,14 +35,15 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     if held and not net.plan_count() and not net.holds:
         warn(f"Net.save: {net!r} was never called, so its file holds nothing that is packed; call it once before")
     packed = list(recipes.of_arrays([*net.constants_read(), *net.holds], held))
+    record, more = described(net.graph, net.inputs, constants, nodes, net.outputs)
     header = {
         "made_by": made_by(net.engine),
         "engine": _arguments(net.engine) if net.graph.engine is not None else None,
         "options": vars(net.options),
-        "graph": described(net.graph, net.inputs, constants, nodes, net.outputs),
+        "graph": record,
         "packed": [recipe for recipe, _ in packed],
     }
-    arrays = chain((constant.array for constant in held), (array for _, array in packed))
+    arrays = chain((constant.array for constant in held), more, (array for _, array in packed))
     write(_path(path, "Net.save"), header, arrays)
     for constant in held:
         constant.let_go()
@@ -103,7 +104,7 @@ def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> li
     """Let the plans of a graph find what the file has packed for it, for as long as somebody holds what is returned."""
     held = [value.held for value in graph.constants if value.held is not None]
     arrays = []
-    for number, record in enumerate(records, len(held)):
+    for number, record in enumerate(records, len(file) - len(records)):
         recipe, dtype, elements = recipes.read(record, held, where)
         arrays.append(file.array(number, dtype, (elements,)))
         keep(recipe, arrays[-1])

@@ -96,8 +96,8 @@ class Late(Protocol):
 
     def __call__(self, values: Sequence[Value], /) -> Sequence[Value]: ...
 
-    def record(self) -> dict[str, Any]:
-        """What it is made of, as JSON can hold it; the hook "late" reads it."""
+    def record(self, keep: Callable[[np.ndarray[Any, Any]], int], /) -> dict[str, Any]:
+        """What it is made of, as JSON can hold it; the hook "late" reads it. `keep` numbers what lies beside that."""
 
 
 class Node:

@@ -25,10 +25,10 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     return read(model_or_path, engine)
 
 
-def _late(record: Any, where: str) -> Any:
+def _late(*args: Any) -> Any:
     from .onnx.late import rebuilt
 
-    return rebuilt(record, where)
+    return rebuilt(*args)
 
 
 hooks.provide("late", _late)

@@ -7,7 +7,10 @@ their results are inferred again, by the same checks that builders make.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
@@ -21,6 +24,8 @@ from ..shapes import Meta, check_sizes, checked
 from ..strides import extent
 from .typed import SCALED, WORDS, check_scales, resolve
 
+Array = np.ndarray[Any, Any]
+
 # what may be computed from constants alone, beside the file's own size
 MAX_FOLDED_BYTES = 1 << 32
 # attributes of the convolution families that are the shape of the result
@@ -33,8 +38,8 @@ def described(
     constants: Sequence[Value],
     nodes: Sequence[Node],
     outputs: Mapping[str, Value],
-) -> dict[str, Any]:
-    """The record of these parts of a graph.
+) -> tuple[dict[str, Any], list[Array]]:
+    """The record of these parts of a graph, and the arrays that it counts behind its constants.
 
     Raises:
         UnsupportedError: an op that means nothing elsewhere.
@@ -44,7 +49,14 @@ def described(
     strange = next((node for node in nodes if node.kind == "Wildcard" and not node.late), None)
     if strange is not None:
         raise UnsupportedError(f"Net.save: {strange.name!r} is a Wildcard, which cannot run wherever it is loaded")
-    return {
+    more: list[Array] = []
+
+    def keep(array: Array) -> int:
+        place = next((i for i, other in enumerate(more) if other is array), len(more))
+        more[place:] = more[place:] or [array]
+        return len(constants) + place
+
+    record = {
         "name": graph.name,
         "fpmath_mode": graph.fpmath_mode,
         "inputs": [_value(value) for value in inputs],
@@ -54,7 +66,7 @@ def described(
                 "kind": node.kind,
                 "name": node.name,
                 "attrs": dict(node.attrs),
-                **({"late": node.late.record()} if node.late else {}),
+                **({"late": node.late.record(keep)} if node.late else {}),
                 "inputs": [ids[value] for value in node.inputs],
                 "outputs": [_value(value) for value in node.outputs],
             }
@@ -62,6 +74,7 @@ def described(
         ],
         "outputs": [[name, ids[value]] for name, value in outputs.items()],
     }
+    return record, more
 
 
 def _value(value: Value) -> dict[str, Any]:
@@ -69,19 +82,19 @@ def _value(value: Value) -> dict[str, Any]:
     return record if value.strides is None else {**record, "strides": value.strides}
 
 
-def rebuilt(record: Any, arrays: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
+def rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
     """The graph of a record, its constants the first of the arrays, and its outputs by name.
 
     Raises:
         InvalidArgumentError: a record of something that builders would have refused.
     """
     try:
-        return _rebuilt(record, arrays, engine, where)
+        return _rebuilt(record, file, engine, where)
     except TypeError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None
 
 
-def _rebuilt(record: Any, arrays: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
+def _rebuilt(record: Any, file: ArrayFile, engine: Engine | None, where: str) -> tuple[Graph, dict[str, Value]]:
     graph = Graph(engine, fpmath_mode=field(record, "fpmath_mode", str, where), name=field(record, "name", str, where))
     values: list[Value] = []
     for item in field(record, "inputs", list, where):
@@ -91,15 +104,15 @@ def _rebuilt(record: Any, arrays: ArrayFile, engine: Engine | None, where: str) 
         name, shape, dtype = _described(item, where)
         if None in shape:
             raise InvalidArgumentError(f"{where}: the constant {name[:60]!r} has the shape {shape}")
-        values.append(graph.constant(arrays.array(number, dtype, tuple(map(int, shape))), name))  # type: ignore[arg-type]
+        values.append(graph.constant(file.array(number, dtype, tuple(map(int, shape))), name))  # type: ignore[arg-type]
     ops = field(record, "ops", list, where)
     if len(ops) > MAX_OPS:
         raise InvalidArgumentError(f"{where}: {len(ops)} ops; the most is {MAX_OPS}")
     for item in ops:
-        values += _op(graph, item, values, where)
+        values += _op(graph, item, values, file, where)
     for value in values:
         graph.reserve(value.name)
-    _check_folded(graph, where)
+    _check_sizes(graph, where)
     for item in field(record, "outputs", list, where):
         if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str):
             raise InvalidArgumentError(f"{where}: needs a name and a number for each output, got {str(item)[:60]!r}")
@@ -136,16 +149,17 @@ def _one(values: Sequence[Value], number: Any, where: str) -> Value:
     return values[number]
 
 
-def _op(graph: Graph, item: Any, values: Sequence[Value], where: str) -> tuple[Value, ...]:
+def _op(graph: Graph, item: Any, values: Sequence[Value], file: ArrayFile, where: str) -> tuple[Value, ...]:
     kind, name = field(item, "kind", str, where), field(item, "name", str, where)
     where = f"{where}, op {kind[:60]} {name[:60]!r}"
     inputs = [_one(values, number, where) for number in field(item, "inputs", list, where)]
     stated, attrs = field(item, "outputs", list, where), field(item, "attrs", dict, where)
     kinds = [field(output, "dtype", str, where) for output in stated]
     kept: Mapping[str, Any] = {}
-    late = hooks.call("late", item["late"], where) if kind == "Wildcard" and "late" in item else None
+    late = hooks.call("late", item["late"], file.array, where) if kind == "Wildcard" and "late" in item else None
     if late:
         metas: Sequence[Meta] = [Meta(*_described(output, where)[1:]) for output in stated]
+        kinds = [dtypes.canonical(meta.dtype, where) for meta in metas]
     else:
         kept, metas = _inferred(kind, inputs, attrs, kinds, where)
     if [meta.dtype for meta in metas] != kinds:
@@ -184,18 +198,18 @@ def _inferred(
     return record, [result]
 
 
-def _check_folded(graph: Graph, where: str) -> None:
-    """That what is computed when the net is compiled, from constants alone, is no more than such a file may mean."""
+def _check_sizes(graph: Graph, where: str) -> None:
+    """That tensors, and what is computed of constants alone as the net is compiled, are what such a file may mean."""
     known = set(graph.constants)
     own = sum(value.held.array.nbytes for value in graph.constants if value.held is not None)
     total = 0
     for node in graph.nodes:
-        if known.issuperset(node.inputs):
-            known.update(node.outputs)
-            for value in node.outputs:
-                size = dtypes.itemsize(value.dtype)
-                for dim in value.shape:
-                    size *= 1 if dim is None else dim
-                total += size
+        folded = known.issuperset(node.inputs)
+        for value in node.outputs:
+            size = prod(1 if dim is None else dim for dim in value.shape) * dtypes.itemsize(value.dtype)
+            if size >= MAX_TENSOR_BYTES:
+                raise ShapeError(f"{where}: {value.name[:60]!r} of shape {value.shape} has {size} bytes")
+            total += size if folded else 0
+        known.update(node.outputs if folded else ())
     if total > MAX_FOLDED_BYTES + 16 * own:
         raise InvalidArgumentError(f"{where}: its constants of {own} bytes become {total} when the net is compiled")

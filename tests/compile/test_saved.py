@@ -81,9 +81,12 @@ def described(net):
     )
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(5))
 def test_nets_of_every_part(path, rng, number):
-    net = called(list(nets())[number], 2)
+    found = list(nets())
+    if number == len(found):
+        pytest.skip("needs the extra 'onnx'")
+    net = called(found[number], 2)
     loaded = through(net, path)
     assert described(loaded) == described(net)
     assert (loaded.graph.engine is None) == (net.graph.engine is None)
@@ -448,7 +451,13 @@ def test_constants_are_compared_when_asked(path):
 
 def test_a_small_file_of_petabytes(path):
     path.write_bytes(hollow(originals()[0]))
-    with pytest.raises(dgo.InvalidArgumentError, match=r"constants of .* bytes become"):
+    with pytest.raises(dgo.ShapeError, match=r"'n\d+' of shape \(\d+, .* has \d+ bytes"):
+        dgo.load(path)
+    header = header_of(path.read_bytes())
+    header["graph"]["ops"] = header["graph"]["ops"][:30]
+    header["graph"]["outputs"][0][1] -= 20
+    path.write_bytes(with_header(path.read_bytes(), header))
+    with pytest.raises(dgo.InvalidArgumentError, match=r"constants of \d+ bytes become"):
         dgo.load(path)
 
 
