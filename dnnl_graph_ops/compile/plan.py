@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._core import Executor
+from .._core import Executor, check_fork
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.staging import staged
@@ -60,6 +60,7 @@ def assemble(
     `literal`: the library's steps run on them as they are wherever it can, else partitions of several ops that would
     be left to a reference kernel are compiled in parts.
     """
+    check_fork()
     count = pool.get_num_threads() if threads is None else threads
     seconds = _seconds(program.steps, macs)
     if seconds < SERIAL_SECONDS:
