@@ -437,9 +437,16 @@ class Partition:
     @property
     def output_ports(self) -> list[LogicalTensor]: ...
     def compile(
-        self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor], engine: Engine
+        self,
+        inputs: Sequence[LogicalTensor],
+        outputs: Sequence[LogicalTensor],
+        engine: Engine,
+        one_thread: bool = False,
     ) -> CompiledPartition:
         """Inputs: known dims, strided or opaque. Outputs: also of unknown shape or LayoutType.any.
+
+        one_thread: compile and run it in a thread of the package's own, where an OpenMP library may tie what it makes
+        to a thread: without it, oneDNN 3.2 runs gradients of convolutions only in the thread that compiles them.
 
         Raises UnsupportedError where this library or CPU has no kernel.
         """

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from concurrently import in_threads
+from reference import convolution
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import functional
@@ -178,3 +179,26 @@ def test_nets_made_while_others_are_counted(threads, seed):
 def test_wrong_number_of_threads(count, error):
     with pytest.raises(error, match="'n'"):
         dgo.set_num_threads(count)
+
+
+GRADIENTS = {"strides": 3, "pads_begin": [2, 0, 1], "pads_end": [2, 3, 0], "groups": 2, "weights_format": "OIX"}
+
+
+def test_a_plan_runs_in_threads_that_did_not_make_it(rng):
+    """oneDNN 3.2 has scratch memory of gradients in a variable of the thread that compiles them."""
+    src, diff = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, 9, 10, 7, 6), (2, 4, 4, 3, 8)))
+    expected = convolution.backward_weights(src, diff, (3, 4, 2), **GRADIENTS)
+
+    def work(number):
+        for _ in range(3):
+            result = dgo.convolution_backward_weights(src, diff, weights_shape=(8, 3, 3, 4, 2), **GRADIENTS)
+            assert np.array_equal(result, expected)
+
+    work(0)
+    in_threads(THREADS, work)
+    # made by one thread, dropped by another, while this one has its own
+    dgo.clear_caches()
+    in_threads(1, work)
+    dgo.convolution_backward_weights(src[:1], diff[:1], weights_shape=(8, 3, 3, 4, 2), **GRADIENTS)
+    dgo.clear_caches()
+    work(0)

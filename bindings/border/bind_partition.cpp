@@ -100,12 +100,12 @@ void bind_partition(py::module_& m) {
         .def(
             "compile",
             [](const Partition& p, const std::vector<LogicalTensor>& inputs, const std::vector<LogicalTensor>& outputs,
-               std::shared_ptr<Engine> engine) {
+               std::shared_ptr<Engine> engine, bool one_thread) {
                 const py::object keep = kept(p);
                 const ReleaseGil release;
-                return p.compile(inputs, outputs, std::move(engine));
+                return p.compile(inputs, outputs, std::move(engine), one_thread);
             },
-            py::arg("inputs"), py::arg("outputs"), py::arg("engine").none(false));
+            py::arg("inputs"), py::arg("outputs"), py::arg("engine").none(false), py::arg("one_thread") = false);
 }
 
 }  // namespace dgo

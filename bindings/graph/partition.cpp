@@ -8,6 +8,7 @@
 #include "common/gil.hpp"
 #include "graph/op.hpp"
 #include "library/fork_guard.hpp"
+#include "library/home_thread.hpp"
 #include "library/thread_end.hpp"
 
 namespace dgo {
@@ -113,7 +114,7 @@ std::vector<LogicalTensor> Partition::output_ports() const {
 
 std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalTensor>& inputs,
                                                       const std::vector<LogicalTensor>& outputs,
-                                                      std::shared_ptr<const Engine> engine) const {
+                                                      std::shared_ptr<const Engine> engine, bool one_thread) const {
     const fork_guard::Busy busy;
     if (engine->lib != lib)
         fail(ErrorKind::invalid_argument,
@@ -131,27 +132,34 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
     for (const auto& lt : inputs) check_input(lt);
     for (const auto& lt : outputs) check_output(lt);
 
+    one_thread = one_thread && !engine->on_device && lib->cpu_runtime() != kRuntimeSycl;
     const Api& api = lib->api();
     dnnl_graph_compiled_partition_t compiled = nullptr;
     DGO_CALL(api, graph_compiled_partition_create, &compiled, handle);
     std::vector<LogicalTensor> resolved = outputs;
     try {
         auto in = raw_pointers(inputs), out = raw_pointers(outputs);
-        DGO_CALL(api, graph_partition_compile, handle, compiled, in.size(), in.data(), out.size(), out.data(),
-                 engine->handle);
+        const auto compile = [&] {
+            DGO_CALL(api, graph_partition_compile, handle, compiled, in.size(), in.data(), out.size(), out.data(),
+                     engine->handle);
+        };
+        one_thread ? home_thread::run(compile) : compile();
         for (auto& lt : resolved)
             if (!lt.has_strides())
                 DGO_CALL(api, graph_compiled_partition_query_logical_tensor, compiled, lt.id(), &lt.raw);
     } catch (...) {
-        api.graph_compiled_partition_destroy(compiled);
+        const auto destroy = [&] { api.graph_compiled_partition_destroy(compiled); };
+        one_thread ? home_thread::run(destroy) : destroy();
         throw;
     }
-    return std::make_shared<CompiledPartition>(std::move(engine), compiled, inputs, std::move(resolved));
+    return std::make_shared<CompiledPartition>(std::move(engine), compiled, inputs, std::move(resolved), one_thread);
 }
 
 CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-                                     std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs)
-    : engine(std::move(engine)), handle(handle), inputs(std::move(inputs)), outputs(std::move(outputs)) {
+                                     std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs,
+                                     bool one_thread)
+    : engine(std::move(engine)), handle(handle), inputs(std::move(inputs)), outputs(std::move(outputs)),
+      one_thread_(one_thread) {
     const Api& api = this->engine->api();
     if (!api.graph_compiled_partition_get_scratchpad_logical_tensor || !api.graph_compiled_partition_execute_v2) return;
     DGO_CALL(api, graph_compiled_partition_get_scratchpad_logical_tensor, handle, &scratchpad_.raw);
@@ -161,8 +169,17 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
 CompiledPartition::~CompiledPartition() {
     if (fork_guard::is_broken()) return;
     const ReleaseGilIfHeld release;
-    const std::unique_lock lock(thread_end::ending());
-    fork_guard::destroy(engine->api().graph_compiled_partition_destroy, handle);
+    there([&] {
+        const std::unique_lock lock(thread_end::ending());
+        fork_guard::destroy(engine->api().graph_compiled_partition_destroy, handle);
+    });
+}
+
+template <typename Job>
+void CompiledPartition::there(const Job& job) const {
+    if (!one_thread_) return job();
+    const ReleaseGilIfHeld release;
+    home_thread::run(job);
 }
 
 LogicalTensor CompiledPartition::query(std::size_t id) const {
@@ -183,15 +200,17 @@ std::vector<std::pair<std::size_t, std::size_t>> CompiledPartition::inplace_port
 void CompiledPartition::execute(dnnl_stream_t stream, const const_dnnl_graph_tensor_t* in,
                                 const const_dnnl_graph_tensor_t* out, const_dnnl_graph_tensor_t scratchpad) const {
     const Api& api = engine->api();
-    const thread_end::Execution execution;
     auto* in_list = const_cast<const_dnnl_graph_tensor_t*>(in);
     auto* out_list = const_cast<const_dnnl_graph_tensor_t*>(out);
-    if (scratchpad)
-        DGO_CALL(api, graph_compiled_partition_execute_v2, handle, stream, inputs.size(), in_list, outputs.size(),
-                 out_list, scratchpad);
-    else
-        DGO_CALL(api, graph_compiled_partition_execute, handle, stream, inputs.size(), in_list, outputs.size(),
-                 out_list);
+    there([&] {
+        const thread_end::Execution execution;
+        if (scratchpad)
+            DGO_CALL(api, graph_compiled_partition_execute_v2, handle, stream, inputs.size(), in_list, outputs.size(),
+                     out_list, scratchpad);
+        else
+            DGO_CALL(api, graph_compiled_partition_execute, handle, stream, inputs.size(), in_list, outputs.size(),
+                     out_list);
+    });
 }
 
 }  // namespace dgo

@@ -17,7 +17,8 @@ class Op;
 class CompiledPartition {
 public:
     CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-                      std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs);  // takes over the handle
+                      std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs,
+                      bool one_thread);  // takes over the handle
     ~CompiledPartition();
     CompiledPartition(const CompiledPartition&) = delete;
     CompiledPartition& operator=(const CompiledPartition&) = delete;
@@ -37,8 +38,13 @@ public:
     const std::vector<LogicalTensor> inputs, outputs;  // in the order given to compile; outputs with the final layout
 
 private:
+    // by the thread that it is tied to
+    template <typename Job>
+    void there(const Job& job) const;
+
     LogicalTensor scratchpad_;
     std::size_t scratchpad_size_ = 0;
+    const bool one_thread_;
 };
 
 class Partition {
@@ -56,9 +62,10 @@ public:
     std::vector<LogicalTensor> input_ports() const;
     std::vector<LogicalTensor> output_ports() const;
     // Needs no GIL. Inputs must be fully known and strided or opaque; outputs may be unknown (rank or all dims) or any.
+    // one_thread: what an OpenMP library makes of it may be tied to a thread (library/home_thread.hpp).
     std::shared_ptr<CompiledPartition> compile(const std::vector<LogicalTensor>& inputs,
                                                const std::vector<LogicalTensor>& outputs,
-                                               std::shared_ptr<const Engine> engine) const;
+                                               std::shared_ptr<const Engine> engine, bool one_thread) const;
 
     const std::shared_ptr<const Library> lib;
     const dnnl_graph_partition_t handle;

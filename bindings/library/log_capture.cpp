@@ -1,8 +1,6 @@
 #include "library/log_capture.hpp"
 
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +9,7 @@
 
 #include "common/error.hpp"
 #include "common/gil.hpp"
+#include "library/home_thread.hpp"
 
 namespace dgo {
 namespace {
@@ -56,7 +55,7 @@ std::string Tap::take(std::string_view text) {
         const bool kept = log && head.size() == kMark.size();
         if (kept)
             for (LogCapture* const capture : captures)
-                capture->lines.emplace_back(syscall(SYS_gettid), begun.substr(0, begun.size() - 1));
+                capture->lines.emplace_back(home_thread::caller(), begun.substr(0, begun.size() - 1));
         const auto passes_on = [](const LogCapture* capture) { return capture->pass_on; };
         if (!kept || std::any_of(captures.begin(), captures.end(), passes_on)) rest += begun;
         passed = !whole;

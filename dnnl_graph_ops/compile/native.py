@@ -272,6 +272,7 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
         [logical_tensor(view, i, builder.baked) for i, view in inputs.items()],
         [logical_tensor(view, i) for i, view in outputs.items()],
         engine.native,
+        one_thread=any("Back" in kind for kind in kinds),
     )
     # an operand that two ops read may be overwritten before the second one does
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
