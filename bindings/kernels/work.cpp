@@ -12,8 +12,8 @@ namespace {
 
 // In products per result: what beginning and storing a register tile takes.
 constexpr double kTilePrice = 8;
-// The same in strips, which sum up all taps, and products there against those of other tiles.
-constexpr double kStripPrice = 4, kInStrips = 0.93;
+// The same in strips, which sum up all taps, and products and values there against those of other tiles.
+constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
 // Absent taps of minimal filtering break the long sums of backward data into short ones.
@@ -126,7 +126,7 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
     work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
     if (strips) {
-        work.values = number(p.batch * p.groups) * (volume(p.in) * in + volume(p.out) * out);
+        work.values = kStripValues * number(p.batch * p.groups) * (volume(p.in) * in + volume(p.out) * out);
         return work;
     }
     work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);

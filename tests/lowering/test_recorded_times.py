@@ -50,10 +50,16 @@ def test_choices_by_estimates(name):
         assert found[direction][0].times < once
 
 
-def losses(recorded):
+def before_strips(sample):
+    """A row measured when no direct sums ran in strips, which fetch no runs: without the times of those that do now."""
+    gone = "own direct" if sample.direction != fit.BACKWARD_WEIGHTS else ""
+    return sample._replace(forms=tuple(f for f in sample.forms if f.name != gone or f.counts.runs > 0))
+
+
+def losses(recorded, taken=lambda sample: sample):
     """What choosing by the present constants costs in each row, by direction, the worst first."""
     found = {direction: [] for direction in DIRECTIONS}
-    for sample in fit.samples(recorded):
+    for sample in map(taken, fit.samples(recorded)):
         found[sample.direction].append(fit.loss(sample, fit.present(sample)))
     return {direction: sorted(some, reverse=True) for direction, some in found.items()}
 
@@ -63,6 +69,6 @@ def losses(recorded):
 def test_every_row_of_a_xeon(dtype, max_gmacs):
     """A dtype and an op that the library leaves to its reference kernels cost hundreds of times the best form."""
     recorded = fit.read(FITS / f"xeon_amx_{dtype}.json", {"isa": XEON, "max_gmacs": max_gmacs})
-    for direction, found in losses(recorded).items():
+    for direction, found in losses(recorded, before_strips).items():
         print(f"{dtype}, {direction}: {fit.mean(found) - 1:.1%} in the mean; the worst: {found[:5]}")
         assert fit.mean(found) <= 1.10

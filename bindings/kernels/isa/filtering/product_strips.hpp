@@ -18,7 +18,7 @@ template <int kVectors>
 constexpr int kStripRows = kVectors == 1 ? kOneVectorRows : kTileRows;
 
 constexpr int kFewestRows = 8;             // of a strip
-constexpr int64_t kStripFloats = 1 << 12;  // results that a tail finds in the first cache level
+constexpr int64_t kStripFloats = 1 << 13;  // results that a tail finds near
 constexpr int kFewSteps = 4;               // without a branch
 
 // The elements of rows that are a step apart, multiplied a few at a time.
