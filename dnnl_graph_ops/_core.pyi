@@ -584,8 +584,11 @@ def plan_totals() -> dict[str, int]:
 def set_plan_limit(bytes: int) -> None:
     """For every PlanCache together."""
 
-def freed(bytes: int) -> None:
-    """So many bytes are free by now, or soon: once they are many, memory goes back to the system before long."""
+def noting_freed(also: Callable[[Any], object]) -> Callable[[Any], None]:
+    """For weak references with an attribute `nbytes`: once many bytes went so, memory goes back to the system soon.
+
+    Calls `also` first, and no Python code besides.
+    """
 
 def give_back() -> None:
     """Free memory goes back to the system now."""

@@ -1,5 +1,7 @@
 #include "calls/give_back.hpp"
 
+#include <chrono>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -14,9 +16,17 @@ namespace dgo {
 namespace {
 
 // Less is not worth the time that looking for free pages takes, and touching them anew.
-constexpr std::size_t kMany = std::size_t{16} << 20;
+constexpr std::size_t kMany = std::size_t{8} << 20;
+
+using Clock = std::chrono::steady_clock;
+
+// Where free memory lies in millions of pieces it takes a tenth of a second: after so long a time the process has fifty
+// times as long without.
+constexpr auto kLong = std::chrono::milliseconds(10);
+constexpr int kPause = 50;
 
 std::size_t waiting = 0;  // bytes freed since the last time
+Clock::time_point not_before;
 
 void give_back() {
     if (!fork_guard::is_broken()) library_blocks().drop_idle();
@@ -26,8 +36,13 @@ void give_back() {
 }
 
 int give_back_soon(void*) {
-    const ReleaseGil release;
-    give_back();
+    const Clock::time_point start = Clock::now();
+    {
+        const ReleaseGil release;
+        give_back();
+    }
+    const Clock::time_point end = Clock::now();
+    if (end - start > kLong) not_before = end + kPause * (end - start);
     return 0;
 }
 
@@ -35,13 +50,22 @@ int give_back_soon(void*) {
 
 void freed(std::size_t bytes) noexcept {
     waiting += bytes;
-    if (waiting < kMany) return;
+    if (waiting < kMany || Clock::now() < not_before) return;
     // full when many calls are pending: another time
     if (Py_AddPendingCall(&give_back_soon, nullptr) == 0) waiting = 0;
 }
 
 void bind_give_back(py::module_& m) {
-    m.def("freed", &freed, py::arg("bytes"));
+    // what weak references with an attribute nbytes call when their objects go: no Python code runs in it
+    m.def(
+        "noting_freed",
+        [](py::object also) {
+            return py::cpp_function([also](const py::object& reference) {
+                also(reference);
+                freed(reference.attr("nbytes").cast<std::size_t>());
+            });
+        },
+        py::arg("also"));
     m.def("give_back", &give_back, py::call_guard<ReleaseGil>());
 }
 

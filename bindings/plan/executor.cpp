@@ -20,7 +20,7 @@ namespace {
 
 // What a plan's objects take that nobody can ask for their size, by measurement: the object of Python's and the places
 // that plans are kept in, a kernel, and what the library makes of a partition.
-constexpr std::size_t kPlanBytes = 1024, kKernelBytes = 512, kPartitionBytes = 128 * 1024;
+constexpr std::size_t kPlanBytes = 1024, kKernelBytes = 1024, kPartitionBytes = 128 * 1024;
 
 class ThreadCount {
 public:

@@ -1,7 +1,7 @@
 """Constants of dropped graphs, given back in time.
 
 Values know their graph and the graph its values, so only Python's collector frees them; and it counts objects, not
-the megabytes of their constants.
+the megabytes of their constants. What it has freed goes back to the system.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import noting_freed
 from ..runtime.locks import renew_after_fork
 
 # Constants that may pile up before the first collection, or where few survived it
@@ -32,12 +33,13 @@ _limit = SLACK_BYTES
 _counted: dict[int, _Counted] = {}
 # Counted when the next constant is: finalizers run no Python code, in which a Ctrl-C would be lost.
 _gone: deque[_Counted] = deque()
+_note = noting_freed(_gone.append)
 
 
 def account(array: np.ndarray[Any, Any]) -> None:
     """Count a graph's constant while it lives; collect dropped graphs once the counted bytes have doubled."""
     global _limit
-    reference = _Counted(array, _gone.append)
+    reference = _Counted(array, _note)
     reference.nbytes = array.nbytes
     with _lock:
         _counted[id(reference)] = reference
