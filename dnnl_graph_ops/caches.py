@@ -95,8 +95,7 @@ def clear_caches() -> None:
     """Drop every plan, what the libraries cache, and the scratch memory that waits for the next call.
 
     The memory goes back to the system, as far as the allocator can tell that it is free; without this call it does so
-    whenever plans or constants of 8 MB have been dropped. Plans are built anew when needed. What a library never gives back stays:
-    oneDNN 3.2 loses the code of each of its `brgemm` kernels with a post-op (26 KB) that its caches drop.
+    whenever plans or constants of 8 MB have been dropped. Plans are built anew when needed.
     """
     clear_plans()
     for library in loaded():

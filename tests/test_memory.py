@@ -1,5 +1,8 @@
 """Plans that are dropped give their memory back, and running ones keep what they will need again."""
 
+import json
+
+import pytest
 from children import child
 
 ROUNDS, WARM, LIMIT_MB = 300, 20, 30
@@ -31,6 +34,107 @@ def test_rounds_of_build_compile_run_drop():
     done = child("-c", CHILD, seconds=500, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < LIMIT_MB
+
+
+MADE_AND_DROPPED = """
+import gc, json, os, sys
+import numpy as np
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+# every net has another size, so that no cache has seen it
+def own(number):
+    size = 8 + number % 997
+    weights = np.full((64, 32 + number // 997, 16), number % 5, np.float32)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 64, size if number % 2 else None))
+    y = ops.conv_transpose(
+        x, graph.constant(weights), strides=8, pads_begin=4, pads_end=4, data_format="NCX", weights_format="IOX"
+    )
+    assert graph.compile(y)(np.ones((1, 64, size), np.float32))[0, 3, 20] == 128 * (number % 5)
+
+def library(number):
+    rows, inner, columns = 1 + number % 89, 16 + number % 61, 16 + number % 53  # repeats after 287,737
+    weights = np.full((inner, columns), number % 5, np.float32)
+    graph = dgo.Graph()
+    x = graph.input("x", (rows if number % 2 else None, inner))
+    y = graph.compile(ops.matmul(x, graph.constant(weights)), tune="off")(np.ones((rows, inner), np.float32))
+    assert (y == inner * (number % 5)).all()
+
+warm, count, seen = int(sys.argv[2]), int(sys.argv[3]), []
+for number in range(count):
+    {"own": own, "library": library}[sys.argv[1]](number)
+    if number + 1 in (warm, count):
+        gc.collect()
+        kept = resident()
+        dgo.clear_caches()
+        seen.append((kept, resident()))
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.parametrize("kind", ["own", "library"])
+def test_nets_made_and_dropped(kind, request, record_property):
+    """What is resident stays, with the code that the library makes for each of them."""
+    whole = request.config.getoption("--all")
+    warm, count = (1000, 10_000) if whole else (100, 400)
+    done = child("-c", MADE_AND_DROPPED, kind, str(warm), str(count), seconds=900, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    (before, cleared), (after, cleared_again) = json.loads(done.stdout)
+    record_property("resident MB", (before, cleared, after, cleared_again))
+    assert cleared_again - cleared < 16, (before, cleared, after, cleared_again)
+
+
+GIVEN_BACK = """
+import gc, os
+import numpy as np
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+def net(kind):
+    graph = dgo.Graph()
+    if kind == "own":
+        weights = graph.constant(np.ones((512, 256, 16), np.float32))
+        y = ops.conv_transpose(
+            graph.input("x", (1, 512, None)), weights, strides=8, data_format="NCX", weights_format="IOX"
+        )
+        return graph.compile(y), np.ones((1, 512, 40), np.float32)
+    weights = graph.constant(np.ones((1024, 4096), np.float32))
+    x = np.ones((8, 1024), np.float32)
+    return graph.compile(ops.matmul(graph.input("x", (None, 1024)), weights), tune="off"), x
+
+for kind in ("own", "library"):
+    for repeat in range(2):
+        dgo.clear_caches()
+        before = resident()
+        made, x = net(kind)
+        made(x)
+        held = resident() - before
+        del made
+        gc.collect()
+        dropped = resident() - before
+        dgo.clear_caches()
+    print(held, dropped, resident() - before)
+"""
+
+
+def test_dropped_nets_give_their_memory_back():
+    """Weights of 8 and 16 MB, and as many or more bytes of what is packed of them."""
+    done = child("-c", GIVEN_BACK, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        held, dropped, cleared = map(float, line.split())
+        assert held > 15
+        assert dropped < held / 2
+        assert cleared < 2
 
 
 FAULTS = """

@@ -1,6 +1,7 @@
 #include "calls/give_back.hpp"
 
 #include <chrono>
+#include <ctime>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -19,14 +20,21 @@ namespace {
 constexpr std::size_t kMany = std::size_t{8} << 20;
 
 using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 
 // Where free memory lies in millions of pieces it takes a tenth of a second: after so long a time the process has fifty
 // times as long without.
-constexpr auto kLong = std::chrono::milliseconds(10);
-constexpr int kPause = 50;
+constexpr double kLong = 0.01, kPause = 50;
 
 std::size_t waiting = 0;  // bytes freed since the last time
 Clock::time_point not_before;
+
+// Of the calling thread: others may want its CPU meanwhile.
+double cpu_seconds() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 void give_back() {
     if (!fork_guard::is_broken()) library_blocks().drop_idle();
@@ -36,13 +44,13 @@ void give_back() {
 }
 
 int give_back_soon(void*) {
-    const Clock::time_point start = Clock::now();
+    const double start = cpu_seconds();
     {
         const ReleaseGil release;
         give_back();
     }
-    const Clock::time_point end = Clock::now();
-    if (end - start > kLong) not_before = end + kPause * (end - start);
+    const double taken = cpu_seconds() - start;
+    if (taken > kLong) not_before = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(kPause * taken));
     return 0;
 }
 
