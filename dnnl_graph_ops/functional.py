@@ -272,6 +272,8 @@ else:
                 spatial axes; any non-negative strides.
             weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
                 XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
+                They may change between calls: what is packed of them is packed at each call. Nets keep it
+                (`Graph.constant`).
             bias: (OC,), optional, of the same dtype.
             **attributes: the family's.
             out: where to write the result; may be strided, must not overlap the arguments.
@@ -375,7 +377,8 @@ else:
             src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; float32, bfloat16 or float16; 1 to 3
                 spatial axes; any non-negative strides.
             weights: OIX (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...) or
-                XOI (k..., OC, IC/groups).
+                XOI (k..., OC, IC/groups). They may change between calls: what is packed of them is packed at each
+                call. Nets keep it (`Graph.constant`).
             bias: (OC,), optional, of the same dtype.
             **attributes: the family's.
             out: where to write the result; may be strided, must not overlap the arguments.
