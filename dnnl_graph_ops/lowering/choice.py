@@ -30,6 +30,8 @@ _NEAR = 1.1
 # seconds to compile a form with steps of the library, and more by the position of its longest axis, spread over so many
 # runs of a size: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000 positions)
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
+# where that is the case, nets of one size bear it too, over more runs
+_LONG, _NARROW, _RUNS_OF_ONE = 8192, 64, 100
 _MOST = 4096
 
 _rankings: dict[Hashable, Ranked] = {}
@@ -38,7 +40,11 @@ _rankings: dict[Hashable, Ranked] = {}
 def ranked(problem: Problem, env: Env) -> Ranked:
     """The formulations that may be used with estimates in seconds, the one to use first."""
     if not env.varies:
-        return candidates(problem, env)
+        found = candidates(problem, env)
+        if _is_long_and_narrow(problem):
+            charged = [(form, seconds + _compiling(form, problem, env) / _RUNS_OF_ONE) for form, seconds in found]
+            found = sorted(charged, key=lambda item: item[1])
+        return found
     g = problem.geometry
     small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
     where = (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
@@ -88,21 +94,30 @@ def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints)
 
 
 def _estimated(problem: Problem, env: Env) -> Ranked:
+    """With what a run has to bear of what a size takes when it is new."""
     found: Ranked = []
-    for extra, form in sorted(
-        ((_new_size(f, problem, env), f) for f in usable(problem, env)), key=lambda item: item[0]
-    ):
+    for extra, form in _by_compiling(problem, env):
         # what compiling takes alone is more than all of another form: estimates take time, too
-        if all(extra < seconds for _, seconds in found):
-            found.append((form, form.seconds(problem, env) + extra))
+        if all(extra / _RUNS < seconds for _, seconds in found):
+            found.append((form, form.seconds(problem, env) + extra / _RUNS))
     return sorted(found, key=lambda item: item[1])
 
 
-def _new_size(form: Formulation, problem: Problem, env: Env) -> float:
-    """What a run has to bear of what a size takes when it is new."""
+def _by_compiling(problem: Problem, env: Env) -> list[tuple[float, Formulation]]:
+    return sorted(((_compiling(f, problem, env), f) for f in usable(problem, env)), key=lambda item: item[0])
+
+
+def _compiling(form: Formulation, problem: Problem, env: Env) -> float:
+    """Seconds that it takes to compile a form for a size."""
     if not form.ops(problem) or form.converts(problem, env):
         return 0.0
-    return (_COMPILING + _COMPILING_POSITION * max(problem.dst.shape[2:])) / _RUNS
+    return _COMPILING + _COMPILING_POSITION * max(problem.dst.shape[2:])
+
+
+def _is_long_and_narrow(problem: Problem) -> bool:
+    """Whether what the library makes for a layer may take many times its data."""
+    g = problem.geometry
+    return g.rank == 1 and g.dst[0] >= _LONG and min(g.in_channels, g.out_channels) <= _NARROW
 
 
 def _described(problem: Problem) -> Hashable:
