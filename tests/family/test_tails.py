@@ -63,24 +63,26 @@ def draw(rng: np.random.Generator) -> Layer | None:
     size = [int(rng.integers(1, 14 if rank == 1 else 9 if rank == 2 else 5)) for _ in range(rank)]
     dilation = [int(rng.choice([1, 1, 1, 2])) for _ in range(rank)]
     begin, end = ([int(rng.integers(0, k)) for k in kernel] for _ in range(2))
-    attrs = {
-        "strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation, "groups": groups,
-        "data_format": "NXC",
-    }  # fmt: skip
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    found = laid(kind, groups, ic, oc, kernel, size, strides=stride, pads_begin=begin, pads_end=end, dilations=dilation)
+    if found is None:
+        return None
+    attrs, weights, seen = found
+    extra = int(rng.choice([0, 0, 3, 16, -1]))
+    return Layer(kind, attrs, (int(rng.integers(1, 4)), *seen, groups * ic), weights, extra)
+
+
+def laid(kind: str, groups: int, ic: int, oc: int, kernel: list[int], size: list[int], **each: list[int]) -> Any:
+    """Attributes, the weights' shape and the source's sizes of a layer; `size`: of the transposed convolution's src."""
     # the sizes of the transposed convolution's dst, which an ordinary one reads
-    wide_side = [s * (n - 1) + r - b - e for n, s, r, b, e in zip(size, stride, reach, begin, end, strict=True)]
+    wide_side = [
+        s * (n - 1) + d * (k - 1) + 1 - b - e for n, k, s, b, e, d in zip(size, kernel, *each.values(), strict=True)
+    ]
     if min(wide_side) < 1:
         return None
+    attrs = {**each, "groups": groups, "data_format": "NXC"}
     if kind == "ConvTranspose":
-        attrs["weights_format"] = "IOX"
-        weights = (groups * ic, oc, *kernel)
-    else:
-        attrs |= {"weights_format": "OIX", "auto_pad": "None"}
-        weights = (groups * oc, ic, *kernel)
-        size = wide_side
-    extra = int(rng.choice([0, 0, 3, 16, -1]))
-    return Layer(kind, attrs, (int(rng.integers(1, 4)), *size, groups * ic), weights, extra)
+        return attrs | {"weights_format": "IOX"}, (groups * ic, oc, *kernel), size
+    return attrs | {"weights_format": "OIX", "auto_pad": "None"}, (groups * oc, ic, *kernel), wide_side
 
 
 def draw_lines(rng: np.random.Generator) -> Layer | None:
@@ -93,19 +95,11 @@ def draw_lines(rng: np.random.Generator) -> Layer | None:
     size = [int(rng.integers(1, 6)) for _ in range(rank - 1)] + [int(rng.integers(20, 100))]
     dilation = [1] * (rank - 1) + [int(rng.choice([1, 1, 2, 3, 5]))]
     begin, end = ([int(rng.integers(0, d * (k - 1) + 1)) for d, k in zip(dilation, kernel, strict=True)] for _ in "be")
-    attrs = {
-        "strides": stride, "pads_begin": begin, "pads_end": end, "dilations": dilation, "groups": groups,
-        "data_format": "NXC",
-    }  # fmt: skip
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    wide_side = [s * (n - 1) + r - b - e for n, s, r, b, e in zip(size, stride, reach, begin, end, strict=True)]
-    if min(wide_side) < 1:
+    found = laid(kind, groups, ic, oc, kernel, size, strides=stride, pads_begin=begin, pads_end=end, dilations=dilation)
+    if found is None:
         return None
-    transposed = kind == "ConvTranspose"
-    attrs |= {"weights_format": "IOX"} if transposed else {"weights_format": "OIX", "auto_pad": "None"}
-    weights = (groups * ic, oc, *kernel) if transposed else (groups * oc, ic, *kernel)
-    x = (int(rng.integers(1, 3)), *(size if transposed else wide_side), groups * ic)
-    return Layer(kind, attrs, x, weights, int(rng.choice([0, 0, 0, 3, 16])))
+    attrs, weights, seen = found
+    return Layer(kind, attrs, (int(rng.integers(1, 3)), *seen, groups * ic), weights, int(rng.choice([0, 0, 0, 3, 16])))
 
 
 def plain_sums(layer: Layer, x: Array, w: Array) -> Array:
