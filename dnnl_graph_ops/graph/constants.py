@@ -75,7 +75,8 @@ class Constant:
         # what else was computed of these elements, by how
         self._derived: WeakValueDictionary[Hashable, Constant] | None = None
         if array is None:
-            assert like is not None
+            if make is None or like is None:
+                raise TypeError("a constant needs an array, or what makes it")
             self.shape, self.dtype = like
             self.token: Hashable = self
             return
