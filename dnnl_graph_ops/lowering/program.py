@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import dtypes
 from .._core import kernels
+from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from ..strides import dense_strides, is_row_major
 
@@ -162,7 +163,8 @@ def data_of(buffer: Buffer) -> Array:
     if buffer.array is not None:
         return buffer.array
     if buffer.held is None:
-        raise RuntimeError("a constant without data")
+        # seen in damaged pickles
+        raise InvalidArgumentError("the graph has a constant without data, or an op reads what nothing makes")
     return buffer.held.array
 
 
