@@ -1,13 +1,16 @@
 """Options and fixtures that all tests share."""
 
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from children import starts
 from corpora.cases import FOLDER, VARIABLE
+
+import dnnl_graph_ops as dgo
 
 DEFAULT_SEED = 20260101
 HARD = Path(__file__).resolve().parent / "hard"
@@ -76,6 +79,15 @@ def seed(request) -> int:
 @pytest.fixture
 def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def limit() -> Iterator[Callable[[int | None], None]]:
+    """What sets the limit of all caches, which are empty at first; the default comes back at the end."""
+    gc.collect()
+    dgo.clear_caches()
+    yield dgo.set_cache_limit
+    dgo.set_cache_limit(None)
 
 
 @pytest.fixture(scope="session")

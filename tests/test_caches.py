@@ -14,14 +14,6 @@ from dnnl_graph_ops.compile import net as module
 CHANNELS = 16
 
 
-@pytest.fixture
-def limit():
-    gc.collect()
-    dgo.clear_caches()
-    yield caches.set_cache_limit
-    caches.set_cache_limit(None)
-
-
 def upsample(weights):
     graph = dgo.Graph()
     src = graph.input("src", (1, None, None, CHANNELS))

@@ -1,6 +1,5 @@
 """One-shot functions over hundreds of shapes in any order: exact, bounded, from many threads, and around a fork."""
 
-import gc
 import random
 import sys
 
@@ -10,19 +9,10 @@ from concurrently import in_threads
 from many_shapes import calls
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import caches
 
 # drawn with a seed of their own, whatever --seed says
 FIXED, SHAPES, SOME = 7, 500, 150
 THREADS, LIMIT = 16, 1 << 20
-
-
-@pytest.fixture
-def limit():
-    gc.collect()
-    dgo.clear_caches()
-    yield caches.set_cache_limit
-    caches.set_cache_limit(None)
 
 
 def in_order(todo, seed):

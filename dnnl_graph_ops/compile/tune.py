@@ -71,7 +71,7 @@ class Answers:
         self.deadline = time.perf_counter() + GRAPH_BUDGET
         for problem, found in sorted(questions, key=lambda question: -question.found[0][1]):
             alike = measured_as(problem, env)
-            path = _path(alike, env, sorted(form.name for form, _ in found))
+            path = _path(alike, env, found)
             if path not in self._ranked:
                 self._ranked[path] = choose(alike, env, found, min(BUDGET, self.left()))
 
@@ -80,7 +80,7 @@ class Answers:
         return self.deadline - time.perf_counter()
 
     def choose(self, problem: Problem, env: Env, found: Ranked) -> Ranked | None:
-        ranked = self._ranked.get(_path(measured_as(problem, env), env, sorted(form.name for form, _ in found)))
+        ranked = self._ranked.get(_path(measured_as(problem, env), env, found))
         # what was measured may be of another size
         return ranked and [item for item in ranked if item[0].applies(problem, env)]
 
@@ -109,7 +109,7 @@ def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked |
     None where no time is left to measure them.
     """
     names = {form.name: form for form, _ in found}
-    path = _path(problem, env, sorted(names))
+    path = _path(problem, env, found)
     known = _load(path, names)
     if known is not None:
         return [(names[name], seconds) for name, seconds in known]
@@ -243,7 +243,7 @@ def folder() -> Path:
     return cache_files.folder("tuning")
 
 
-def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
+def _path(problem: Problem, env: Env, found: Ranked) -> Path:
     """A file per question: everything that can change the answer is in its name."""
     views = {name: getattr(problem, name) for name in ("src", "weights", "dst", "bias")}
     return _file(
@@ -259,7 +259,7 @@ def _path(problem: Problem, env: Env, names: Sequence[str]) -> Path:
                 )
                 for op in problem.tail
             ],
-            "candidates": list(names),
+            "candidates": sorted(form.name for form, _ in found),
         },
         env,
     )

@@ -3,7 +3,6 @@
 python -m compile.saved_mutations SEED START STOP
 """
 
-import copy
 import json
 import sys
 import tempfile
@@ -13,7 +12,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from graph.mutations import ODD, _one, places
+from graph.mutations import spoil
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
@@ -144,20 +143,7 @@ def mutated(rng: np.random.Generator, data: bytes) -> bytes:
     if rng.random() < 0.25:
         return changed_bytes(rng, data)
     header = header_of(data)
-    for _ in range(int(rng.integers(1, 4))):
-        container, key = _one(rng, places(header))
-        what = rng.random()
-        if what < 0.45:
-            container[key] = copy.deepcopy(_one(rng, ODD))
-        elif what < 0.6 and isinstance(container, dict):
-            del container[key]
-        elif what < 0.7 and isinstance(container, list):
-            container.insert(int(rng.integers(0, len(container) + 1)), copy.deepcopy(container[key]))
-        elif what < 0.8 and isinstance(container, list):
-            container.pop(key)
-        else:
-            other, name = _one(rng, places(header))
-            container[key] = copy.deepcopy(other[name])
+    spoil(rng, header)
     return with_header(data, header)
 
 

@@ -445,22 +445,15 @@ def test_more_arrays_than_the_fast_path_takes():
 
 def test_large_resamplings_are_looked_at():
     """explain() runs them on arrays of its own: oneDNN 3.2 ends in SIGSEGV where these are not aligned."""
-    window = {
-        "strides": 1,
-        "pads_begin": 0,
-        "pads_end": 0,
-        "dilations": 1,
-        "data_format": "NCX",
-        "weights_format": "OIX",
-    }
+    formats = {"data_format": "NCX", "weights_format": "OIX"}
     first, last = (np.ones((channels, 64, 1, 1), np.float32) for channels in (64, 4))
     threads = dgo.get_num_threads()
     dgo.set_num_threads(1)
     try:
         graph = dgo.Graph()
-        y = ops.convolution(graph.input("x", (1, 64, 128, 128)), first, **window)
+        y = ops.convolution(graph.input("x", (1, 64, 128, 128)), first, **formats)
         y = ops.interpolate(y, mode="nearest", sizes=[256, 256], data_format="NCX")
-        net = graph.compile(ops.convolution(y, last, **window))
+        net = graph.compile(ops.convolution(y, last, **formats))
         assert "Interpolate" in str(net.explain())
     finally:
         dgo.set_num_threads(threads)

@@ -45,11 +45,6 @@ def open_net(rng, rank=1, **attrs):
     return graph.compile(layer(graph, x, small(rng, 48, 32, *[4] * rank), strides=2, pads_begin=1, pads_end=1, **attrs))
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def test_weights_are_packed_once_for_all_sizes(rng):
     net = open_net(rng)
     for size in (300, 301, 517, 1024):

@@ -48,6 +48,12 @@ def mutated(rng: np.random.Generator, text: str):
         insert = str(rng.choice(["", "{", "]", '"', "-", "9" * 50, "\\u0000", "null", "[" * 200]))
         return text[:at] + insert + text[at + cut :]
     data = json.loads(text)
+    spoil(rng, data)
+    return data if choice < 0.6 else json.dumps(data)
+
+
+def spoil(rng: np.random.Generator, data) -> None:
+    """One to three faults in objects as JSON has them."""
     for _ in range(int(rng.integers(1, 4))):
         container, key = _one(rng, places(data))
         what = rng.random()
@@ -62,7 +68,6 @@ def mutated(rng: np.random.Generator, text: str):
         else:
             other, name = _one(rng, places(data))
             container[key] = copy.deepcopy(other[name])
-    return data if choice < 0.6 else json.dumps(data)
 
 
 def _one(rng, items):
