@@ -131,9 +131,33 @@ def _fixed(entrant: Entrant) -> Entrant:
 
 def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
     """Who runs a case: every variant of this package, and the peers that know the direction and type."""
+    if case.model:
+        return _of_model(own, peers, options)
+    found = _variants(own, ("NXC",) if case.graph else options.layouts, options)
+    if case.graph:
+        return found
+    for peer in peers:
+        if case.direction in peer.directions and case.dtype in peer.dtypes:
+            # one that knows a single layout runs in it whatever ours is
+            known = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
+            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in known]
+    return found
+
+
+def _of_model(own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
+    """`own` is `registry.OPTIMIZED` where modules are asked for."""
+    own, *rivals = (replace(peer, module=peer.models) for peer in (own, *peers) if peer.takes_models(options.train))
+    if options.optimized:
+        found = [Entrant(own, layout, {}, f"{OWN} {layout}", OWN) for layout in own.layouts]
+    else:
+        found = _variants(own, ("NCX",), options)
+        found += [_fixed(each) for each in found if options.fixed]
+    return found + [Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in rivals for layout in peer.layouts]
+
+
+def _variants(own: Peer, layouts: Sequence[str], options: Options) -> list[Entrant]:
     found = []
     spaces = {"tune": options.tune, "algorithm": options.algorithm, "runtime": options.runtimes or (None,)}
-    layouts = ("NCX",) if case.model else ("NXC",) if case.graph else options.layouts
     for layout in layouts:
         for values in itertools.product(*spaces.values()):
             variant: dict[str, Any] = dict(zip(spaces, values, strict=True))
@@ -143,19 +167,4 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
                 variant["delay"] = options.delay
                 named.append(f"delayed {options.delay:.0%}")
             found.append(Entrant(own, layout, variant, " ".join([OWN, layout, *named])))
-    if case.model:
-        whole = [replace(peer, module=peer.models) for peer in (own, *peers) if peer.models]
-        found = [replace(entrant, peer=whole[0]) for entrant in found]
-        if options.fixed:
-            found += [_fixed(each) for each in found]
-        return found + [
-            Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in whole[1:] for layout in peer.layouts
-        ]
-    if case.graph:
-        return found
-    for peer in peers:
-        if case.direction in peer.directions and case.dtype in peer.dtypes:
-            # one that knows a single layout runs in it whatever ours is
-            known = [v for v in peer.layouts if v in options.layouts] if len(peer.layouts) > 1 else peer.layouts
-            found += [Entrant(peer, layout, {}, f"{peer.name} {layout}") for layout in known]
     return found

@@ -159,6 +159,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "extent of its first input from LOW to HIGH, a multiple of STEP (of what the model needs): first calls beside "
         "later ones, and resident memory",
     )  # fmt: skip
+    group.add_argument(
+        "--optimized", action="store_true",
+        help="models of the zoo as PyTorch's modules: ours is dnnl_graph_ops.torch.optimize(module), called under "
+        "inference_mode in both layouts, against torch's own in both (--peers torch)",
+    )  # fmt: skip
+    group.add_argument(
+        "--train", action="store_true",
+        help="with --optimized, which it implies: training steps (forward, mean squared error, backward, Adam), the "
+        "first one's gradients checked",
+    )  # fmt: skip
     group.add_argument("--fixed", action="store_true", help="with --sizes: also a net of ours for each size alone")
     group.add_argument(
         "--streams", type=int, default=0, metavar="N", help="also the throughput of models: N at once, a thread each"
@@ -223,7 +233,7 @@ def _wanted(parsed: argparse.Namespace) -> list[Any]:
     from . import models, sources
 
     if parsed.models:
-        return models.wanted(parsed.models, getattr(parsed, "sizes", ""))
+        return models.wanted(parsed.models, getattr(parsed, "sizes", ""), getattr(parsed, "train", False))
     ranks = tuple(int(r) for r in parsed.rank if r in ("1", "2", "3"))
     if len(ranks) != len(parsed.rank):
         raise InvalidArgumentError(f"--rank {','.join(parsed.rank)}: expected numbers from 1 to 3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -57,6 +57,11 @@ def drawn(shapes: Sequence[Sequence[int]], dtypes: Sequence[str], seed: int) -> 
         (rng.standard_normal(shape) if np.dtype(kind).kind == "f" else rng.integers(0, 2, shape)).astype(kind)
         for shape, kind in zip(shapes, dtypes, strict=True)
     ]
+
+
+def numbered(held: Iterable[str], letter: str) -> list[str]:
+    """x0, x1, ... in the order of their numbers."""
+    return sorted((key for key in held if key[0] == letter and key[1:]), key=lambda key: int(key[1:]))
 
 
 # largest |difference| / largest |expected|: one rounding of the result and of the parts of a blocked sum

@@ -124,7 +124,7 @@ class Lineup:
                 np.save(path, expected)
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
-                limit = models.TOLERANCE if case.model else data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
+                limit = _tolerance(case)
                 lenient = max(limit, worker.peer.tolerance)
                 if expected is None and index == 0:
                     _attempt(entry, partial(worker.ask, "store", timeout=self._patience, path=path))
@@ -161,6 +161,12 @@ class Lineup:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _tolerance(case: Case) -> float:
+    if case.model:
+        return models.Model.of(case.model).tolerance
+    return data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
 
 
 def _attempt(entry: Entry, ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:

@@ -80,6 +80,8 @@ def measure(
         return row
     row.entries = lineup.prepare(case, entrants)
     lineup.check(case, row.entries, expected)
+    if options.optimized:
+        models.hold_to_torch(row.entries)
     del expected
     ready = lineup.ready(row.entries)
     peer_of = {e.label: e.peer for e in row.entries}

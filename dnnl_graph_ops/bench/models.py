@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,14 +17,22 @@ from ..errors import InvalidArgumentError, RuntimeUnavailableError
 from ..runtime import cache_files
 from . import zoo
 from .cases import Wanted
+from .data import numbered
+from .peers.registry import OWN, TORCH
 from .problem import Problem
+from .rows import Entry
 from .sizes import dim, draw, parse
 
 EVERY: Final = "all"
 # of the largest expected value: what dozens of layers in f32 may differ by when they sum in another order
 TOLERANCE: Final = 1e-3
+# the same of gradients, where an input of ReLU or max pooling that rounding moves to its other side changes them all
+TOLERANCE_TRAINED: Final = 0.3
 # whose fastest is the one to beat; others compute in fewer bits, or are asked for by name
 RIVALS: Final = ("onnxruntime", "openvino", "torch")
+# times the largest error of PyTorch's own layouts that an optimized module's may be, and what is always fine
+_AS_TORCH: Final = 4.0
+_FINE: Final = 1e-6
 _SEED: Final = 7
 
 
@@ -32,6 +41,7 @@ class Model:
     """A file, what it is given and must give (arrays x0, x1, ... and y0, y1, ...), and its name in the zoo, if any.
 
     `sizes`: of a file whose sizes are not known, those that it is called with (`sizes.parse`); it has no arrays.
+    `train`: a training step (`zoo.training`); there is no file but the arrays then.
     """
 
     name: str
@@ -39,6 +49,7 @@ class Model:
     arrays: str
     zoo: str = ""
     sizes: str = ""
+    train: bool = False
 
     def text(self) -> str:
         """As a case carries it."""
@@ -54,22 +65,24 @@ class Model:
             outputs = [held[key].ravel() for key in numbered(held, "y")]
         return np.concatenate(outputs).astype(np.float32) if outputs else None
 
+    @property
+    def tolerance(self) -> float:
+        return TOLERANCE_TRAINED if self.train else TOLERANCE
+
     def record(self) -> dict[str, Any]:
         """What a result says of it."""
         with np.load(self.arrays) as held:
-            shapes = {side: [list(held[key].shape) for key in numbered(held, side[0])] for side in ("x", "y")}
-        return {"file": self.path, "zoo": self.zoo, "inputs": shapes["x"], "outputs": shapes["y"]}
+            sides = ("x", "t" if self.train else "y")
+            inputs, outputs = ([list(held[key].shape) for key in numbered(held, side)] for side in sides)
+        record = {"file": self.path, "zoo": self.zoo, "inputs": inputs, "outputs": outputs}
+        return {**record, "train": True} if self.train else record
 
 
-def numbered(held: Iterable[str], letter: str) -> list[str]:
-    """x0, x1, ... in the order of their numbers."""
-    return sorted((key for key in held if key[0] == letter), key=lambda key: int(key[1:]))
-
-
-def wanted(names: Sequence[str], sizes: str = "") -> list[Wanted]:
+def wanted(names: Sequence[str], sizes: str = "", train: bool = False) -> list[Wanted]:
     """A model each, made first where the zoo's files are not there yet.
 
     `sizes`: models whose sizes are not known, and those that they are called with; "all": those of the zoo that can be.
+    `train`: training steps of models of the zoo.
 
     Raises:
         InvalidArgumentError: neither a model of the zoo nor a file, or sizes that are known where they should not be,
@@ -78,7 +91,7 @@ def wanted(names: Sequence[str], sizes: str = "") -> list[Wanted]:
     """
     all_of_zoo = [name for name, entry in zoo.ENTRIES.items() if entry.step or not sizes]
     every = [one for name in names for one in (all_of_zoo if name == EVERY else (name,))]
-    found = [_found(name, sizes) for name in dict.fromkeys(every)]
+    found = [_trained(name) if train else _found(name, sizes) for name in dict.fromkeys(every)]
     for model in found:
         if sizes:
             drawn(model, 0)
@@ -118,7 +131,7 @@ def _type(value: Any) -> Any:
 
 def _wanted(model: Model) -> Wanted:
     # its sizes say nothing: a result's rows each have a problem
-    name = f"{model.name} {model.sizes}".rstrip()
+    name = f"{model.name} {'train' if model.train else model.sizes}".rstrip()
     return Wanted(Problem(name, 1, 1, 1, (1,), (1,)), ("fwd",), ("f32",), model=model.text())
 
 
@@ -135,6 +148,26 @@ def _found(name: str, sizes: str) -> Model:
 
     path = export.path(name, unknown=bool(sizes))
     return Model(name, str(path), "" if sizes else str(path.with_suffix(".npz")), name, sizes)
+
+
+def _trained(name: str) -> Model:
+    zoo.entry(name)
+    _need("torch", f"to train model {name!r} of the zoo")
+    from .zoo import training
+
+    path = str(training.path(name))
+    return Model(name, path, path, name, train=True)
+
+
+def hold_to_torch(entries: Iterable[Entry]) -> None:
+    """Marks wrong what differs from float64 by more than PyTorch's layouts do: for this package inside PyTorch."""
+    every = list(entries)
+    theirs = [entry.error for entry in every if entry.peer == TORCH and entry.error is not None]
+    limit = max(_FINE, _AS_TORCH * max(theirs, default=math.inf))
+    for entry in every:
+        if entry.peer == OWN and entry.status == "ok" and entry.error is not None and entry.error > limit:
+            said = f"off by {entry.error:.2g} of the largest expected value"
+            entry.status, entry.reason = "wrong", f"{said}, PyTorch's own layouts by {max(theirs, default=0.0):.2g}"
 
 
 def _need(package: str, purpose: str) -> None:

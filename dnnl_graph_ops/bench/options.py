@@ -36,6 +36,8 @@ class Options:
         streams: how many run a whole model side by side for its throughput, on one thread each. 0: not measured.
         sizes: what whole models are called with one after another (`sizes.parse`); empty: each has its own size.
         fixed: beside nets for any sizes also one for each size alone.
+        optimized: whole models of the zoo as PyTorch's modules, ours by `dgt.optimize`, instead of nets of their files.
+        train: training steps of these, not their inference.
     """
 
     directions: tuple[str, ...] = ("fwd",)
@@ -53,6 +55,8 @@ class Options:
     streams: int = 0
     sizes: str = ""
     fixed: bool = False
+    optimized: bool = False
+    train: bool = False
     wait: str = "library"
     precision: float = 0.06
     min_rounds: int = 7
@@ -93,6 +97,12 @@ class Options:
                 raise InvalidArgumentError("streams: the throughput of one size only; leave them out, or sizes")
         elif self.fixed:
             raise InvalidArgumentError("fixed: a net for each of which sizes? give sizes too")
+        if self.train:
+            object.__setattr__(self, "optimized", True)
+        for one, others in _APART.items():
+            given = [f.name for f in fields(self) if f.name in others and getattr(self, f.name) != f.default]
+            if getattr(self, one) and given:
+                raise InvalidArgumentError(f"{given[0]} and {one}: leave one out; {one} knows no {', '.join(others)}")
         if self.max_gmacs is not None and self.max_gmacs <= 0:
             raise InvalidArgumentError(f"max_gmacs must be positive, got {self.max_gmacs}")
 
@@ -127,6 +137,11 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "tune": ("off", "heuristic", "measure"),
     "algorithm": ALGORITHMS,
     "wait": ("library", "passive"),
+}
+# what has no meaning for which
+_APART: Final = {
+    "train": ("sizes", "streams"),
+    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "delay", "fixed"),
 }
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {

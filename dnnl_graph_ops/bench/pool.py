@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..errors import Error, UnsupportedError
 from . import contention
-from .peers.registry import OWN, Peer
+from .peers.registry import OPTIMIZED, OWN, Peer
 
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -79,7 +79,13 @@ class WorkerProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         start = str(Path(__file__).with_name("worker_start.py"))
         self._process = subprocess.Popen(
-            [sys.executable, start, peer.module, ",".join(map(str, cpus)), "1" if peer.name == OWN else "0"],
+            [
+                sys.executable,
+                start,
+                peer.module,
+                ",".join(map(str, cpus)),
+                "1" if peer.name in (OWN, OPTIMIZED) else "0",
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -75,8 +75,11 @@ def run_wanted(
         if not 1 <= index <= count:
             raise InvalidArgumentError(f"shard {index}/{count}: the first number is between 1 and the second")
         cases, over = cases[index - 1 :: count], over[index - 1 :: count]
+    if options.optimized and not all(case.model for case in cases):
+        raise InvalidArgumentError("optimized and train are for models of the zoo: give these, not layers")
     if any(case.model for case in cases):
-        notes += [f"{peer.name}: takes no whole model from Python" for peer in peers if not peer.models]
+        said = "trains no model" if options.train else "takes no whole model from Python"
+        notes += [f"{peer.name}: {said}" for peer in peers if not peer.takes_models(options.train)]
     threads = options.threads or pool.physical_cores()
     cpus = pool.cpu_list(threads)
     if threads > len(cpus):
@@ -117,7 +120,7 @@ def _run(
     book: Journal | None,
     interrupted: threading.Event,
 ) -> None:
-    own = registry.peers()[registry.OWN]
+    own = registry.peers()[registry.OPTIMIZED if options.optimized else registry.OWN]
     known = book.rows if book is not None else {}
     todo = [case for case in cases if case.key not in known]
     progress.begin(len(cases), len(cases) - len(todo))

@@ -11,6 +11,9 @@ from typing import Any, Final
 from ...errors import Error, InvalidArgumentError
 
 OWN: Final = "dgo"
+TORCH: Final = "torch"
+# this package inside PyTorch
+OPTIMIZED: Final = "torch-optimized"
 _GROUP: Final = "dnnl_graph_ops.bench_peers"
 
 
@@ -30,6 +33,7 @@ class Peer:
             filtering with large tiles. A result between the two is raced, and marked.
         default: part of `--peers all`.
         models: import path of the module that prepares whole models (`ModelTask`); empty: it takes none.
+        trains: that module prepares training steps too.
     """
 
     name: str
@@ -43,6 +47,11 @@ class Peer:
     tolerance: float = 0.0
     default: bool = True
     models: str = ""
+    trains: bool = False
+
+    def takes_models(self, train: bool) -> bool:
+        """Whole ones; `train`: their training steps."""
+        return bool(self.models) and (self.trains or not train)
 
     def missing(self) -> str | None:
         """Why it cannot run here, or None."""
@@ -66,13 +75,14 @@ _BUILT_IN: Final = (
         models=f"{_HERE}.whole.own",
     ),
     Peer(
-        "torch",
+        TORCH,
         f"{_HERE}.pytorch",
         ("torch",),
         directions=_ALL,
         dtypes=("f32", "bf16", "f16"),
         layouts=("NXC", "NCX"),
         models=f"{_HERE}.whole.pytorch",
+        trains=True,
     ),
     Peer(
         "torch-compile",
@@ -86,6 +96,18 @@ _BUILT_IN: Final = (
         # compiles for seconds to minutes a layer: only by name
         default=False,
         models=f"{_HERE}.whole.pytorch_compile",
+        trains=True,
+    ),
+    Peer(
+        OPTIMIZED,
+        "",
+        (TORCH,),
+        directions=(),
+        dtypes=(),
+        layouts=("NXC", "NCX"),
+        default=False,
+        models=f"{_HERE}.whole.pytorch_optimized",
+        trains=True,
     ),
     Peer(
         "onnxruntime",

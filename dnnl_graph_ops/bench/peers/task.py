@@ -62,6 +62,7 @@ class ModelTask:
     Attributes:
         streams: how many run it side by side, each on one thread, instead of one on `threads`.
         sizes: of a model whose sizes are not known; it has no arrays then.
+        train: a training step instead of its inference; the result are the gradients, over their scales.
     """
 
     name: str
@@ -73,12 +74,24 @@ class ModelTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     streams: int = 1
     sizes: str = ""
+    train: bool = False
 
     def inputs(self) -> list[np.ndarray]:
         """In the order of the model's."""
+        return self._held("x")
+
+    def targets(self) -> list[np.ndarray]:
+        """What a training step wants its outputs to be, in their order."""
+        return self._held("t")
+
+    def scales(self) -> np.ndarray:
+        """Of the gradients of each parameter."""
         with np.load(self.arrays) as held:
-            names = [key for key in held if key[0] == "x"]
-            return [held[key] for key in sorted(names, key=lambda key: int(key[1:]))]
+            return np.asarray(held["s"])
+
+    def _held(self, letter: str) -> list[np.ndarray]:
+        with np.load(self.arrays) as held:
+            return [held[key] for key in data.numbered(held, letter)]
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "options": dict(self.options)}

@@ -20,6 +20,7 @@ class Standing:
 
     Attributes:
         behind: models whose whole interval is below 1.
+        rivals: who ran.
     """
 
     mean: float
@@ -27,6 +28,7 @@ class Standing:
     count: int
     ahead: int
     behind: tuple[str, ...]
+    rivals: tuple[str, ...]
 
 
 def of_models(document: Document) -> bool:
@@ -55,6 +57,7 @@ def standing(document: Document) -> Standing | None:
         len(compared),
         sum(best.median > 1 for _, best in compared),
         tuple(row.name for row, best in compared if best.high < 1),
+        tuple(name for name in RIVALS if name in document.peers()),
     )
 
 
@@ -86,8 +89,8 @@ def _conclusion(document: Document) -> Iterator[str]:
         row, ratio = found.lowest
         behind = f": {', '.join(found.behind)}" if found.behind else ""
         yield (
-            f"fastest of {', '.join(RIVALS)} / ours: geometric mean {found.mean:.3f} over {found.count} models, lowest "
-            f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({row.name}, {ratio.peer}); ahead in "
+            f"fastest of {', '.join(found.rivals)} / ours: geometric mean {found.mean:.3f} over {found.count} models, "
+            f"lowest {ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({row.name}, {ratio.peer}); ahead in "
             f"{found.ahead}, behind by more than the interval in {len(found.behind)}{behind}"
         )
     absent = [row for row in document if row.own is None]

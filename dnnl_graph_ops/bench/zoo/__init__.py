@@ -23,6 +23,7 @@ class Entry:
     Attributes:
         builder: module of this folder and class in it.
         small, small_shapes: what tests take instead.
+        batch: how many a training step takes where that is not what `shapes` have.
         step: what every extent of the first input is a multiple of, where a file may leave the extents open; 0: they
             are fixed.
     """
@@ -33,6 +34,7 @@ class Entry:
     small: Mapping[str, Any] = field(default_factory=dict)
     small_shapes: Shapes = ()
     step: int = 0
+    batch: int = 0
 
 
 def _square(channels: int, size: int, batch: int = 1) -> Shapes:
@@ -55,9 +57,9 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
         "pix2pix_in": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "instance"}, {"width": 4}, (), 256),
         "pix2pix_bn": Entry("generators:Pix2Pix", _square(3, 256), {"norm": "batch"}, {"width": 4}, (), 256),
         "cyclegan": Entry("generators:CycleGan", _square(3, 128), {}, {"width": 8, "blocks": 2}, _square(3, 32), 4),
-        "unet": Entry("segmentation:UNet", _square(1, 256), {"base": 32}, {"base": 4}, _square(1, 32), 16),
+        "unet": Entry("segmentation:UNet", _square(1, 256), {"base": 32}, {"base": 4}, _square(1, 32), 16, 2),
         "unet_wide": Entry(
-            "segmentation:UNet", _square(3, 128), {"base": 64, "channels": 3}, {"base": 4}, _square(3, 32), 16
+            "segmentation:UNet", _square(3, 128), {"base": 64, "channels": 3}, {"base": 4}, _square(3, 32), 16, 2
         ),
         "nnunet_decoder": Entry(
             "segmentation:NnUNetDecoder",
@@ -67,8 +69,8 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
             _pyramid(_FEW_VOLUMES, 8),
             1,
         ),
-        "erfnet": Entry("segmentation:ErfNet", _square(3, 256), {}, {}, _square(3, 64), 8),
-        "deeplab": Entry("segmentation:DeepLab", _square(3, 224), {}, {"width": 8}, _square(3, 64)),
+        "erfnet": Entry("segmentation:ErfNet", _square(3, 256), {}, {}, _square(3, 64), 8, 2),
+        "deeplab": Entry("segmentation:DeepLab", _square(3, 224), {}, {"width": 8}, _square(3, 64), batch=2),
         "hifigan": Entry("audio:HifiGan", ((1, 80, 32),), {}, {"width": 32}, ((1, 80, 4),), 1),
         "hifigan_v2": Entry("audio:HifiGan", ((1, 80, 32),), {"width": 128}, {"width": 32}, ((1, 80, 4),), 1),
         "encodec_decoder": Entry("audio:EncodecDecoder", ((1, 128, 50),), {}, {"width": 4}, ((1, 128, 8),), 1),
@@ -82,10 +84,10 @@ ENTRIES: Final[Mapping[str, Entry]] = MappingProxyType(
         ),
         "fsrcnn": Entry("superresolution:Fsrcnn", _square(1, 160), {}, {}, _square(1, 24), 1),
         "edsr": Entry("superresolution:Edsr", _square(3, 64), {}, {"width": 8, "blocks": 2}, _square(3, 16), 1),
-        "resnet18": Entry("vision:ResNet18", _square(3, 224), {}, {"width": 8}, _square(3, 64), 1),
-        "mobilenet": Entry("vision:MobileNetV3", _square(3, 224), {}, {}, _square(3, 64), 1),
+        "resnet18": Entry("vision:ResNet18", _square(3, 224), {}, {"width": 8}, _square(3, 64), 1, 4),
+        "mobilenet": Entry("vision:MobileNetV3", _square(3, 224), {}, {}, _square(3, 64), 1, 4),
         "centernet_head": Entry("vision:CenterNetHead", _square(512, 16), {}, {"width": 32}, _square(32, 4), 1),
-        "convnext": Entry("vision:ConvNeXt", _square(3, 128), {}, {"width": 8}, _square(3, 64), 32),
+        "convnext": Entry("vision:ConvNeXt", _square(3, 128), {}, {"width": 8}, _square(3, 64), 32, 2),
         "vae_decoder": Entry("diffusion:VaeDecoder", _square(4, 32), {}, {"width": 8}, _square(4, 8), 1),
         "convtranspose1d": Entry(
             "audio:Enlargement", ((1, 512, 100),), {}, {"given": 16, "made": 8}, ((1, 16, 10),), 1
@@ -101,10 +103,11 @@ def entry(name: str) -> Entry:
     return ENTRIES[name]
 
 
-def shapes(name: str, *, small: bool = False) -> Shapes:
-    """Of the inputs, in order."""
+def shapes(name: str, *, small: bool = False, train: bool = False) -> Shapes:
+    """Of the inputs, in order; `train`: of a training step's."""
     found = entry(name)
-    return (small and found.small_shapes) or found.shapes
+    given = (small and found.small_shapes) or found.shapes
+    return tuple((found.batch, *shape[1:]) for shape in given) if train and found.batch else given
 
 
 def build(name: str, *, small: bool = False) -> torch.nn.Module:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +22,10 @@ _SEED = 7
 _NAMES: Final = (("length",), ("height", "width"), ("depth", "height", "width"))
 
 
-def inputs(name: str, *, small: bool = False) -> list[np.ndarray]:
+def inputs(name: str, *, small: bool = False, train: bool = False) -> list[np.ndarray]:
     """Random, the same each time."""
     rng = np.random.default_rng(_SEED)
-    return [rng.standard_normal(shape, np.float32) for shape in shapes(name, small=small)]
+    return [rng.standard_normal(shape, np.float32) for shape in shapes(name, small=small, train=train)]
 
 
 def path(name: str, *, small: bool = False, unknown: bool = False) -> Path:
@@ -31,11 +33,10 @@ def path(name: str, *, small: bool = False, unknown: bool = False) -> Path:
 
     `unknown`: the extents of its inputs are known at the call only.
 
-    Beside it, as .npz: `inputs` as x0, x1, ... and PyTorch's outputs as y0, y1, ...
+    Beside it, as .npz: `inputs` as x0, x1, ... and PyTorch's outputs in float64 as y0, y1, ...
     """
     entry(name)
-    kind = f"{'_small' if small else ''}{'_unknown' if unknown else ''}"
-    target = cache_files.folder("zoo") / f"{name}{kind}-{_content()}.onnx"
+    target = place(f"{name}{'_small' if small else ''}{'_unknown' if unknown else ''}", "onnx")
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
@@ -46,16 +47,25 @@ def path(name: str, *, small: bool = False, unknown: bool = False) -> Path:
     return target
 
 
+def place(stem: str, suffix: str) -> Path:
+    """Where a file of the zoo is."""
+    return cache_files.folder("zoo") / f"{stem}-{_content()}.{suffix}"
+
+
+def held(**every: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Numbered: x0, x1, ... and so on, for `numpy.savez`."""
+    return {f"{letter}{i}": array for letter, arrays in every.items() for i, array in enumerate(arrays)}
+
+
 def write(name: str, target: Path, *, small: bool = False, unknown: bool = False) -> None:
     """As the exporter by tracing gives it: the one that needs no further package."""
     module = build(name, small=small)
     given = inputs(name, small=small)
     examples = tuple(map(torch.from_numpy, given))
     with torch.inference_mode():
-        out = module(*examples)
-    made = [part.numpy() for part in (out if isinstance(out, tuple) else (out,))]
-    held = {f"{letter}{i}": array for letter, arrays in (("x", given), ("y", made)) for i, array in enumerate(arrays)}
-    np.savez(target.with_suffix(".npz"), **held)
+        out = copy.deepcopy(module).double()(*(example.double() for example in examples))
+    made = [part.float().numpy() for part in (out if isinstance(out, tuple) else (out,))]
+    np.savez(target.with_suffix(".npz"), **held(x=given, y=made))  # type: ignore[arg-type]
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
         torch.onnx.export(

@@ -1,9 +1,10 @@
-"""PyTorch: the zoo's module itself, channels first or channels last."""
+"""PyTorch: the zoo's module itself, channels first or channels last; its inference or a training step."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,33 +12,55 @@ import torch
 
 from ....errors import UnsupportedError
 from ... import zoo
+from ...zoo import training
 from ..pytorch import CHANNELS_LAST, versions
 from ..task import Loaded, ModelTask, Prepared, flattened
 
-__all__ = ["load", "prepare", "versions"]
+__all__ = ["EAGER", "Form", "load", "prepare", "versions"]
 
 
-def prepare(task: ModelTask, compiled: bool = False) -> Prepared:
-    """`compiled`: by torch.compile."""
+@dataclass(frozen=True)
+class Form:
+    """What runs in a module's place.
+
+    Attributes:
+        made: the module that holds the parameters, of the zoo's.
+        run: what is called, of that and of whether the sizes of its inputs vary.
+        compiles: it does at the first call, and knows no inference mode.
+    """
+
+    detail: str
+    made: Callable[[torch.nn.Module], torch.nn.Module] = lambda module: module
+    run: Callable[[torch.nn.Module, bool], Callable[..., Any]] = lambda module, vary: module
+    compiles: bool = False
+
+
+EAGER = Form("eager")
+
+
+def prepare(task: ModelTask, form: Form = EAGER) -> Prepared:
     torch.set_num_threads(task.threads)
+    return _training(task, form) if task.train else _inference(task, form)
+
+
+def _inference(task: ModelTask, form: Form) -> Prepared:
     begin = time.perf_counter()
     given = task.inputs() if task.zoo else []
-    module, memory = _module(task, given[0].ndim if given else 0)
-    inputs = _taken(given, memory)
-    if compiled:
-        module = torch.compile(module, dynamic=False)
+    module, formats = _module(task, given[0].ndim if given else 0, form)
+    run = form.run(module, False)
+    inputs = _taken(given, formats)
     outputs: list[Any] = [None] * task.streams
 
     def stream(place: int) -> Callable[[], object]:
-        def run() -> None:
+        def once() -> None:
             # one by the thread that runs it: modes are each thread's own
-            with torch.inference_mode(not compiled), torch.no_grad():
-                outputs[place] = module(*inputs)
+            with torch.inference_mode(not form.compiles), torch.no_grad():
+                outputs[place] = run(*inputs)
 
-        return run
+        return once
 
     streams = tuple(map(stream, range(task.streams)))
-    if compiled:
+    if form.compiles:
         streams[0]()
     seconds = time.perf_counter() - begin
 
@@ -47,40 +70,62 @@ def prepare(task: ModelTask, compiled: bool = False) -> Prepared:
     def poison() -> None:
         outputs[0] = None
 
-    prepared = Prepared(streams[0], result, "torch.compile (inductor)" if compiled else "eager", poison)
+    prepared = Prepared(streams[0], result, form.detail, poison)
     prepared.compile_s, prepared.streams = seconds, streams
     return prepared
 
 
-def load(task: ModelTask, compiled: bool = False) -> Loaded:
-    """`compiled`: by torch.compile, for any sizes."""
+def _training(task: ModelTask, form: Form) -> Prepared:
+    """Its result: the gradients, over their scales; of the first step once poisoned."""
+    begin = time.perf_counter()
+    given = task.inputs() if task.zoo else []
+    module, formats = _module(task, given[0].ndim if given else 0, form)
+    inputs, targets = (_taken(arrays, formats) for arrays in (given, task.targets()))
+    step = training.Step(module, inputs, targets, form.run(module, False))
+    if form.compiles:
+        step()
+    seconds = time.perf_counter() - begin
+    scales = task.scales()
+
+    def result() -> Any:
+        return flattened(training.scaled(step.gradients(), scales))
+
+    prepared = Prepared(step, result, f"{form.detail}, a training step", step.restart)
+    prepared.compile_s = seconds
+    return prepared
+
+
+def load(task: ModelTask, form: Form = EAGER) -> Loaded:
     torch.set_num_threads(task.threads)
-    module, memory = _module(task, len(zoo.shapes(task.zoo)[0]) if task.zoo else 0)
-    if compiled:
-        module = torch.compile(module, dynamic=True)
+    module, formats = _module(task, len(zoo.shapes(task.zoo)[0]) if task.zoo else 0, form)
+    run = form.run(module, True)
 
     def call(inputs: list[Any]) -> Any:
-        with torch.inference_mode(not compiled), torch.no_grad():
-            return module(*inputs)
+        with torch.inference_mode(not form.compiles), torch.no_grad():
+            return run(*inputs)
 
-    said = "torch.compile (inductor), dynamic" if compiled else "eager"
-    return Loaded(lambda arrays: _taken(arrays, memory), call, _flat, said)
+    return Loaded(lambda arrays: _taken(arrays, formats), call, _flat, form.detail)
 
 
-def _module(task: ModelTask, ndim: int) -> tuple[Any, Any]:
-    """The zoo's module in the task's layout, and PyTorch's name of that."""
+def _module(task: ModelTask, ndim: int, form: Form) -> tuple[torch.nn.Module, dict[int, torch.memory_format]]:
+    """The module in the task's layout, and PyTorch's names of that by the number of dims."""
     if not task.zoo:
         raise UnsupportedError("it reads no ONNX file: models of the zoo only")
-    module: Any = zoo.build(task.zoo)
-    if task.layout != "NXC":
-        return module, torch.contiguous_format
-    if ndim not in CHANNELS_LAST:
+    last = task.layout == "NXC"
+    if last and ndim not in CHANNELS_LAST:
         raise UnsupportedError("it has a channels-last format of images and volumes only")
-    return module.to(memory_format=CHANNELS_LAST[ndim]), CHANNELS_LAST[ndim]
+    module = zoo.build(task.zoo)
+    if task.train:
+        training.trained(module)
+    if last:
+        module.to(memory_format=CHANNELS_LAST[ndim])  # type: ignore[call-overload]
+    return form.made(module), CHANNELS_LAST if last else {}
 
 
-def _taken(arrays: list[np.ndarray], memory: Any) -> list[Any]:
-    return [torch.from_numpy(array).contiguous(memory_format=memory) for array in arrays]
+def _taken(arrays: list[np.ndarray], formats: dict[int, torch.memory_format]) -> list[torch.Tensor]:
+    """What has no such format, such as a vector for each image, as it is."""
+    plain = torch.contiguous_format
+    return [torch.from_numpy(array).contiguous(memory_format=formats.get(array.ndim, plain)) for array in arrays]
 
 
 def _flat(out: Any) -> np.ndarray:
