@@ -16,6 +16,7 @@ void bind_partition(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_threads(py::module_& m);
 void bind_dlpack(py::module_& m);
+void bind_lent(py::module_& m);
 void bind_kernels(py::module_& m);
 void bind_buffer(py::module_& m);
 void bind_device_array(py::module_& m);
@@ -38,6 +39,7 @@ PYBIND11_MODULE(_core, m) {
     dgo::bind_graph(m);
     dgo::bind_threads(m);
     dgo::bind_dlpack(m);
+    dgo::bind_lent(m);
     dgo::bind_kernels(m);
     dgo::bind_buffer(m);
     dgo::bind_device_array(m);

@@ -686,6 +686,9 @@ def dlpack_export_memory(
     versioned: bool,
 ) -> object: ...
 def dlpack_import(capsule: object, dtypes: dict[tuple[int, int], np.dtype[Any]]) -> np.ndarray[Any, Any]: ...
+def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
+    """An array over the memory of a tensor whose type has DLPack's C exchange functions, asked for nothing else."""
+
 def dlpack_export(array: np.ndarray[Any, Any], code: int, bits: int, versioned: bool) -> object: ...
 
 _Dims: TypeAlias = Sequence[int]

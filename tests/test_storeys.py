@@ -26,6 +26,7 @@ STOREYS = (
     ("compile",),
     ("functional", "_functional", "caches", "weights"),
     ("interop", "quantize", "nn", "selftest", "stubs"),
+    ("torch",),
     ("bench", "explain_command", "__main__"),
 )
 # for types only, which nobody loads: importer, imported

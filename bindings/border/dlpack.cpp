@@ -10,6 +10,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "border/dlpack_abi.hpp"
 #include "border/gil.hpp"
 #include "common/error.hpp"
 
@@ -18,38 +19,9 @@ namespace py = pybind11;
 namespace dgo {
 namespace {
 
-// The structs of the DLPack 1.0 ABI.
-struct Device {
-    std::int32_t type, id;
-};
-struct DataType {
-    std::uint8_t code, bits;
-    std::uint16_t lanes;
-};
-struct Tensor {
-    void* data;
-    Device device;
-    std::int32_t ndim;
-    DataType dtype;
-    std::int64_t* shape;
-    std::int64_t* strides;  // in elements; null: row-major
-    std::uint64_t byte_offset;
-};
-struct Managed {
-    Tensor tensor;
-    void* context;
-    void (*deleter)(Managed*);
-};
-struct Versioned {
-    std::uint32_t major, minor;
-    void* context;
-    void (*deleter)(Versioned*);
-    std::uint64_t flags;
-    Tensor tensor;
-};
+using namespace dlpack;
 
 constexpr std::uint64_t kReadOnly = 1;
-constexpr std::int32_t kCpu = 1;
 constexpr std::int32_t kMaxAxes = 32;  // of any NumPy
 constexpr const char* kName = "dltensor";
 constexpr const char* kVersionedName = "dltensor_versioned";

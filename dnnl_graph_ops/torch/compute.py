@@ -1,0 +1,298 @@
+"""The three directions of a convolution on tensors in CPU memory, each by whoever is faster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .. import functional
+from .._core import check_fork, lent_array
+from ..errors import Error
+from ..runtime import threads as pool
+from .choice import Verdict, near, verdict
+from .spec import (
+    BACKWARD_DATA,
+    BACKWARD_WEIGHTS,
+    FORWARD,
+    Ints,
+    Spec,
+    channels_last,
+    is_sound,
+    result_shape,
+    strides_of,
+)
+
+Net: TypeAlias = Callable[..., Any]  # of the input's array and out=
+Optional: TypeAlias = "Tensor | None"
+
+# what the convolution families take
+DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
+_MOST_JOBS = 2048
+
+_forked = False
+
+
+def _after_fork() -> None:
+    """The pool's threads stayed in the parent: what it had computed with, a child cannot."""
+    global _forked
+    try:
+        check_fork()
+    except Error:
+        _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def follow_threads() -> int:
+    """PyTorch's number of threads, which is ours from here on."""
+    n: int = torch.get_num_threads()
+    if n != pool.get_num_threads():
+        pool.set_num_threads(n)
+    return n
+
+
+class Job(NamedTuple):
+    """Shapes, strides and dtypes of a call that came before: what to make for the result, and who computes."""
+
+    shape: Ints
+    strides: Ints
+    verdict: Verdict
+
+
+class Layer:
+    """Everything that can be computed of a convolution with certain arguments."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.aten = spec.aten
+        self._jobs: dict[Hashable, Job] = {}
+        functions = {
+            direction: getattr(functional, spec.kind + suffix)
+            for direction, suffix in (
+                (FORWARD, ""),
+                (BACKWARD_DATA, "_backward_data"),
+                (BACKWARD_WEIGHTS, "_backward_weights"),
+            )
+        }
+        attributes = spec.attributes
+        self._forward, self._backward_data, self._backward_weights = (
+            partial(function, **attributes) for function in functions.values()
+        )
+
+    # -- forward ------------------------------------------------------------------------------------------------
+
+    def forward(self, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
+        """`net`: has these weights and this bias packed."""
+        job = self.forward_job(x, w, b, net)
+        if job.verdict.ours and not _forked:
+            return self._our_forward(job, x, w, b, net)
+        return self.their_forward(x, w, b)
+
+    def forward_job(self, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Job:
+        threads = follow_threads()
+        key = (
+            FORWARD, threads, net is None, x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype,
+            None if b is None else (b.shape, b.dtype),
+        )  # fmt: skip
+        found = self._jobs.get(key)
+        return found or self._keep(key, self._new_forward(x, w, b, net, threads))
+
+    def their_forward(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
+        return torch.convolution(x, w, b, *self.aten)
+
+    def _our_forward(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None) -> Tensor:
+        out = torch.empty_strided(job.shape, job.strides, dtype=x.dtype)
+        if net is not None:
+            net(lent_array(x), out=lent_array(out))
+        else:
+            self._forward(lent_array(x), lent_array(w), None if b is None else lent_array(b), out=lent_array(out))
+        return out
+
+    def _new_forward(self, x: Tensor, w: Tensor, b: Optional, net: Net | None, threads: int) -> Job:
+        tensors = (x, w) if b is None else (x, w, b)
+        if (why := refusal(*tensors)) or not is_sound(self.spec, x.shape, w.shape, None if b is None else b.shape):
+            return Job((), (), Verdict(False, why=why or "the sizes do not fit"))
+        shape = result_shape(self.spec, x.shape, w.shape)
+        last = channels_last(x.shape, x.stride()) or channels_last(w.shape, w.stride())
+        job = Job(shape, strides_of(shape, last), Verdict(True))
+        return self._tried(
+            job,
+            (FORWARD, net is None, b is None, *self._about(w.shape, x), threads),
+            lambda: self._our_forward(job, x, w, b, net),
+            lambda: self.their_forward(x, w, b),
+        )
+
+    # -- gradients ----------------------------------------------------------------------------------------------
+
+    def backward_data(self, dy: Tensor, w: Tensor, src_shape: Ints) -> Tensor:
+        """The gradient of x."""
+        job = self.data_job(dy, w, src_shape)
+        if job.verdict.ours and not _forked:
+            return self._our_data(job, dy, w)
+        return self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False))[0]
+
+    def _our_data(self, job: Job, dy: Tensor, w: Tensor) -> Tensor:
+        out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
+        self._backward_data(lent_array(dy), lent_array(w), src_shape=job.shape, out=lent_array(out))
+        return out
+
+    def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints) -> Job:
+        threads = follow_threads()
+        key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape
+        found = self._jobs.get(key)
+        return found or self._keep(key, self._new_data(dy, w, src_shape, threads))
+
+    def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, threads: int) -> Job:
+        if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
+            return job
+        last = channels_last(dy.shape, dy.stride()) or channels_last(w.shape, w.stride())
+        job = Job(src_shape, strides_of(src_shape, last), Verdict(True))
+        return self._tried(
+            job,
+            (BACKWARD_DATA, *self._about(w.shape, dy), threads),
+            lambda: self._our_data(job, dy, w),
+            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False)),
+        )
+
+    def backward_weights(
+        self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None = None, bias: bool = False
+    ) -> tuple[Tensor, Optional]:
+        """The gradients of w, in such strides (None: row-major), and of the bias if wanted."""
+        job = self.weights_job(x, dy, weights_shape, strides, bias)
+        if job.verdict.ours and not _forked:
+            return self._our_weights(job, x, dy, bias)
+        _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias))
+        return dw, db
+
+    def _our_weights(self, job: Job, x: Tensor, dy: Tensor, bias: bool) -> tuple[Tensor, Optional]:
+        out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
+        self._backward_weights(lent_array(x), lent_array(dy), job.shape, out=lent_array(out))
+        return out, bias_gradient(dy) if bias else None
+
+    def weights_job(self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None, bias: bool) -> Job:
+        threads = follow_threads()
+        key = (
+            BACKWARD_WEIGHTS, threads, bias, x.shape, x.stride(), x.dtype, dy.shape, dy.stride(), dy.dtype,
+            weights_shape, strides,
+        )  # fmt: skip
+        found = self._jobs.get(key)
+        return found or self._keep(key, self._new_weights(x, dy, weights_shape, strides, bias, threads))
+
+    def _new_weights(
+        self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None, bias: bool, threads: int
+    ) -> Job:
+        if job := self._refused((x, dy), x.shape, weights_shape, dy.shape):
+            return job
+        job = Job(weights_shape, strides or strides_of(weights_shape, False), Verdict(True))
+        return self._tried(
+            job,
+            (BACKWARD_WEIGHTS, bias, *self._about(weights_shape, x, dy), threads),
+            lambda: self._our_weights(job, x, dy, bias),
+            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias)),
+        )
+
+    def their_gradients(
+        self,
+        dy: Tensor,
+        x: Optional,
+        w: Optional,
+        src_shape: Ints,
+        weights_shape: Ints,
+        wanted: tuple[bool, bool, bool],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """PyTorch's own; what is not needed for the wanted ones may be None, and stands for memory nobody reads."""
+        last = channels_last(dy.shape, dy.stride())
+        given = [
+            torch.empty_strided(shape, strides_of(shape, last), dtype=dy.dtype) if tensor is None else tensor
+            for tensor, shape in ((x, src_shape), (w, weights_shape))
+        ]
+        channels = [dy.shape[1]] if wanted[2] else None
+        return torch.ops.aten.convolution_backward(dy, *given, channels, *self.aten, list(wanted))
+
+    def gradients(
+        self,
+        x: Optional,
+        w: Optional,
+        dy: Tensor,
+        src_shape: Ints,
+        weights: tuple[Ints, Ints],
+        wanted: tuple[bool, ...],
+    ) -> tuple[Optional, Optional, Optional]:
+        """Of x, w and the bias where wanted; `weights`: their shape and strides. At one go where PyTorch computes all.
+
+        x is needed for the gradient of w, w for that of x.
+        """
+        shape, strides = weights
+        data = weigh = None
+        if wanted[0]:
+            assert w is not None
+            data = self.data_job(dy, w, src_shape)
+        if wanted[1]:
+            assert x is not None
+            weigh = self.weights_job(x, dy, shape, strides, wanted[2])
+        if data and weigh and not (data.verdict.ours or weigh.verdict.ours):
+            both = self.their_gradients(dy, x, w, src_shape, shape, (True, True, wanted[2]))
+            return both[0], both[1], both[2] if wanted[2] else None
+        dx = dw = db = None
+        if wanted[0] and w is not None:
+            dx = self.backward_data(dy, w, src_shape)
+        if wanted[1] and x is not None:
+            dw, db = self.backward_weights(x, dy, shape, strides, wanted[2])
+        elif wanted[2]:
+            db = bias_gradient(dy)
+        return dx, dw, db
+
+    # -- who computes -------------------------------------------------------------------------------------------
+
+    def _refused(self, tensors: tuple[Tensor, ...], src: Ints, weights: Ints, dst: Ints) -> Job | None:
+        why = refusal(*tensors)
+        if not why and not (is_sound(self.spec, src, weights, None) and result_shape(self.spec, src, weights) == dst):
+            why = "the sizes do not fit"
+        return Job((), (), Verdict(False, why=why)) if why else None
+
+    def _about(self, weights: Ints, *tensors: Tensor) -> tuple[Hashable, ...]:
+        """What times depend on: sizes near these have the same verdict."""
+
+        def rounded(t: Tensor) -> tuple[Hashable, ...]:
+            n, c, *spatial = t.shape
+            return near(n), c, *map(near, spatial), channels_last(t.shape, t.stride())
+
+        return self.spec, tensors[0].dtype, weights, *map(rounded, tensors)
+
+    def _tried(self, job: Job, key: Hashable, ours: Callable[[], object], theirs: Callable[[], object]) -> Job:
+        # what is being found out is nobody's history
+        with torch.no_grad():
+            return job._replace(verdict=verdict(key, ours, theirs))
+
+    def _keep(self, key: Hashable, job: Job) -> Job:
+        if len(self._jobs) >= _MOST_JOBS:
+            self._jobs.clear()
+        self._jobs[key] = job
+        return job
+
+
+def refusal(*tensors: Tensor) -> str:
+    """Why our engine does not take these; empty: it does."""
+    for t in tensors:
+        if t.layout is not torch.strided or t.device.type != "cpu":
+            return f"a tensor of layout {t.layout} on {t.device}"
+        if t.dtype not in DTYPES or t.dtype is not tensors[0].dtype:
+            return f"dtype {t.dtype}"
+        if t.is_neg() or t.is_quantized:
+            return "a tensor whose memory holds other numbers"
+    return ""
+
+
+def bias_gradient(dy: Tensor) -> Tensor:
+    return dy.sum([0, *range(2, dy.ndim)])
+
+
+@lru_cache(1024)
+def layer_of(spec: Spec) -> Layer:
+    return Layer(spec)

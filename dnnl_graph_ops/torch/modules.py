@@ -1,0 +1,347 @@
+"""PyTorch's convolution modules with our engine inside: subclasses that differ in nothing but what computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations, parametrize
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
+
+from . import ops
+from .compute import DTYPES, Layer, layer_of, refusal
+from .packed import Packed, Seen
+from .spec import Ints, Spec
+
+_PLAIN = frozenset({Tensor, nn.Parameter})
+# hooks that compute the weights before each call, of parameters and buffers alone
+_KNOWN_HOOKS = (WeightNorm, SpectralNorm, BasePruningMethod)
+_KNOWN_PARAMETRIZATIONS = frozenset(
+    {parametrizations._WeightNorm, parametrizations._SpectralNorm, parametrizations._Orthogonal}
+)
+_STATE = "_dnnl_graph_ops"
+
+
+class State:
+    """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
+
+    __slots__ = ("arguments", "dtype", "last", "layer", "packed")
+
+    layer: Layer
+
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
+        self.dtype = dtype
+        # of the layer
+        self.arguments: tuple[Any, ...] = ()
+        self.packed: Packed | None = None
+        # weights that came without being packed, to see whether they stay
+        self.last: Seen | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return State, (self.dtype,)
+
+    def forget(self) -> None:
+        self.packed = self.last = None
+
+    def pack(self, module: Any, sources: list[Tensor], dtype: torch.dtype | None) -> Packed | None:
+        seen = Seen(sources)
+        with torch.no_grad():
+            weight, bias = (
+                None if t is None else t.detach().to(dtype or t.dtype) for t in (module.weight, module.bias)
+            )
+        assert weight is not None
+        if refusal(weight, *([] if bias is None else [bias])):
+            return None
+        self.packed, self.last = Packed(self.layer.spec, seen, weight, bias, dtype), None
+        return self.packed
+
+
+class _Recorded(torch.autograd.Function):
+    """A module's call that records. Its backward goes to the ops where it is itself recorded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, layer: Layer, net: Any) -> Tensor:
+        # what a gradient does not need is not kept
+        needs_x, needs_w = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
+        ctx.shapes = x.shape, (w.shape, w.stride())
+        ctx.layer = layer
+        return layer.forward(x, w, b, net)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        layer, (src, weights) = ctx.layer, ctx.shapes
+        needs = ctx.needs_input_grad[:3]
+        if not torch.is_grad_enabled() and type(dy) is Tensor:
+            return *layer.gradients(x, w, dy, src, weights, needs), None, None
+        spec = layer.spec
+        return (
+            ops.call("_backward_data", spec, dy, w, src) if needs[0] else None,
+            ops.call("_backward_weights", spec, x, dy, weights[0]) if needs[1] else None,
+            dy.sum([0, *range(2, dy.ndim)]) if needs[2] else None,
+            None,
+            None,
+        )
+
+
+def _is_direct(*tensors: Tensor | None) -> bool:
+    """Whether nothing watches or transforms what is called: no mode, no transform, no tracer."""
+    return (
+        not torch.compiler.is_compiling()
+        and all(t is None or type(t) in _PLAIN for t in tensors)
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._get_tracing_state()
+        and forward_ad._current_level < 0
+    )
+
+
+def _is_traceable(*tensors: Tensor | None) -> bool:
+    """Whether an op of ours may stand in what is traced, or be transformed: not for what only knows PyTorch's."""
+    return (
+        all(t is None or type(t) in _PLAIN or isinstance(t, FakeTensor) for t in tensors)
+        and not torch.onnx.is_in_onnx_export()
+        and not torch._C._get_tracing_state()
+    )
+
+
+Watcher: TypeAlias = Callable[[nn.Module, tuple[Any, ...]], None]
+_watcher: Watcher | None = None
+
+
+@contextmanager
+def watch(watcher: Watcher) -> Iterator[None]:
+    """Tell somebody of each call of a module: the module, and what its layer is given."""
+    global _watcher
+    before, _watcher = _watcher, watcher
+    try:
+        yield
+    finally:
+        _watcher = before
+
+
+class _Convolution(nn.modules.conv._ConvNd):
+    """What all have in common."""
+
+    def _compute(self, x: Tensor, padding: Ints, output_padding: Ints) -> Tensor | None:
+        """The result, or None where PyTorch's own forward has to compute, or to complain."""
+        axes = len(self.kernel_size)
+        if x.ndim != axes + 2:
+            if x.ndim != axes + 1:
+                return None
+            out = self._compute(x.unsqueeze(0), padding, output_padding)
+            return None if out is None else out.squeeze(0)
+        arguments = self.transposed, self.stride, padding, self.dilation, output_padding, self.groups
+        if torch.compiler.is_compiling():
+            w, b = self.weight, self.bias
+            return ops.call("", Spec(*arguments), x, w, b) if _is_traceable(x, w, b) else None
+        state = state_of(self)
+        if state.arguments != arguments:
+            state.forget()
+            state.arguments = arguments
+            state.layer = layer_of(Spec(*arguments))
+        cast = torch.is_autocast_enabled("cpu")
+        dtype = torch.get_autocast_dtype("cpu") if cast else state.dtype
+        packed = None if self.training else self._packed(state, dtype, x)
+        if packed is None:
+            w, b = self.weight, self.bias
+        else:
+            w, b = packed.weight, packed.bias
+            if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in self.parameters())):
+                w, b = self.weight, self.bias
+        if not _is_direct(x, w, b):
+            # autocast and all else are the op's own business
+            return ops.call("", state.layer.spec, x, w, b) if _is_traceable(x, w, b) else None
+        given = x.dtype
+        if dtype is not None and not (given is w.dtype is dtype) and given in DTYPES and w.dtype in DTYPES:
+            x, w, b = x.to(dtype), w.to(dtype), None if b is None else b.to(dtype)
+        net = packed.net(x) if packed is not None and packed.weight.dtype is x.dtype else None
+        if _watcher is not None:
+            _watcher(self, (state.layer, x, w, b, net))
+        if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
+            out = _Recorded.apply(x, w, b, state.layer, net)
+        else:
+            out = state.layer.forward(x, w, b, net)
+        return out if cast or out.dtype is given else out.to(given)
+
+    def _packed(self, state: State, dtype: torch.dtype | None, x: Tensor) -> Packed | None:
+        """What is packed of the weights as they are now; None where they must be taken as they come."""
+        sources = self._sources()
+        if sources is None:
+            return None
+        packed = state.packed
+        if packed is not None and packed.asked is dtype and packed.seen.fits(sources):
+            packed.reused = True
+            return packed
+        if not _is_direct(x, *sources):
+            return None
+        # weights that change from call to call are not worth packing
+        if packed is not None and not packed.reused and not (state.last is not None and state.last.fits(sources)):
+            state.last = Seen(sources)
+            return None
+        return state.pack(self, sources, dtype)
+
+    def _sources(self) -> list[Tensor] | None:
+        """The tensors that the weights and the bias follow from; None if that is not known."""
+        parameters = self._parameters
+        weight = parameters.get("weight")
+        if weight is not None and "bias" in parameters:
+            bias = parameters["bias"]
+            return [weight] if bias is None else [weight, bias]
+        known = any(isinstance(hook, _KNOWN_HOOKS) for hook in self._forward_pre_hooks.values())
+        if known or all(type(p) in _KNOWN_PARAMETRIZATIONS for p in _parametrizations(self)):
+            return [*self.parameters(), *self.buffers()]
+        return None
+
+
+def _parametrizations(module: Any) -> list[nn.Module]:
+    """All, in any order; one that nobody knows where the weights come from something else."""
+    if not parametrize.is_parametrized(module):
+        return [module]
+    return [p for listed in module.parametrizations.values() for p in listed]
+
+
+def state_of(module: nn.Module) -> State:
+    state: State | None = module.__dict__.get(_STATE)
+    if state is None:
+        state = module.__dict__[_STATE] = State()
+    return state
+
+
+class _Ordinary(_Convolution):
+    def forward(self, input: Tensor) -> Tensor:
+        x, padding = input, self.padding
+        if self.padding_mode != "zeros":
+            x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = (0,) * len(self.stride)
+        elif isinstance(padding, str):
+            x, padding = self._evened(x)
+        out = self._compute(x, tuple(padding), self.output_padding)
+        return super().forward(input) if out is None else out
+
+    def _evened(self, x: Tensor) -> tuple[Tensor, Ints]:
+        """For padding="same" and "valid": what both ends have in common, and what is more at one end added to x."""
+        ends = self._reversed_padding_repeated_twice
+        less, more = ends[::2], ends[1::2]
+        if less != more:
+            x = F.pad(x, [n for a, b in zip(less, more, strict=True) for n in (0, b - a)])
+        return x, tuple(reversed(less))
+
+
+class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        axes = len(self.stride)
+        beyond = self.output_padding
+        if output_size is not None and axes + 1 <= input.ndim <= axes + 2:
+            given: list[Any] = [self.stride, self.padding, self.kernel_size, axes, self.dilation]
+            beyond = tuple(self._output_padding(input, output_size, *given))
+        padding: Any = self.padding
+        out = self._compute(input, padding, beyond) if self.padding_mode == "zeros" else None
+        return super().forward(input, output_size) if out is None else out
+
+
+class Conv1d(_Ordinary, nn.Conv1d):
+    """`torch.nn.Conv1d`, computed by whoever is faster."""
+
+
+class Conv2d(_Ordinary, nn.Conv2d):
+    """`torch.nn.Conv2d`, computed by whoever is faster."""
+
+
+class Conv3d(_Ordinary, nn.Conv3d):
+    """`torch.nn.Conv3d`, computed by whoever is faster."""
+
+
+class ConvTranspose1d(_Transposed, nn.ConvTranspose1d):
+    """`torch.nn.ConvTranspose1d`, computed by whoever is faster."""
+
+
+class ConvTranspose2d(_Transposed, nn.ConvTranspose2d):
+    """`torch.nn.ConvTranspose2d`, computed by whoever is faster."""
+
+
+class ConvTranspose3d(_Transposed, nn.ConvTranspose3d):
+    """`torch.nn.ConvTranspose3d`, computed by whoever is faster."""
+
+
+class LazyConv1d(nn.LazyConv1d):
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(nn.LazyConv2d):
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(nn.LazyConv3d):
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(nn.LazyConvTranspose1d):
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(nn.LazyConvTranspose2d):
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(nn.LazyConvTranspose3d):
+    cls_to_become = ConvTranspose3d
+
+
+_MADE = (
+    Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
+    LazyConv1d, LazyConv2d, LazyConv3d, LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d,
+)  # fmt: skip
+_BY_ORIGINAL: dict[type, type] = {getattr(nn, made.__name__): made for made in _MADE}
+_METHODS = ("forward", "_conv_forward", "__call__")
+
+
+def is_convolution(module: nn.Module) -> bool:
+    """Of those that can be optimized, or are."""
+    return isinstance(module, tuple(_BY_ORIGINAL))
+
+
+def is_ours(module: nn.Module) -> bool:
+    return isinstance(module, (_Convolution, *_MADE))
+
+
+@lru_cache(None)
+def optimized_class(given: type[Any]) -> type | None:
+    """What a module of such a class becomes; None: no convolution of PyTorch's, or one with a way of its own."""
+    if given in _BY_ORIGINAL:
+        return _BY_ORIGINAL[given]
+    if issubclass(given, _Convolution):
+        return None
+    base = next((original for original in _BY_ORIGINAL if issubclass(given, original)), None)
+    if base is None or base.__name__.startswith("Lazy"):
+        return None
+    if any(getattr(given, name, None) is not getattr(base, name, None) for name in _METHODS):
+        return None
+    if given.__name__.startswith("Parametrized") and given.__bases__ == (base,):
+        # torch.nn.utils.parametrize finds the class to go back to among the bases
+        own = {name: value for name, value in given.__dict__.items() if name not in ("__dict__", "__weakref__")}
+        return type(given.__name__, (_BY_ORIGINAL[base],), own)
+    mixin = _Transposed if base.__name__.startswith("ConvTranspose") else _Ordinary
+    return type(given.__name__, (mixin, given), {"__module__": given.__module__, "__reduce_ex__": _reduce_subclass})
+
+
+def _reduce_subclass(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
+    """Of a class that was made here: pickled by what it was made from."""
+    return _restored, (type(module).__mro__[2],), module.__dict__
+
+
+def _restored(given: type) -> nn.Module:
+    made = optimized_class(given)
+    assert made is not None
+    module: nn.Module = object.__new__(made)
+    return module

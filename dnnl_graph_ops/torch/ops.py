@@ -1,0 +1,273 @@
+"""`torch.ops.dnnl_graph_ops`: both convolutions and their gradients, as PyTorch knows its own.
+
+Each takes what `aten.convolution` takes, without `transposed`; the gradients take the size of their result instead of a
+tensor. Each is linear in either tensor, so that the derivatives of all are these six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+
+from .compute import layer_of
+from .spec import Spec, channels_last, make_spec, result_shape, strides_of
+
+NAMESPACE = "dnnl_graph_ops"
+_ARGUMENTS = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt[] output_padding, SymInt groups"
+_SCHEMAS = {
+    "": f"(Tensor input, Tensor weight, Tensor? bias, {_ARGUMENTS}) -> Tensor",
+    "_backward_data": f"(Tensor grad_output, Tensor weight, SymInt[] input_size, {_ARGUMENTS}) -> Tensor",
+    "_backward_weights": f"(Tensor input, Tensor grad_output, SymInt[] weight_size, {_ARGUMENTS}) -> Tensor",
+}
+KINDS = {"convolution": False, "conv_transpose": True}
+
+library = torch.library.Library(NAMESPACE, "DEF")
+
+
+def op(transposed: bool, direction: str) -> Any:
+    """One of the six; `direction`: a key of the schemas."""
+    return getattr(
+        getattr(torch.ops, NAMESPACE), ("conv_transpose" if transposed else "convolution") + direction
+    ).default
+
+
+def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
+    """An op on two tensors and what comes third."""
+    _, stride, padding, dilation, output_padding, groups = spec
+    return op(spec.transposed, direction)(a, b, last, stride, padding, dilation, output_padding, groups)
+
+
+# -- what they compute ------------------------------------------------------------------------------------------
+
+
+def _forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    return layer_of(spec).forward(x, w, b)
+
+
+def _data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
+    return layer_of(spec).backward_data(dy, w, tuple(size))
+
+
+def _weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
+    return layer_of(spec).backward_weights(x, dy, tuple(size))[0]
+
+
+def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    return torch.ops.aten.convolution(x, w, b, *spec.aten)
+
+
+def _data_elsewhere(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
+    x = dy.new_empty(size)
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [True, False, False])[0]
+
+
+def _weights_elsewhere(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
+    w = x.new_empty(size)
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1]
+
+
+# -- what they look like ----------------------------------------------------------------------------------------
+
+_last = channels_last.__wrapped__  # of symbolic sizes, which no cache takes
+_strides = strides_of.__wrapped__
+
+
+def _like(a: Tensor, b: Tensor, shape: Sequence[Any]) -> Tensor:
+    last = _last(a.shape, a.stride()) or _last(b.shape, b.stride())
+    return a.new_empty_strided(shape, _strides(tuple(shape), last))
+
+
+def _fake_forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    torch._check(x.ndim == w.ndim and x.ndim == len(spec.stride) + 2, lambda: f"{x.ndim} and {w.ndim} axes")
+    return _like(x, w, result_shape(spec, x.shape, w.shape))
+
+
+def _fake_data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[Any]) -> Tensor:
+    return _like(dy, w, size)
+
+
+def _fake_weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[Any]) -> Tensor:
+    return x.new_empty_strided(size, _strides(tuple(size), False))
+
+
+# -- derivatives ------------------------------------------------------------------------------------------------
+
+
+def _forward_gradients(spec: Spec, x: Tensor, w: Tensor, size: Any, dy: Tensor, needs: Sequence[bool]) -> list[Any]:
+    return [
+        call("_backward_data", spec, dy, w, x.shape) if needs[0] else None,
+        call("_backward_weights", spec, x, dy, w.shape) if needs[1] else None,
+        dy.sum([0, *range(2, dy.ndim)]) if needs[2] else None,
+    ]
+
+
+def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, size: Any, ddx: Tensor, needs: Sequence[bool]) -> list[Any]:
+    return [
+        call("", spec, ddx, w, None) if needs[0] else None,
+        call("_backward_weights", spec, ddx, dy, w.shape) if needs[1] else None,
+        None,
+    ]
+
+
+def _weights_gradients(spec: Spec, x: Tensor, dy: Tensor, size: Any, ddw: Tensor, needs: Sequence[bool]) -> list[Any]:
+    return [
+        call("_backward_data", spec, dy, ddw, x.shape) if needs[0] else None,
+        call("", spec, x, ddw, None) if needs[1] else None,
+        None,
+    ]
+
+
+def _has_tangent(*values: Any) -> bool:
+    if forward_ad._current_level < 0:
+        return False
+    return any(isinstance(v, Tensor) and forward_ad.unpack_dual(v).tangent is not None for v in values)
+
+
+# -- vmap -------------------------------------------------------------------------------------------------------
+
+
+_Mapped: TypeAlias = tuple[Tensor, int]  # a result, and which of its axes is the mapped one
+
+
+def _in_front(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    """With the mapped axis first, repeated where it is not mapped."""
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+def _in_batch(tensor: Tensor, dim: int) -> Tensor:
+    return tensor.movedim(dim, 0).flatten(0, 1)
+
+
+def _in_channels(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    """(N, size * C, ...) of an activation."""
+    return _in_front(tensor, dim, size).movedim(0, 1).flatten(1, 2)
+
+
+def _in_rows(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    """(size * O, I, ...) of weights, or of a bias: their first axis has the groups."""
+    return _in_front(tensor, dim, size).flatten(0, 1)
+
+
+def _out_of_channels(tensor: Tensor, size: int) -> _Mapped:
+    return tensor.unflatten(1, (size, -1)), 1
+
+
+def _map_forward(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> _Mapped:
+    if dims[1] is None and dims[2] is None:
+        return call("", spec, _in_batch(x, dims[0]), w, b).unflatten(0, (size, -1)), 0
+    wide = None if b is None else _in_rows(b, dims[2], size)
+    out = call("", spec.repeated(size), _in_channels(x, dims[0], size), _in_rows(w, dims[1], size), wide)
+    return _out_of_channels(out, size)
+
+
+def _map_data(size: int, dims: Sequence[Any], spec: Spec, dy: Tensor, w: Tensor, src: Sequence[int]) -> _Mapped:
+    if dims[1] is None:
+        out = call("_backward_data", spec, _in_batch(dy, dims[0]), w, [size * src[0], *src[1:]])
+        return out.unflatten(0, (size, -1)), 0
+    wide = [src[0], size * src[1], *src[2:]]
+    out = call("_backward_data", spec.repeated(size), _in_channels(dy, dims[0], size), _in_rows(w, dims[1], size), wide)
+    return _out_of_channels(out, size)
+
+
+def _map_weights(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, dy: Tensor, shape: Sequence[int]) -> _Mapped:
+    wide = [size * shape[0], *shape[1:]]
+    given = _in_channels(x, dims[0], size), _in_channels(dy, dims[1], size)
+    return call("_backward_weights", spec.repeated(size), *given, wide).unflatten(0, (size, -1)), 0
+
+
+# -- registration -----------------------------------------------------------------------------------------------
+
+_Rule = Callable[..., Any]
+# on the CPU, elsewhere, of fake tensors, gradients, under vmap
+_RULES: dict[str, tuple[_Rule, _Rule, _Rule, _Rule, _Rule]] = {
+    "": (_forward, _elsewhere, _fake_forward, _forward_gradients, _map_forward),
+    "_backward_data": (_data, _data_elsewhere, _fake_data, _data_gradients, _map_data),
+    "_backward_weights": (_weights, _weights_elsewhere, _fake_weights, _weights_gradients, _map_weights),
+}
+
+
+def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule) -> _Rule:
+    """The kernel that records: what PyTorch makes of a formula, and its own op where derivatives go forwards."""
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+            with torch._C._AutoDispatchBelowAutograd():
+                out = call(direction, spec, a, b, third)
+            ctx.save_for_backward(a, b)
+            ctx.spec = spec
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            a, b = ctx.saved_tensors
+            return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:])
+
+    # Function's own would start another round of torch.func's transforms, inside which this kernel runs
+    record = super(torch.autograd.Function, Recorded).apply
+
+    def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+        if _has_tangent(a, b, third):
+            return theirs(spec, a, b, third)
+        if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
+            with enable_single_level_autograd_function():
+                return record(spec, a, b, third)
+        with torch._C._AutoDispatchBelowAutograd():
+            return call(direction, spec, a, b, third)
+
+    return kernel
+
+
+def _autocast(direction: str) -> _Rule:
+    def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+        dtype = torch.get_autocast_dtype("cpu")
+
+        def cast(value: Any) -> Any:
+            narrow = isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not torch.float64
+            return value.to(dtype) if narrow and value.device.type == "cpu" else value
+
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
+            return call(direction, spec, cast(a), cast(b), cast(third))
+
+    return kernel
+
+
+def _taking_arguments(transposed: bool, rule: _Rule) -> _Rule:
+    """A rule on a Spec as a kernel on the op's arguments."""
+
+    def kernel(
+        a: Tensor, b: Tensor, third: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: int
+    ) -> Tensor:
+        return rule(make_spec(transposed, a.ndim - 2, stride, padding, dilation, output_padding, groups), a, b, third)
+
+    return kernel
+
+
+def _register(kind: str, transposed: bool, direction: str) -> None:
+    computed, elsewhere, fake, gradients, mapped = _RULES[direction]
+    name = kind + direction
+    library.define(name + _SCHEMAS[direction], tags=(torch.Tag.pt2_compliant_tag,))
+    for key, rule in (
+        ("CPU", computed),
+        ("CompositeExplicitAutograd", elsewhere),
+        ("Autograd", _autograd(transposed, direction, gradients, elsewhere)),
+        ("AutocastCPU", _autocast(direction)),
+    ):
+        library.impl(name, _taking_arguments(transposed, rule), key)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", _taking_arguments(transposed, fake), lib=library)
+
+    def map_rule(info: Any, dims: Any, a: Any, b: Any, third: Any, *arguments: Any) -> Any:
+        spec = make_spec(transposed, len(arguments[0]), *arguments)
+        return mapped(info.batch_size, dims, spec, a, b, third)
+
+    torch.library.register_vmap(f"{NAMESPACE}::{name}", map_rule, lib=library)
+
+
+for _kind, _transposed in KINDS.items():
+    for _direction in _SCHEMAS:
+        _register(_kind, _transposed, _direction)

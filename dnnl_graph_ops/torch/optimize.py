@@ -1,0 +1,95 @@
+"""`optimize` and `refresh`: a model whose convolutions compute by our engine."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from ..errors import InvalidArgumentError
+from .compute import DTYPES
+from .modules import is_ours, optimized_class, state_of
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def optimize(
+    model: Model,
+    *,
+    inplace: bool = False,
+    layers: Callable[[str, nn.Module], bool] | None = None,
+    dtype: torch.dtype | None = None,
+    example_inputs: Any = None,
+) -> Model:
+    """The model with its convolutions computed by our engine, in training and in inference.
+
+    Modules of torch.nn.Conv1d to ConvTranspose3d (lazily made, weight-normed and parametrised ones too) become
+    subclasses that differ in nothing but what computes: parameters, state_dict, hooks, names and printed text stay.
+    What a layer is faster with is found out at its first call with about such sizes, which takes some ten runs; where
+    PyTorch's own kernel is faster, or ours does not compute (another device, float64, complex, sparse), PyTorch's runs.
+
+    Args:
+        model: any module; a single convolution as well.
+        inplace: change the model itself; else a deep copy.
+        layers: which of the convolutions: called with the name (as in `model.named_modules()`) and the module.
+        dtype: torch.bfloat16 or torch.float16 to compute these layers in; what goes in and comes out, and the
+            parameters, stay as they are. None: in the dtype of the input.
+        example_inputs: a tensor, or a tuple of the model's positional arguments: the layers are measured and packed
+            on them now, and not at the first call.
+
+    Returns:
+        The copy, or the model if `inplace`.
+
+    Raises:
+        TypeError: not a module. InvalidArgumentError: another dtype.
+
+    Where weights change without PyTorch counting it, call `refresh`.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"optimize: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    if layers is not None and not callable(layers):
+        raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
+    if dtype is not None and dtype not in DTYPES:
+        raise InvalidArgumentError(f"optimize: 'dtype' must be None, torch.bfloat16 or torch.float16, got {dtype!r}")
+    model = model if inplace else copy.deepcopy(model)
+    for name, module in model.named_modules():
+        given: Any = type(module)
+        made = optimized_class(given)
+        if made is not None and (layers is None or layers(name, module)):
+            module.__class__ = made
+        if is_ours(module) and (layers is None or layers(name, module)):
+            state_of(module).dtype = dtype
+    if example_inputs is not None:
+        run_once(model, example_inputs)
+    return model
+
+
+def refresh(model: nn.Module) -> None:
+    """Forget what was packed of the model's weights; the next call packs them as they are then.
+
+    For changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views that share memory,
+    and all of inference tensors. What optimizers, `load_state_dict`, `copy_` and other in-place methods change, and
+    parameters that are replaced, are seen without it.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"refresh: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    for module in model.modules():
+        if is_ours(module):
+            state_of(module).forget()
+
+
+def run_once(model: nn.Module, inputs: Any) -> None:
+    """A call in eval mode without gradients, after which the model is as it was."""
+    training = [(module, module.training) for module in model.modules()]
+    arguments: Sequence[Any] = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    try:
+        for module, _ in training:
+            module.training = False
+        with torch.no_grad():
+            model(*arguments)
+    finally:
+        for module, mode in training:
+            module.training = mode

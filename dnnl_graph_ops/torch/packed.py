@@ -1,0 +1,85 @@
+"""The weights of a module in eval mode, packed once for each of their values."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import ops as builders
+from .._core import lent_array
+from ..compile.net import Net
+from ..graph import Graph
+from ..runtime.locks import Builds
+from .spec import Ints, Spec
+
+# so many shapes get a net that is chosen for just that shape, the others share one for all
+_SHAPES = 4
+
+
+class Seen:
+    """Tensors as they are now: the objects, where their elements lie, and how often these were written.
+
+    What no version tells is not seen: writing through `.data` or `.detach()` to the same memory of a tensor whose
+    versions are counted apart, and everything that happens to inference tensors.
+    """
+
+    __slots__ = ("_marks", "_tensors")
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        tensors = list(tensors)
+        self._tensors = [weakref.ref(tensor) for tensor in tensors]
+        self._marks = [_mark(tensor) for tensor in tensors]
+
+    def fits(self, tensors: list[Tensor]) -> bool:
+        return len(tensors) == len(self._tensors) and all(
+            reference() is tensor and mark == _mark(tensor)
+            for tensor, reference, mark in zip(tensors, self._tensors, self._marks, strict=True)
+        )
+
+
+def _mark(tensor: Tensor) -> tuple[int, int]:
+    return tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version
+
+
+class Packed:
+    """Nets over one value of weights and bias."""
+
+    def __init__(self, spec: Spec, seen: Seen, w: Tensor, b: Tensor | None, asked: torch.dtype | None) -> None:
+        """`asked`: the dtype to compute in, if that is not the parameters' own."""
+        self.seen, self.asked = seen, asked
+        self.weight, self.bias = w, b
+        self.reused = False
+        self._spec = spec
+        self._graph = Graph(name=spec.kind)
+        with torch.no_grad():
+            self._constants = [self._graph.constant(lent_array(t)) for t in (w, b) if t is not None]
+        self._nets: dict[tuple[Ints, Ints], Net] = {}
+        self._any: Net | None = None
+        self._builds = Builds()
+
+    def net(self, x: Tensor) -> Net:
+        """For such an input."""
+        key = x.shape, x.stride()
+        found = self._nets.get(key)
+        if found is not None:
+            return found
+        if self._any is not None:
+            return self._any
+        return self._builds.once(lambda: self._nets.get(key) or self._any, lambda: self._new(x))
+
+    def _new(self, x: Tensor) -> Net:
+        if len(self._nets) < _SHAPES:
+            net = self._nets[x.shape, x.stride()] = self._compiled(tuple(x.shape), tuple(x.stride()))
+            return net
+        self._any = self._compiled((None, x.shape[1], *[None] * (x.ndim - 2)), None)
+        return self._any
+
+    def _compiled(self, shape: Any, strides: Any) -> Net:
+        # one thread at a time adds to the graph
+        source = self._graph.input(f"input_{len(self._graph.inputs)}", shape, self._constants[0].dtype, strides)
+        build = getattr(builders, self._spec.kind)
+        return self._graph.compile(build(source, *self._constants, **self._spec.attributes))

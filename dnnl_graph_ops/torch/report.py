@@ -1,0 +1,141 @@
+"""`report`: for each convolution of a model who computes it, and what that gains."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..compile.explain import table
+from ..errors import InvalidArgumentError
+from .choice import Verdict
+from .modules import is_convolution, is_ours, watch
+from .optimize import run_once
+from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer in one direction.
+
+    Attributes:
+        layer: as in `model.named_modules()`.
+        text: as the module prints itself.
+        input: the shape.
+        calls: how often the model calls it with such an input.
+        computed_by: "dnnl_graph_ops" or "PyTorch".
+        our_seconds, their_seconds: medians of one call; None where there was nothing to compare.
+        why: "measured", or what else decided.
+    """
+
+    layer: str
+    text: str
+    direction: str
+    input: tuple[int, ...]
+    calls: int
+    computed_by: str
+    our_seconds: float | None
+    their_seconds: float | None
+    why: str
+
+    @property
+    def gain(self) -> float:
+        """PyTorch's time over that of who computes."""
+        if self.computed_by == "PyTorch" or not (self.our_seconds and self.their_seconds):
+            return 1.0
+        return self.their_seconds / self.our_seconds
+
+
+class Report(tuple[LayerTime, ...]):
+    """The layers in the order of their first calls, all directions of one after another; str() is a table."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"layers": [{**asdict(row), "gain": row.gain} for row in self]}
+
+    def __str__(self) -> str:
+        head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
+        lines = [head, *(_cells(row) for row in self)]
+        return "\n".join(table(lines))
+
+
+def _cells(row: LayerTime) -> tuple[str, ...]:
+    def ms(seconds: float | None) -> str:
+        return "-" if seconds is None else f"{seconds * 1e3:.3f}"
+
+    shape = "x".join(map(str, row.input))
+    times = ms(row.our_seconds), ms(row.their_seconds), f"{row.gain:.2f}"
+    return row.layer, row.text, shape, str(row.calls), row.direction, row.computed_by, *times, row.why
+
+
+def report(model: nn.Module, *example_inputs: Any) -> Report:
+    """Who computes each convolution of an optimized model on such inputs, forwards and for both gradients.
+
+    The model is called once, in eval mode and without gradients, and is then as it was; what was not measured before
+    is measured now. Times are those of the first call with about such sizes in this process.
+
+    Args:
+        model: what `optimize` returned, or a module that holds it.
+        *example_inputs: the model's positional arguments.
+
+    Raises:
+        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
+    found = {module: name for name, module in model.named_modules() if is_convolution(module)}
+    if not any(map(is_ours, found)):
+        raise InvalidArgumentError("report: no layer of the model is optimized; call dgt.optimize(model) first")
+    seen: dict[tuple[Any, ...], list[Any]] = {}
+
+    def note(module: nn.Module, call: Any) -> None:
+        _, x, *_ = call
+        seen.setdefault((module, x.shape, x.stride(), x.dtype), [call, 0])[1] += 1
+
+    with watch(note):
+        handles = [m.register_forward_pre_hook(partial(_passing, seen)) for m in found if not is_ours(m)]
+        try:
+            run_once(model, example_inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+    rows = []
+    for (module, shape, *_), (call, count) in seen.items():
+        for direction, verdict in _verdicts(call):
+            rows.append(
+                LayerTime(
+                    found[module],
+                    repr(module),
+                    direction,
+                    tuple(shape),
+                    count,
+                    "dnnl_graph_ops" if verdict.ours else "PyTorch",
+                    verdict.our_seconds,
+                    verdict.their_seconds,
+                    verdict.why,
+                )
+            )
+    return Report(rows)
+
+
+def _passing(seen: dict[tuple[Any, ...], list[Any]], module: nn.Module, arguments: tuple[Any, ...]) -> None:
+    """A call of a convolution that is not optimized."""
+    x = arguments[0]
+    seen.setdefault((module, x.shape, x.stride(), x.dtype), [None, 0])[1] += 1
+
+
+def _verdicts(call: Any) -> list[tuple[str, Verdict]]:
+    if call is None:
+        return [(FORWARD, Verdict(False, why="not optimized"))]
+    layer, x, w, b, net = call
+    with torch.no_grad():
+        dy = torch.randn_like(y) if (y := layer.forward(x, w, b, net)).is_floating_point() else y
+        return [
+            (FORWARD, layer.forward_job(x, w, b, net).verdict),
+            (BACKWARD_DATA, layer.data_job(dy, w, x.shape).verdict),
+            (BACKWARD_WEIGHTS, layer.weights_job(x, dy, w.shape, w.stride(), b is not None).verdict),
+        ]

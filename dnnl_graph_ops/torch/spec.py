@@ -1,0 +1,136 @@
+"""A convolution as PyTorch states it, and what follows from that: sizes, memory formats, our attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from ..strides import dense_strides
+
+Ints = tuple[int, ...]
+
+FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = "forward", "backward_data", "backward_weights"
+
+
+class Spec(NamedTuple):
+    """The arguments of `aten.convolution` besides the tensors; one int for each spatial axis."""
+
+    transposed: bool
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    output_padding: Ints
+    groups: int
+
+    @property
+    def kind(self) -> str:
+        """As ops and functions are called."""
+        return "conv_transpose" if self.transposed else "convolution"
+
+    @property
+    def aten(self) -> tuple[Any, ...]:
+        """As `aten.convolution` takes them, behind the tensors."""
+        return self.stride, self.padding, self.dilation, self.transposed, self.output_padding, self.groups
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As our ops take them."""
+        shared = {
+            "strides": self.stride,
+            "pads_begin": self.padding,
+            "pads_end": self.padding,
+            "dilations": self.dilation,
+            "groups": self.groups,
+            "data_format": "NCX",
+            "weights_format": "IOX" if self.transposed else "OIX",
+        }
+        return {**shared, "output_padding": self.output_padding} if self.transposed else shared
+
+    def repeated(self, groups: int) -> Spec:
+        """The same for so many times the groups."""
+        return self._replace(groups=self.groups * groups)
+
+
+def make_spec(
+    transposed: bool,
+    axes: int,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+) -> Spec:
+    """`aten.convolution` lets one int stand for all axes, and ignores output_padding unless it is transposed."""
+
+    def each(values: Sequence[int]) -> Ints:
+        return tuple(values) * axes if len(values) == 1 else tuple(values)
+
+    beyond = each(output_padding) if transposed else (0,) * axes
+    return Spec(transposed, each(stride), each(padding), each(dilation), beyond, groups)
+
+
+def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
+    """Of the forward direction; sizes may be symbolic."""
+    spatial = []
+    for i, (n, k) in enumerate(zip(src[2:], weights[2:], strict=True)):
+        reach = spec.dilation[i] * (k - 1) + 1
+        if spec.transposed:
+            spatial.append((n - 1) * spec.stride[i] - 2 * spec.padding[i] + reach + spec.output_padding[i])
+        else:
+            spatial.append((n + 2 * spec.padding[i] - reach) // spec.stride[i] + 1)
+    channels = weights[1] * spec.groups if spec.transposed else weights[0]
+    return (src[0], channels, *spatial)
+
+
+def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
+    """Whether the sizes make a convolution with a result; what is wrong otherwise, PyTorch says."""
+    axes = len(spec.stride)
+    if not 1 <= axes <= 3 or len(src) != axes + 2 or len(weights) != axes + 2 or 0 in src or 0 in weights:
+        return False
+    if {len(spec.padding), len(spec.dilation), len(spec.output_padding)} != {axes}:
+        return False
+    if min(*spec.stride, *spec.dilation, spec.groups) < 1 or min(*spec.padding, *spec.output_padding) < 0:
+        return False
+    if any(p >= max(s, d) for p, s, d in zip(spec.output_padding, spec.stride, spec.dilation, strict=True) if p):
+        return False
+    given = weights[0] if spec.transposed else weights[1] * spec.groups
+    if src[1] != given or weights[0] % spec.groups:
+        return False
+    made = result_shape(spec, src, weights)
+    return min(made) > 0 and bias in (None, made[1:2])
+
+
+@lru_cache(4096)
+def channels_last(shape: Ints, strides: Ints) -> bool:
+    """Whether PyTorch takes a tensor for one in channels last; rows as images of one row.
+
+    Strides of one element say nothing: what could be either is channels first.
+    """
+    if len(shape) == 3:
+        shape = (*shape[:2], 1, shape[2])
+        strides = (*strides[:2], strides[2] * shape[3], strides[2])
+    if len(shape) not in (4, 5) or strides[1] == 0:
+        return False
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * max(shape[axis], 1)
+    return True
+
+
+@lru_cache(4096)
+def strides_of(shape: Ints, last: bool) -> Ints:
+    """Of a dense tensor, channels last or first."""
+    if not last:
+        return dense_strides(shape)
+    n, *spatial, c = dense_strides((shape[0], *shape[2:], shape[1]))
+    return (n, c, *spatial)
+
+
+def empty(shape: Ints, last: bool, dtype: torch.dtype) -> torch.Tensor:
+    """Memory for a result on the CPU."""
+    return torch.empty_strided(shape, strides_of(shape, last), dtype=dtype)

@@ -1,0 +1,183 @@
+"""Optimized models against PyTorch's own: the same numbers, and weights that change are seen."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import dnnl_graph_ops.torch as dgt
+from dnnl_graph_ops.errors import InvalidArgumentError
+from dnnl_graph_ops.torch.modules import is_ours
+
+
+@pytest.fixture(autouse=True)
+def seeded(request):
+    torch.manual_seed(request.config.getoption("--seed"))
+
+
+def integers(*shape):
+    return torch.randint(-3, 4, shape).float()
+
+
+@torch.no_grad()
+def with_integers(model):
+    for parameter in model.parameters():
+        parameter.copy_(integers(*parameter.shape))
+    return model
+
+
+def model():
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.ConvTranspose2d(8, 4, 4, 2, 1), nn.Conv2d(4, 2, 1)]
+    return with_integers(nn.Sequential(*layers))
+
+
+LAYERS = {
+    "1d": (lambda: nn.Conv1d(4, 6, 5, padding=2), (2, 4, 30)),
+    "2d, strided": (lambda: nn.Conv2d(4, 6, 3, stride=2, bias=False), (2, 4, 9, 10)),
+    "3d, dilated": (lambda: nn.Conv3d(2, 4, 3, dilation=2), (1, 2, 7, 8, 9)),
+    "groups": (lambda: nn.Conv2d(6, 9, 3, groups=3), (2, 6, 7, 7)),
+    "same, uneven": (lambda: nn.Conv2d(3, 4, (4, 3), padding="same"), (2, 3, 8, 9)),
+    "valid": (lambda: nn.Conv1d(3, 4, 3, padding="valid"), (2, 3, 9)),
+    "reflected": (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (2, 3, 8, 9)),
+    "circular": (lambda: nn.Conv1d(3, 4, 3, padding=2, padding_mode="circular"), (2, 3, 9)),
+    "transposed 1d": (lambda: nn.ConvTranspose1d(4, 6, 16, 8, 4), (2, 4, 11)),
+    "transposed 2d": (lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1), (2, 4, 6, 7)),
+    "transposed 3d": (lambda: nn.ConvTranspose3d(4, 2, 2, 2, bias=False), (1, 4, 3, 4, 5)),
+    "transposed, groups": (lambda: nn.ConvTranspose2d(6, 9, 4, 2, 1, groups=3), (2, 6, 5, 5)),
+    "no batch": (lambda: nn.Conv2d(3, 4, 3), (3, 8, 9)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_and_its_gradients_are_exact(name):
+    make, shape = LAYERS[name]
+    theirs = with_integers(make())
+    ours = dgt.optimize(theirs)
+    for x in (integers(*shape), integers(*shape).transpose(0, -1).contiguous().transpose(0, -1)):
+        results = []
+        for layer in (ours, theirs):
+            layer.zero_grad()
+            source = x.detach().requires_grad_()
+            out = layer(source)
+            weigh = torch.arange(out.numel()).reshape(out.shape).remainder(5).float()
+            (out * weigh).sum().backward()
+            results.append([out, source.grad, *(p.grad for p in layer.parameters())])
+        for mine, other in zip(*results, strict=True):
+            assert torch.equal(mine, other)
+    with torch.no_grad():
+        for layer in (ours, theirs):
+            layer.eval()
+        assert torch.equal(ours(x), theirs(x))
+        assert torch.equal(ours(x), theirs(x))
+
+
+def test_only_the_class_differs():
+    theirs = model()
+    ours = dgt.optimize(theirs)
+    assert repr(ours) == repr(theirs)
+    assert all(isinstance(ours[i], type(theirs[i])) for i in range(4))
+    assert [is_ours(layer) for layer in ours] == [True, False, True, True]
+    assert not any(map(is_ours, theirs))
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+
+
+def test_inplace_and_layers():
+    given = model()
+    assert dgt.optimize(given, inplace=True, layers=lambda name, module: name != "0") is given
+    assert [is_ours(layer) for layer in given] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_compute_on_their_own(again):
+    x = integers(2, 3, 6, 6)
+    ours = dgt.optimize(model()).eval()
+    with torch.no_grad():
+        before = ours(x)
+        other = again(ours)
+        assert torch.equal(other(x), before)
+        other[0].weight.zero_()
+        other[0].bias.zero_()
+        assert not torch.equal(other(x), before)
+        assert torch.equal(ours(x), before)
+
+
+CHANGES = {
+    "in place": lambda layer: layer.weight.mul_(2),
+    "copied": lambda layer: layer.weight.copy_(integers(*layer.weight.shape)),
+    "loaded": lambda layer: layer.load_state_dict({k: v + 1 for k, v in layer.state_dict().items()}),
+    "assigned": lambda layer: layer.load_state_dict({k: v + 1 for k, v in layer.state_dict().items()}, assign=True),
+    "replaced": lambda layer: setattr(layer, "weight", nn.Parameter(layer.weight + 1)),
+    "data replaced": lambda layer: setattr(layer.weight, "data", layer.weight + 1),
+    "bias": lambda layer: layer.bias.add_(1),
+    "no bias": lambda layer: setattr(layer, "bias", None),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("make", [lambda: nn.Conv2d(3, 4, 3), lambda: nn.ConvTranspose2d(3, 4, 3)])
+def test_changed_weights_are_seen(make, change):
+    ours = dgt.optimize(with_integers(make())).eval()
+    theirs = with_integers(make()).eval()
+    x = integers(2, 3, 6, 6)
+    with torch.no_grad():
+        for _ in range(3):
+            ours(x)
+            CHANGES[change](ours)
+            if ours.bias is None:
+                theirs.bias = None
+            theirs.load_state_dict(ours.state_dict())
+            assert torch.equal(ours(x), theirs(x))
+
+
+def test_an_optimizer_is_seen():
+    ours, x = dgt.optimize(nn.Conv2d(3, 4, 3)), torch.randn(2, 3, 6, 6)
+    optimizer = torch.optim.Adam(ours.parameters())
+    for _ in range(3):
+        ours.train()
+        ours(x).square().sum().backward()
+        optimizer.step()
+        ours.eval()
+        with torch.no_grad():
+            wanted = nn.functional.conv2d(x, ours.weight, ours.bias)
+            torch.testing.assert_close(ours(x), wanted)
+
+
+def test_what_versions_cannot_tell():
+    ours, x = dgt.optimize(with_integers(nn.Conv2d(3, 4, 3))).eval(), integers(2, 3, 6, 6)
+    with torch.no_grad():
+        ours(x)
+        ours.weight.data.mul_(2)
+        dgt.refresh(ours)
+        assert torch.equal(ours(x), nn.functional.conv2d(x, ours.weight, ours.bias))
+
+
+def test_a_report_changes_nothing():
+    ours, x = dgt.optimize(model()), integers(2, 3, 6, 6)
+    state = copy.deepcopy(ours.state_dict())
+    report = dgt.report(ours, x)
+    assert ours.training
+    assert all(torch.equal(a, b) for a, b in zip(state.values(), ours.state_dict().values(), strict=True))
+    assert [row.layer for row in report] == ["0"] * 3 + ["2"] * 3 + ["3"] * 3
+    assert [row.direction for row in report[:3]] == ["forward", "backward_data", "backward_weights"]
+    assert len(str(report).splitlines()) == 10
+    assert {row["computed_by"] for row in report.to_dict()["layers"]} <= {"dnnl_graph_ops", "PyTorch"}
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: dgt.optimize("model"), TypeError),
+        (lambda: dgt.optimize(nn.ReLU(), layers="all"), TypeError),
+        (lambda: dgt.optimize(nn.ReLU(), dtype=torch.float64), InvalidArgumentError),
+        (lambda: dgt.refresh(None), TypeError),
+        (lambda: dgt.report(None), TypeError),
+        (lambda: dgt.report(nn.Conv2d(1, 1, 1)), InvalidArgumentError),
+    ],
+)
+def test_mistakes(call, error):
+    with pytest.raises(error):
+        call()
