@@ -132,9 +132,9 @@ for _name in ("conv_transpose_backward_bias", "convolution_backward_bias"):
 
 
 def _hashable(value: Any) -> Any:
-    """Lists and arrays of attributes as tuples, so that the plan cache can find them."""
-    if isinstance(value, list):
-        return tuple(value)
+    """Lists, arrays and the sizes of tensors as plain tuples, which the plan cache finds."""
+    if isinstance(value, list | tuple):
+        return value if type(value) is tuple else tuple(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iu":
             raise TypeError(f"attributes must be integers, got an array of {value.dtype}")

@@ -152,7 +152,8 @@ class Layer:
         if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
             return job
         last = channels_last(dy.shape, dy.stride()) or channels_last(w.shape, w.stride())
-        job = Job(src_shape, strides_of(src_shape, last), Verdict(True))
+        # plain tuples, as plans are looked up by
+        job = Job(tuple(src_shape), strides_of(src_shape, last), Verdict(True))
         return self._tried(
             job,
             (BACKWARD_DATA, *self._about(w.shape, dy), threads),
@@ -189,7 +190,7 @@ class Layer:
     ) -> Job:
         if job := self._refused((x, dy), x.shape, weights_shape, dy.shape):
             return job
-        job = Job(weights_shape, strides or strides_of(weights_shape, False), Verdict(True))
+        job = Job(tuple(weights_shape), strides or strides_of(weights_shape, False), Verdict(True))
         return self._tried(
             job,
             (BACKWARD_WEIGHTS, bias, *self._about(weights_shape, x, dy), threads),
