@@ -18,10 +18,11 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 
 constexpr int kMaxDepth = 8;  // of tuples inside attributes
 
-bool is_sequence(PyObject* object) { return PyTuple_CheckExact(object) || PyList_CheckExact(object); }
+// Tuples of any class, such as torch.Size: their elements are read where they lie.
+bool is_sequence(PyObject* object) { return PyTuple_Check(object) || PyList_CheckExact(object); }
 
-// Attributes are None, bool, int, float, str, bytes, types, and tuples or lists of these, of exactly these types:
-// comparing them runs no Python code. False for anything else.
+// Attributes are None, bool, int, float, str, bytes, types, and tuples or lists of these, of exactly these types but for
+// tuples: comparing them runs no Python code. False for anything else.
 bool hash_attribute(PyObject* object, std::uint64_t& hash, int depth = 0) {
     if (is_sequence(object)) {
         const Py_ssize_t size = PySequence_Fast_GET_SIZE(object);

@@ -89,8 +89,21 @@ def test_attributes_are_compared_by_type_and_value():
     calls = [((x,), {"attrs": attrs}) for attrs in different]
     assert hits(function, *calls) == [False] * len(calls)
     assert hits(function, *calls) == [True] * len(calls)
-    equal = [([2, 2],), ([2, [2]],), ("".join(["no", "ne"]),), (int("1" + "0" * 3) - 998,), ([2],)]
+    equal = [([2, 2],), ([2, [2]],), ("".join(["no", "ne"]),), (int("1" + "0" * 3) - 998,), ([2],), (Size([2, 2]),)]
     assert hits(function, *[((x,), {"attrs": attrs}) for attrs in equal]) == [True] * len(equal)
+
+
+class Size(tuple):
+    """As torch.Size."""
+
+    __slots__ = ()
+
+
+def test_tuples_of_other_classes_are_kept():
+    function = OneShot()
+    x = ones(2)
+    calls = [((x,), {"attrs": (attr,)}) for attr in (Size([2, 3]), Size([2, 3]), (2, 3), [2, 3], Size([3, 2]))]
+    assert hits(function, *calls) == [False, True, True, True, False]
 
 
 def test_a_changed_list_is_another_attribute():

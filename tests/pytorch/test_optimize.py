@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+import dnnl_graph_ops as dgo
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.torch.modules import is_ours
@@ -71,6 +72,21 @@ def test_a_layer_and_its_gradients_are_exact(name):
             layer.eval()
         assert torch.equal(ours(x), theirs(x))
         assert torch.equal(ours(x), theirs(x))
+
+
+@pytest.fixture
+def ours_computes(request):
+    """Nothing depends on times."""
+    torch.use_deterministic_algorithms(True)
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
+
+
+def test_a_second_training_step_finds_its_plans(ours_computes):
+    ours, x = dgt.optimize(nn.Sequential(nn.Conv2d(3, 5, 3), nn.ConvTranspose2d(5, 4, 2, 2))), integers(2, 3, 7, 9)
+    ours(x.requires_grad_()).sum().backward()
+    made = dgo.cache_info()["misses"]
+    ours(x).sum().backward()
+    assert dgo.cache_info()["misses"] == made > 0
 
 
 def test_only_the_class_differs():
