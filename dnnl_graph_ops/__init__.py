@@ -124,6 +124,9 @@ if not TYPE_CHECKING:
             from .runtime.info import version
 
             return version()
+        if name == "torch":
+            words = f"module {__name__!r} has no attribute 'torch' before import dnnl_graph_ops.torch"
+            raise AttributeError(words, name=name, obj=None)
         raise _no_attribute(__name__, name, __all__)
 
 

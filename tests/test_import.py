@@ -47,6 +47,31 @@ def test_what_is_loaded_on_demand(name):
     assert child("-c", show).stdout.split() == ["False", f"dnnl_graph_ops.{name}"]
 
 
+def test_pytorch_is_never_loaded_on_demand():
+    words = "has no attribute 'torch' before import dnnl_graph_ops.torch"
+    with pytest.raises(AttributeError, match=re.escape(words)):
+        dgo.__getattr__("torch")
+    assert "torch" not in dir(dgo)
+    show = "import sys, dnnl_graph_ops as dgo; print(hasattr(dgo, 'torch'), 'torch' in sys.modules)"
+    assert child("-c", show).stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("sys.modules['torch'] = None", "needs PyTorch 2.13 or later (import of torch halted; None in sys.modules)"),
+        ("import torch; torch.__version__ = type(torch.__version__)('2.12.1+cpu')", "or later (this is 2.12.1+cpu)"),
+    ],
+)
+def test_what_pytorch_is_needed_is_said(before, words):
+    if "import" in before.split():
+        pytest.importorskip("torch", reason="needs the extra 'torch'")
+    show = f"import sys\n{before}\ntry: import dnnl_graph_ops.torch\nexcept ImportError as error: print(error)"
+    done = child("-c", show)
+    assert words in done.stdout, done.stderr
+    assert "pip install 'dnnl-graph-ops[torch]'" in done.stdout
+
+
 def test_a_net_and_its_explanation_have_public_types():
     graph = dgo.Graph()
     net = graph.compile(dgo.ops.relu(graph.input("x", (2, 3))))

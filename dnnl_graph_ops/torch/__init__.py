@@ -1,8 +1,26 @@
-"""PyTorch models whose convolutions compute by our engine: `import dnnl_graph_ops.torch as dgt`; extra `torch`.
+"""PyTorch models made faster by one line: `import dnnl_graph_ops.torch as dgt` (extra `torch`).
 
-`dgt.optimize(model)` is all that a model needs. The ops below it, `torch.ops.dnnl_graph_ops.convolution` and
-`conv_transpose`, are registered by the import.
+    model = dgt.optimize(model)
+
+The modules Conv1d to ConvTranspose3d then compute by this package's engine on the CPU, in training and in inference,
+wherever that is measured to be faster than PyTorch's own; all else is as it was. `dgt.report(model, *inputs)` says who
+computes each layer and what that gains. `dgt.refresh(model)` is for weights that were changed behind PyTorch's back.
+
+The import registers the ops below it, `convolution`, `conv_transpose` and both with `_backward_data` and
+`_backward_weights`, in `torch.ops.dnnl_graph_ops`: for code without modules. Their arguments are those of
+`torch.ops.aten.convolution` without `transposed`; the gradients take the size of their result in place of the bias.
 """
+
+try:
+    import torch as _torch
+
+    if tuple(map(int, _torch.__version__.split(".")[:2])) < (2, 13):
+        raise ImportError(f"this is {_torch.__version__}")
+except ImportError as _error:
+    raise ImportError(
+        f"dnnl_graph_ops.torch needs PyTorch 2.13 or later ({_error}): pip install 'dnnl-graph-ops[torch]'",
+        name="torch",
+    ) from _error
 
 from . import ops as ops
 from .optimize import optimize, refresh

@@ -16,6 +16,11 @@ ARGUMENTS = {
     "02_train_autoencoder.py": (["--epochs", "3"], {"reconstructed_digits.png": (576, 1152)}),
     "06_explain_graph.py": ([], {"decoder.json": None, "decoder.svg": None}),
     "09_vocoder.py": (["--sentences", "3"], {"vocoder.png": (500, 800)}),
+    "10_torch_one_line.py": (
+        ["--steps", "6", "--rounds", "2"],
+        {"torch_layers.txt": None, "torch_training.png": (600, 900)},
+    ),
+    "11_torch_ddp.py": (["--steps", "10"], {}),
 }
 
 
@@ -27,6 +32,8 @@ def run(name, *arguments, folder):
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[0-9]*.py")))
 def test_example(name, tmp_path):
     arguments, files = ARGUMENTS.get(name, ([], {}))
+    if "torch" in name:
+        pytest.importorskip("torch", reason="needs the extra 'torch'")
     pictures = {file: size for file, size in files.items() if size}
     if pictures:
         pytest.importorskip("sklearn", reason="needs the extra 'examples'")
@@ -50,3 +57,11 @@ def test_training_that_does_not_reach_its_goal_fails(tmp_path):
     done = run("02_train_autoencoder.py", "--epochs", "0", folder=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "LESS THAN 70%" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["08_dlpack.py", "10_torch_one_line.py", "11_torch_ddp.py"])
+def test_without_pytorch_examples_say_so(name, tmp_path):
+    code = "import runpy, sys; sys.modules['torch'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = child("-c", code, str(EXAMPLES / name), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "nothing to show" in done.stdout and "pip install" in done.stdout

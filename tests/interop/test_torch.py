@@ -1,9 +1,7 @@
-"""PyTorch tensors in and out: one memory, owners released, and the gradients of the example."""
+"""PyTorch tensors in and out: one memory, owners released."""
 
 import gc
-import importlib.util
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ import dnnl_graph_ops as dgo
 
 torch = pytest.importorskip("torch")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "08_torch_autograd.py"
 DTYPES = ["float32", "bfloat16", "float16", "int8", "uint8", "int32", "int64", "bool"]
 
 
@@ -56,30 +53,3 @@ def test_owners_are_released():
     del view
     gc.collect()
     assert alive() is None
-
-
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("torch_autograd", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.filterwarnings("ignore:.*not a double precision:UserWarning")
-@pytest.mark.parametrize("factor", [1.0, 1.05])
-def test_gradcheck_tells_right_from_wrong(example, factor):
-    right = example.conv_transpose_function()
-
-    class Scaled(right):
-        @staticmethod
-        def backward(ctx, dy):
-            return tuple(factor * gradient for gradient in right.backward(ctx, dy))
-
-    torch.manual_seed(1)
-    shapes = (example.SHAPE, (example.SHAPE[1], example.OUT_CHANNELS, 3, 3), (example.OUT_CHANNELS,))
-    given = tuple(torch.randn(shape, requires_grad=True) for shape in shapes)
-    passed = torch.autograd.gradcheck(
-        Scaled.apply, given, eps=example.STEP, atol=1e-3, rtol=1e-3, nondet_tol=1e-5, raise_exception=False
-    )
-    assert passed is (factor == 1.0)
