@@ -33,7 +33,7 @@ def optimize(
 
     Args:
         model: any module; a single convolution as well.
-        inplace: change the model itself; else a deep copy.
+        inplace: change the model itself; else a deep copy, whose parameters an optimizer made before does not know.
         layers: which of the convolutions: called with the name (as in `model.named_modules()`) and the module.
         dtype: torch.bfloat16 or torch.float16 to compute these layers in; what goes in and comes out, and the
             parameters, stay as they are. None: in the dtype of the input.

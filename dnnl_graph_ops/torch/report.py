@@ -22,13 +22,15 @@ class LayerTime:
     """One layer in one direction.
 
     Attributes:
-        layer: as in `model.named_modules()`.
+        layer: its name, as in `model.named_modules()`.
         text: as the module prints itself.
-        input: the shape.
-        calls: how often the model calls it with such an input.
+        direction: "forward", "backward_data" or "backward_weights".
+        input: the shape of the layer's input.
+        calls: how often a call of the model calls it with such an input.
         computed_by: "dnnl_graph_ops" or "PyTorch".
         our_seconds, their_seconds: medians of one call; None where there was nothing to compare.
         why: "measured", or what else decided.
+        gain: PyTorch's time over that of who computes; 1.0 where PyTorch does.
     """
 
     layer: str
@@ -50,7 +52,10 @@ class LayerTime:
 
 
 class Report(tuple[LayerTime, ...]):
-    """The layers in the order of their first calls, all directions of one after another; str() is a table."""
+    """The layers in the order of their first calls, all directions of one after another.
+
+    A tuple of `LayerTime`; `str()` is a table, `to_dict()` has what JSON takes. `Report(rows)` is the table of some.
+    """
 
     __slots__ = ()
 

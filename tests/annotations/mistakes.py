@@ -1,8 +1,10 @@
 """What a checker must refuse: an error is due on each line that ignores one, and a line without one is reported."""
 
 import numpy as np
+import torch
 
 import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch as dgt
 
 src, weights = np.ones((1, 4, 4, 3), np.float32), np.ones((2, 2, 5, 3), np.float32)
 
@@ -36,3 +38,14 @@ graph.compile(x).explian()  # type: ignore  # pyright: ignore
 print(graph.compile(x).benchmark(src).mean)  # type: ignore  # pyright: ignore
 print(graph.compile(x).explain().partition)  # type: ignore  # pyright: ignore
 print(graph.compile(x).profile(src).total)  # type: ignore  # pyright: ignore
+
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))
+dgt.optimise(model)  # type: ignore  # pyright: ignore
+dgt.optimize(torch.ones(1))  # type: ignore  # pyright: ignore
+dgt.optimize(model, True)  # type: ignore  # pyright: ignore
+dgt.optimize(model, in_place=True)  # type: ignore  # pyright: ignore
+dgt.optimize(model, dtype="bf16")  # type: ignore  # pyright: ignore
+dgt.optimize(model, layers=["0"])  # type: ignore  # pyright: ignore
+dgt.report(torch.ones(1))  # type: ignore  # pyright: ignore
+print(dgt.report(model)[0].seconds)  # type: ignore  # pyright: ignore
+print(dgt.refresh(model).training)  # type: ignore  # pyright: ignore

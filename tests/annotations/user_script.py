@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
+import torch
 
 import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.compile import PartitionInfo
 from dnnl_graph_ops.compile.explain import Benchmark, PartitionReport, StepTime
 
@@ -95,6 +97,36 @@ def modules() -> None:
     assert_type(dgo.quantize.Calibration, type[dgo.quantize.Calibration])
 
 
+class Upsampler(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = torch.nn.ConvTranspose2d(3, 4, 2, stride=2)
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        return scale * self.up(x)
+
+
+def not_the_last(name: str, module: torch.nn.Module) -> bool:
+    return name != "last" and not isinstance(module, torch.nn.Conv1d)
+
+
+def pytorch() -> None:
+    x = torch.ones(1, 3, 4, 4)
+    model = dgt.optimize(Upsampler())
+    assert_type(model, Upsampler)
+    dgt.optimize(model, inplace=True, layers=not_the_last, dtype=torch.bfloat16, example_inputs=x)
+    dgt.optimize(model, layers=lambda name, module: name == "up" and not module.training, example_inputs=(x, 2.0))
+    dgt.refresh(model)
+    report = dgt.report(model, x, 2.0)
+    assert_type(report, dgt.Report)
+    assert_type(report[0], dgt.LayerTime)
+    assert_type([(row.layer, row.computed_by) for row in report], list[tuple[str, str]])
+    assert_type(report[0].input, tuple[int, ...])
+    assert_type(report[0].our_seconds, float | None)
+    assert_type(report[0].gain, float)
+    assert_type(report.to_dict(), dict[str, Any])
+
+
 def surroundings() -> None:
     assert_type(dgo.__version__, str)
     assert_type(dgo.runtimes(), tuple[dgo.Runtime, ...])
@@ -118,5 +150,6 @@ if __name__ == "__main__":
     one_shot()
     graphs()
     modules()
+    pytorch()
     surroundings()
     print("done")
