@@ -60,7 +60,7 @@ def follow_threads() -> int:
 class Job(NamedTuple):
     """Shapes, strides and dtypes of a call that came before: what to make for the result, and who computes."""
 
-    shape: Ints
+    shape: Ints  # empty: nothing that we could compute
     strides: Ints
     verdict: Verdict
 
@@ -89,7 +89,9 @@ class Layer:
 
     def forward(self, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
         """`net`: has these weights and this bias packed."""
-        job = self.forward_job(x, w, b, net)
+        return self.run(self.forward_job(x, w, b, net), x, w, b, net)
+
+    def run(self, job: Job, x: Tensor, w: Tensor, b: Optional, net: Net | None = None) -> Tensor:
         if job.verdict.ours and not _forked:
             return self._our_forward(job, x, w, b, net)
         return self.their_forward(x, w, b)
@@ -98,7 +100,7 @@ class Layer:
         threads = follow_threads()
         key = (
             FORWARD, threads, net is None, x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype,
-            None if b is None else (b.shape, b.dtype),
+            None if b is None else (b.shape, b.stride(), b.dtype),
         )  # fmt: skip
         found = self._jobs.get(key)
         return found or self._keep(key, self._new_forward(x, w, b, net, threads))
@@ -285,7 +287,8 @@ def refusal(*tensors: Tensor) -> str:
             return f"a tensor of layout {t.layout} on {t.device}"
         if t.dtype not in DTYPES or t.dtype is not tensors[0].dtype:
             return f"dtype {t.dtype}"
-        if t.is_neg() or t.is_quantized:
+        # jobs are told apart by strides: imaginary parts, which may be negated in passing, lie two by two
+        if t.is_neg() or t.is_quantized or (t.ndim and 1 not in t.stride()):
             return "a tensor whose memory holds other numbers"
     return ""
 

@@ -18,7 +18,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from . import ops
-from .compute import DTYPES, Layer, layer_of, refusal
+from .compute import DTYPES, Job, Layer, layer_of, refusal
 from .packed import Packed, Seen
 from .spec import Ints, Spec
 
@@ -69,13 +69,13 @@ class _Recorded(torch.autograd.Function):
     """A module's call that records. Its backward goes to the ops where it is itself recorded."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, layer: Layer, net: Any) -> Tensor:
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, layer: Layer, job: Job, net: Any) -> Tensor:
         # what a gradient does not need is not kept
         needs_x, needs_w = ctx.needs_input_grad[:2]
         ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
         ctx.shapes = x.shape, (w.shape, w.stride())
         ctx.layer = layer
-        return layer.forward(x, w, b, net)
+        return layer.run(job, x, w, b, net)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
@@ -83,12 +83,13 @@ class _Recorded(torch.autograd.Function):
         layer, (src, weights) = ctx.layer, ctx.shapes
         needs = ctx.needs_input_grad[:3]
         if not torch.is_grad_enabled() and type(dy) is Tensor:
-            return *layer.gradients(x, w, dy, src, weights, needs), None, None
+            return *layer.gradients(x, w, dy, src, weights, needs), None, None, None
         spec = layer.spec
         return (
             ops.call("_backward_data", spec, dy, w, src) if needs[0] else None,
             ops.call("_backward_weights", spec, x, dy, weights[0]) if needs[1] else None,
             dy.sum([0, *range(2, dy.ndim)]) if needs[2] else None,
+            None,
             None,
             None,
         )
@@ -136,6 +137,8 @@ class _Convolution(nn.modules.conv._ConvNd):
     def _compute(self, x: Tensor, padding: Ints, output_padding: Ints) -> Tensor | None:
         """The result, or None where PyTorch's own forward has to compute, or to complain."""
         axes = len(self.kernel_size)
+        if not isinstance(x, Tensor):
+            return None
         if x.ndim != axes + 2:
             if x.ndim != axes + 1:
                 return None
@@ -162,16 +165,21 @@ class _Convolution(nn.modules.conv._ConvNd):
         if not _is_direct(x, w, b):
             # autocast and all else are the op's own business
             return ops.call("", state.layer.spec, x, w, b) if _is_traceable(x, w, b) else None
+        if not (x.is_cpu and w.is_cpu):
+            return None
         given = x.dtype
         if dtype is not None and not (given is w.dtype is dtype) and given in DTYPES and w.dtype in DTYPES:
             x, w, b = x.to(dtype), w.to(dtype), None if b is None else b.to(dtype)
         net = packed.net(x) if packed is not None and packed.weight.dtype is x.dtype else None
         if _watcher is not None:
             _watcher(self, (state.layer, x, w, b, net))
+        job = state.layer.forward_job(x, w, b, net)
+        if not job.shape:
+            return None
         if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
-            out = _Recorded.apply(x, w, b, state.layer, net)
+            out = _Recorded.apply(x, w, b, state.layer, job, net)
         else:
-            out = state.layer.forward(x, w, b, net)
+            out = state.layer.run(job, x, w, b, net)
         return out if cast or out.dtype is given else out.to(given)
 
     def _packed(self, state: State, dtype: torch.dtype | None, x: Tensor) -> Packed | None:
@@ -242,7 +250,7 @@ class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         axes = len(self.stride)
         beyond = self.output_padding
-        if output_size is not None and axes + 1 <= input.ndim <= axes + 2:
+        if output_size is not None and isinstance(input, Tensor) and axes + 1 <= input.ndim <= axes + 2:
             given: list[Any] = [self.stride, self.padding, self.kernel_size, axes, self.dilation]
             beyond = tuple(self._output_padding(input, output_size, *given))
         padding: Any = self.padding

@@ -14,7 +14,7 @@ from .._core import lent_array
 from ..compile.net import Net
 from ..graph import Graph
 from ..runtime.locks import Builds
-from .spec import Ints, Spec
+from .spec import Ints, Spec, is_sound
 
 # so many shapes get a net that is chosen for just that shape, the others share one for all
 _SHAPES = 4
@@ -61,8 +61,8 @@ class Packed:
         self._any: Net | None = None
         self._builds = Builds()
 
-    def net(self, x: Tensor) -> Net:
-        """For such an input."""
+    def net(self, x: Tensor) -> Net | None:
+        """For such an input; None: it does not fit."""
         key = x.shape, x.stride()
         found = self._nets.get(key)
         if found is not None:
@@ -71,7 +71,9 @@ class Packed:
             return self._any
         return self._builds.once(lambda: self._nets.get(key) or self._any, lambda: self._new(x))
 
-    def _new(self, x: Tensor) -> Net:
+    def _new(self, x: Tensor) -> Net | None:
+        if not is_sound(self._spec, x.shape, self.weight.shape, None if self.bias is None else self.bias.shape):
+            return None
         if len(self._nets) < _SHAPES:
             net = self._nets[x.shape, x.stride()] = self._compiled(tuple(x.shape), tuple(x.stride()))
             return net
