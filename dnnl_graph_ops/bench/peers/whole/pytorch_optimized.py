@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
-import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch as dgt
 
 from .. import own
 from ..task import Loaded, ModelTask, Prepared
@@ -13,8 +10,7 @@ from . import pytorch
 
 __all__ = ["load", "prepare", "versions"]
 
-_dgt: Any = importlib.import_module("dnnl_graph_ops.torch")
-_FORM = pytorch.Form("dgt.optimize", _dgt.optimize)
+_FORM = pytorch.Form("dgt.optimize", dgt.optimize)
 
 
 def versions() -> dict[str, str]:
@@ -22,10 +18,8 @@ def versions() -> dict[str, str]:
 
 
 def prepare(task: ModelTask) -> Prepared:
-    dgo.set_num_threads(task.threads)
     return pytorch.prepare(task, _FORM)
 
 
 def load(task: ModelTask) -> Loaded:
-    dgo.set_num_threads(task.threads)
     return pytorch.load(task, _FORM)
