@@ -81,7 +81,7 @@ def measure(
     row.entries = lineup.prepare(case, entrants)
     lineup.check(case, row.entries, expected)
     if options.optimized:
-        models.hold_to_torch(row.entries)
+        models.hold_to_torch(row.entries, options.train)
     del expected
     ready = lineup.ready(row.entries)
     peer_of = {e.label: e.peer for e in row.entries}
