@@ -24,6 +24,8 @@ _THREAD_VARIABLES: Final = (
     "TF_NUM_INTRAOP_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
+# who needs the real package
+_OURS: Final = (OWN, OPTIMIZED)
 # a process is quiet when its threads ran for less than this share of a look of this length
 _LOOK: Final = 0.001
 _QUIET_SHARE: Final = 0.1
@@ -78,14 +80,9 @@ class WorkerProcess:
             environment |= {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         start = str(Path(__file__).with_name("worker_start.py"))
+        real = "1" if peer.name in _OURS else "0"
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                start,
-                peer.module,
-                ",".join(map(str, cpus)),
-                "1" if peer.name in (OWN, OPTIMIZED) else "0",
-            ],
+            [sys.executable, start, peer.module, ",".join(map(str, cpus)), real, peer.first],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 
 
-def _main(module: str, cpus: str, real_package: str) -> None:
+def _main(module: str, cpus: str, real_package: str, first: str = "") -> None:
     # an interrupt at the terminal is the parent's business
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if cpus and hasattr(os, "sched_setaffinity"):
@@ -25,6 +25,8 @@ def _main(module: str, cpus: str, real_package: str) -> None:
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != here]
     if str(here.parent.parent) not in sys.path:
         sys.path.insert(0, str(here.parent.parent))
+    if first:
+        importlib.import_module(first)
     if real_package == "0":
         for name, folder in ((package, here.parent), (f"{package}.{bench}", here)):
             stand_in = types.ModuleType(name)
@@ -35,4 +37,4 @@ def _main(module: str, cpus: str, real_package: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:4])
+    _main(*sys.argv[1:5])

@@ -34,6 +34,7 @@ class Peer:
         default: part of `--peers all`.
         models: import path of the module that prepares whole models (`ModelTask`); empty: it takes none.
         trains: that module prepares training steps too.
+        first: what its process imports before all else.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Peer:
     default: bool = True
     models: str = ""
     trains: bool = False
+    first: str = ""
 
     def takes_models(self, train: bool) -> bool:
         """Whole ones; `train`: their training steps."""
@@ -108,6 +110,8 @@ _BUILT_IN: Final = (
         default=False,
         models=f"{_HERE}.whole.pytorch_optimized",
         trains=True,
+        # as users do: both then run on the OpenMP that PyTorch brings, and its threads wait as PyTorch has them
+        first=TORCH,
     ),
     Peer(
         "onnxruntime",
