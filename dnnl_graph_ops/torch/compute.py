@@ -22,7 +22,10 @@ from .spec import (
     Ints,
     Spec,
     channels_last,
+    check_gradient,
+    gradient_last,
     is_sound,
+    result_last,
     result_shape,
     strides_of,
 )
@@ -121,8 +124,7 @@ class Layer:
         if (why := refusal(*tensors)) or not is_sound(self.spec, x.shape, w.shape, None if b is None else b.shape):
             return Job((), (), Verdict(False, why=why or "the sizes do not fit"))
         shape = result_shape(self.spec, x.shape, w.shape)
-        last = channels_last(x.shape, x.stride()) or channels_last(w.shape, w.stride())
-        job = Job(shape, strides_of(shape, last), Verdict(True))
+        job = Job(shape, strides_of(shape, result_last(self.spec, x, w, b)), Verdict(True))
         return self._tried(
             job,
             (FORWARD, net is None, b is None, *self._about(w.shape, x), threads),
@@ -153,9 +155,8 @@ class Layer:
     def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, threads: int) -> Job:
         if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
             return job
-        last = channels_last(dy.shape, dy.stride()) or channels_last(w.shape, w.stride())
         # plain tuples, as plans are looked up by
-        job = Job(tuple(src_shape), strides_of(src_shape, last), Verdict(True))
+        job = Job(tuple(src_shape), strides_of(src_shape, gradient_last(dy, w)), Verdict(True))
         return self._tried(
             job,
             (BACKWARD_DATA, *self._about(w.shape, dy), threads),
@@ -254,6 +255,7 @@ class Layer:
     # -- who computes -------------------------------------------------------------------------------------------
 
     def _refused(self, tensors: tuple[Tensor, ...], src: Ints, weights: Ints, dst: Ints) -> Job | None:
+        check_gradient(self.spec, src, weights, dst)
         why = refusal(*tensors)
         if not why and not (is_sound(self.spec, src, weights, None) and result_shape(self.spec, src, weights) == dst):
             why = "the sizes do not fit"

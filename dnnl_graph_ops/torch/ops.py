@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
 from .compute import layer_of
-from .spec import Spec, channels_last, make_spec, result_shape, strides_of
+from .spec import Spec, check_gradient, gradient_last, make_spec
 
 NAMESPACE = "dnnl_graph_ops"
 _ARGUMENTS = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt[] output_padding, SymInt groups"
@@ -46,53 +47,62 @@ def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
 
 
 def _forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return layer_of(spec).forward(x, w, b)
+    return _elsewhere(spec, x, w, b) if x.is_complex() else layer_of(spec).forward(x, w, b)
 
 
 def _data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_data(dy, w, tuple(size))
+    return layer_of(spec).backward_data(dy, w, tuple(size)).contiguous(memory_format=_format(dy, w))
 
 
 def _weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_weights(x, dy, tuple(size))[0]
+    return layer_of(spec).backward_weights(x, dy, tuple(size))[0].contiguous()
 
 
 def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return torch.ops.aten.convolution(x, w, b, *spec.aten)
+    axes = len(spec.stride)
+    if not x.is_complex() or x.ndim != axes + 2 or axes not in (1, 2, 3):
+        return torch.ops.aten.convolution(x, w, b, *spec.aten)
+    # aten.convolution leaves complex numbers to those who call it
+    _, stride, padding, dilation, output_padding, groups = spec
+    if spec.transposed:
+        return getattr(torch, f"conv_transpose{axes}d")(x, w, b, stride, padding, output_padding, groups, dilation)
+    return getattr(torch, f"conv{axes}d")(x, w, b, stride, padding, dilation, groups)
 
 
 def _data_elsewhere(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
+    check_gradient(spec, size, w.shape, dy.shape)
     x = dy.new_empty(size)
-    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [True, False, False])[0]
+    dx = torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [True, False, False])[0]
+    return dx.contiguous(memory_format=_format(dy, w))
 
 
 def _weights_elsewhere(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
+    check_gradient(spec, x.shape, size, dy.shape)
     w = x.new_empty(size)
-    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1]
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1].contiguous()
+
+
+def _format(dy: Tensor, w: Tensor) -> torch.memory_format:
+    """Of the gradient of the input."""
+    if not gradient_last(dy, w):
+        return torch.contiguous_format
+    return torch.channels_last if dy.ndim == 4 else torch.channels_last_3d
 
 
 # -- what they look like ----------------------------------------------------------------------------------------
 
-_last = channels_last.__wrapped__  # of symbolic sizes, which no cache takes
-_strides = strides_of.__wrapped__
-
-
-def _like(a: Tensor, b: Tensor, shape: Sequence[Any]) -> Tensor:
-    last = _last(a.shape, a.stride()) or _last(b.shape, b.stride())
-    return a.new_empty_strided(shape, _strides(tuple(shape), last))
-
-
-def _fake_forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    torch._check(x.ndim == w.ndim and x.ndim == len(spec.stride) + 2, lambda: f"{x.ndim} and {w.ndim} axes")
-    return _like(x, w, result_shape(spec, x.shape, w.shape))
-
 
 def _fake_data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[Any]) -> Tensor:
-    return _like(dy, w, size)
+    check_gradient(spec, size, w.shape, dy.shape)
+    # as _format, of sizes and strides that may be symbolic
+    formats = {suggest_memory_format(dy), suggest_memory_format(w)} - {torch.contiguous_format}
+    last = formats.pop() if formats else torch.contiguous_format
+    return torch.empty(size, dtype=dy.dtype, device=dy.device, memory_format=last)
 
 
 def _fake_weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[Any]) -> Tensor:
-    return x.new_empty_strided(size, _strides(tuple(size), False))
+    check_gradient(spec, x.shape, size, dy.shape)
+    return x.new_empty(size)
 
 
 # -- derivatives ------------------------------------------------------------------------------------------------
@@ -154,12 +164,16 @@ def _in_rows(tensor: Tensor, dim: int | None, size: int) -> Tensor:
 
 
 def _out_of_channels(tensor: Tensor, size: int) -> _Mapped:
-    return tensor.unflatten(1, (size, -1)), 1
+    return tensor.unflatten(1, (size, tensor.shape[1] // size)), 1
+
+
+def _out_of_rows(tensor: Tensor, size: int) -> _Mapped:
+    return tensor.unflatten(0, (size, tensor.shape[0] // size)), 0
 
 
 def _map_forward(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> _Mapped:
     if dims[1] is None and dims[2] is None:
-        return call("", spec, _in_batch(x, dims[0]), w, b).unflatten(0, (size, -1)), 0
+        return _out_of_rows(call("", spec, _in_batch(x, dims[0]), w, b), size)
     wide = None if b is None else _in_rows(b, dims[2], size)
     out = call("", spec.repeated(size), _in_channels(x, dims[0], size), _in_rows(w, dims[1], size), wide)
     return _out_of_channels(out, size)
@@ -168,7 +182,7 @@ def _map_forward(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, w: Tenso
 def _map_data(size: int, dims: Sequence[Any], spec: Spec, dy: Tensor, w: Tensor, src: Sequence[int]) -> _Mapped:
     if dims[1] is None:
         out = call("_backward_data", spec, _in_batch(dy, dims[0]), w, [size * src[0], *src[1:]])
-        return out.unflatten(0, (size, -1)), 0
+        return _out_of_rows(out, size)
     wide = [src[0], size * src[1], *src[2:]]
     out = call("_backward_data", spec.repeated(size), _in_channels(dy, dims[0], size), _in_rows(w, dims[1], size), wide)
     return _out_of_channels(out, size)
@@ -177,7 +191,7 @@ def _map_data(size: int, dims: Sequence[Any], spec: Spec, dy: Tensor, w: Tensor,
 def _map_weights(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, dy: Tensor, shape: Sequence[int]) -> _Mapped:
     wide = [size * shape[0], *shape[1:]]
     given = _in_channels(x, dims[0], size), _in_channels(dy, dims[1], size)
-    return call("_backward_weights", spec.repeated(size), *given, wide).unflatten(0, (size, -1)), 0
+    return _out_of_rows(call("_backward_weights", spec.repeated(size), *given, wide), size)
 
 
 # -- registration -----------------------------------------------------------------------------------------------
@@ -185,7 +199,7 @@ def _map_weights(size: int, dims: Sequence[Any], spec: Spec, x: Tensor, dy: Tens
 _Rule = Callable[..., Any]
 # on the CPU, elsewhere, of fake tensors, gradients, under vmap
 _RULES: dict[str, tuple[_Rule, _Rule, _Rule, _Rule, _Rule]] = {
-    "": (_forward, _elsewhere, _fake_forward, _forward_gradients, _map_forward),
+    "": (_forward, _elsewhere, _elsewhere, _forward_gradients, _map_forward),
     "_backward_data": (_data, _data_elsewhere, _fake_data, _data_gradients, _map_data),
     "_backward_weights": (_weights, _weights_elsewhere, _fake_weights, _weights_gradients, _map_weights),
 }
@@ -206,13 +220,14 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Any:
             a, b = ctx.saved_tensors
-            return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:])
+            with _without_autocast():
+                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:])
 
     # Function's own would start another round of torch.func's transforms, inside which this kernel runs
     record = super(torch.autograd.Function, Recorded).apply
 
     def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
-        if _has_tangent(a, b, third):
+        if _has_tangent(a, b, third) or (direction == "" and a.is_complex()):
             return theirs(spec, a, b, third)
         if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
             with enable_single_level_autograd_function():
@@ -223,18 +238,20 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
     return kernel
 
 
-def _autocast(direction: str) -> _Rule:
-    def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
-        dtype = torch.get_autocast_dtype("cpu")
+def _without_autocast() -> Any:
+    return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU))
 
-        def cast(value: Any) -> Any:
-            narrow = isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not torch.float64
-            return value.to(dtype) if narrow and value.device.type == "cpu" else value
 
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
-            return call(direction, spec, cast(a), cast(b), cast(third))
+def _autocast(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    """The forward direction alone: gradients have the dtypes of what they are gradients of."""
+    dtype = torch.get_autocast_dtype("cpu")
 
-    return kernel
+    def cast(value: Any) -> Any:
+        narrow = isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not torch.float64
+        return value.to(dtype) if narrow and value.device.type == "cpu" else value
+
+    with _without_autocast():
+        return call("", spec, cast(x), cast(w), cast(b))
 
 
 def _taking_arguments(transposed: bool, rule: _Rule) -> _Rule:
@@ -256,9 +273,9 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
         ("CPU", computed),
         ("CompositeExplicitAutograd", elsewhere),
         ("Autograd", _autograd(transposed, direction, gradients, elsewhere)),
-        ("AutocastCPU", _autocast(direction)),
+        ("AutocastCPU", _autocast if direction == "" else None),
     ):
-        library.impl(name, _taking_arguments(transposed, rule), key)
+        library.impl(name, _taking_arguments(transposed, rule) if rule else torch.library.fallthrough_kernel, key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", _taking_arguments(transposed, fake), lib=library)
 
     def map_rule(info: Any, dims: Any, a: Any, b: Any, third: Any, *arguments: Any) -> Any:

@@ -63,12 +63,14 @@ def make_spec(
     output_padding: Sequence[int],
     groups: int,
 ) -> Spec:
-    """`aten.convolution` lets one int stand for all axes, and ignores output_padding unless it is transposed."""
+    """`aten.convolution` lets one int stand for all axes, and ignores a sound output_padding unless transposed."""
 
     def each(values: Sequence[int]) -> Ints:
         return tuple(values) * axes if len(values) == 1 else tuple(values)
 
-    beyond = each(output_padding) if transposed else (0,) * axes
+    beyond = each(output_padding)
+    if not transposed and len(beyond) == axes and all(p >= 0 for p in beyond):
+        beyond = (0,) * axes
     return Spec(transposed, each(stride), each(padding), each(dilation), beyond, groups)
 
 
@@ -83,6 +85,47 @@ def result_shape(spec: Spec, src: Sequence[Any], weights: Sequence[Any]) -> tupl
             spatial.append((n + 2 * spec.padding[i] - reach) // spec.stride[i] + 1)
     channels = weights[1] * spec.groups if spec.transposed else weights[0]
     return (src[0], channels, *spatial)
+
+
+def check_gradient(spec: Spec, src: Sequence[Any], weights: Sequence[Any], dst: Sequence[Any]) -> None:
+    """Raise what PyTorch raises of its convolutions where such sizes belong to none; they may be symbolic."""
+    axes = len(spec.stride)
+    op = f"{spec.kind}'s gradients"
+    torch._check(
+        1 <= axes <= 3 and {len(src), len(weights), len(dst)} == {axes + 2},
+        lambda: (
+            f"{op}: {len(src)} axes of the input, {len(weights)} of the weights and {len(dst)} of grad_output "
+            f"are not {axes + 2}, which stride has by its length"
+        ),
+    )
+    for name, values, least in (
+        ("stride", spec.stride, 1),
+        ("padding", spec.padding, 0),
+        ("dilation", spec.dilation, 1),
+        ("output_padding", spec.output_padding, 0),
+        ("groups", (spec.groups,) * axes, 1),
+    ):
+        torch._check(
+            len(values) == axes and all(v >= least for v in values),
+            lambda name=name, values=values, least=least: (
+                f"{op}: {name} {values} is not {axes} values of at least {least}"
+            ),
+        )
+    rows, columns, groups = *weights[:2], spec.groups
+    torch._check(
+        src[1] == (rows if spec.transposed else columns * groups) and rows % groups == 0,
+        lambda: f"{op}: weights of {rows} x {columns} channels in {groups} groups do not go with {src[1]} of the input",
+    )
+    # without channels there is no result, whatever the weights have
+    made = (*dst[:2], *src[2:]) if src[1] == 0 else result_shape(spec, src, weights)
+    for axis, (given, wanted) in enumerate(zip(dst, made, strict=True)):
+        torch._check(
+            given == wanted,
+            lambda axis=axis, given=given, wanted=wanted: (
+                f"{op}: grad_output has {given} along axis {axis}; an input of {tuple(src)} and weights of "
+                f"{tuple(weights)} make {wanted}"
+            ),
+        )
 
 
 def is_sound(spec: Spec, src: Ints, weights: Ints, bias: Ints | None) -> bool:
@@ -131,6 +174,16 @@ def strides_of(shape: Ints, last: bool) -> Ints:
     return (n, c, *spatial)
 
 
-def empty(shape: Ints, last: bool, dtype: torch.dtype) -> torch.Tensor:
-    """Memory for a result on the CPU."""
-    return torch.empty_strided(shape, strides_of(shape, last), dtype=dtype)
+def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
+    """Whether what `aten.convolution` makes of these is in channels last; it depends on who computes there."""
+    names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
+    backend = torch._C._select_conv_backend(x, w, bias=b, **dict(zip(names, spec.aten, strict=True)))
+    if x.ndim == 3:
+        # rows are images of one row there, and made dense first where they are not
+        x, w = (x if x.is_contiguous() else x.new_empty(x.shape)).unsqueeze(2), w.unsqueeze(2)
+    return torch._C._conv_determine_backend_memory_format(x, w, backend) is not torch.contiguous_format
+
+
+def gradient_last(dy: torch.Tensor, w: torch.Tensor) -> bool:
+    """Whether the gradient of the input is in channels last: rows never are."""
+    return dy.ndim > 3 and (channels_last(dy.shape, dy.stride()) or channels_last(w.shape, w.stride()))
