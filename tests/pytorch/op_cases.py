@@ -45,7 +45,6 @@ def ours_alone() -> Iterator[None]:
         yield
 
 
-
 def laid(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     """The same numbers in other memory."""
     n = tensor.ndim
@@ -93,6 +92,17 @@ class Case(NamedTuple):
 
     def op(self, direction: str = ""):
         return getattr(torch.ops.dnnl_graph_ops, self.kind + direction).default
+
+    def ours(self, x, w, b=None):
+        return self.op()(x, w, b, *self.arguments)
+
+    def theirs(self, x, w, b=None):
+        """By the function that PyTorch's users call: it casts, and takes complex numbers."""
+        axes = len(self.x) - 2
+        if self.transposed:
+            beyond = self.output_padding, self.groups, self.dilation
+            return getattr(torch, f"conv_transpose{axes}d")(x, w, b, self.stride, self.padding, *beyond)
+        return getattr(torch, f"conv{axes}d")(x, w, b, self.stride, self.padding, self.dilation, self.groups)
 
     def tensors(self, requires_grad: bool = False):
         """x, w and the bias, of small integers."""
