@@ -208,8 +208,15 @@ class Graph:
         if not in_file(data):
             reclaim.account(data)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
-        value = self._value(data.shape, dtype, unique)
-        value.constant = data
+        return self._hold(Constant(data), dtype, unique)
+
+    def hold(self, constant: Constant) -> Value:
+        """A constant whose elements somebody else keeps, or makes when they are needed."""
+        return self._hold(constant, dtypes.canonical(constant.dtype), self._fresh("constant"))
+
+    def _hold(self, constant: Constant, dtype: str, name: str) -> Value:
+        value = self._value(constant.shape, dtype, name)
+        value.held = constant
         self.constants.append(value)
         return value
 

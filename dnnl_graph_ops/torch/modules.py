@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import update_wrapper
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import torch
@@ -29,12 +31,13 @@ _KNOWN_PARAMETRIZATIONS = frozenset(
     {parametrizations._WeightNorm, parametrizations._SpectralNorm, parametrizations._Orthogonal}
 )
 _STATE = "_dnnl_graph_ops"
+_ORIGINAL = "_dnnl_graph_ops_original"  # in the class, of which others are made by name
 
 
 class State:
     """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
 
-    __slots__ = ("arguments", "dtype", "last", "layer", "packed")
+    __slots__ = ("arguments", "dtype", "last", "layer", "packed", "replaced")
 
     layer: Layer
 
@@ -45,12 +48,15 @@ class State:
         self.packed: Packed | None = None
         # weights that came without being packed, to see whether they stay
         self.last: Seen | None = None
+        # parameters were set since the last call
+        self.replaced = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return State, (self.dtype,)
 
     def forget(self) -> None:
         self.packed = self.last = None
+        self.replaced = False
 
     def pack(self, module: Any, sources: list[Tensor], dtype: torch.dtype | None) -> Packed | None:
         seen = Seen(sources)
@@ -182,6 +188,24 @@ class _Convolution(nn.modules.conv._ConvNd):
             out = state.layer.run(job, x, w, b, net)
         return out if cast or out.dtype is given else out.to(given)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, nn.Parameter) and (state := self.__dict__.get(_STATE)) is not None:
+            state.forget()
+            state.replaced = True
+        super().__setattr__(name, value)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        given: Any = super().__reduce_ex__(max(protocol, 2))
+        original = type(self).__dict__.get(_ORIGINAL)
+        if original is None or given[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
+            return given
+        return _restored, (original, *given[1][1:]), *given[2:]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        # memory of what goes elsewhere
+        state_of(self).forget()
+        return super()._apply(fn, recurse)
+
     def _packed(self, state: State, dtype: torch.dtype | None, x: Tensor) -> Packed | None:
         """What is packed of the weights as they are now; None where they must be taken as they come."""
         sources = self._sources()
@@ -193,9 +217,11 @@ class _Convolution(nn.modules.conv._ConvNd):
             return packed
         if not _is_direct(x, *sources):
             return None
-        # weights that change from call to call are not worth packing
-        if packed is not None and not packed.reused and not (state.last is not None and state.last.fits(sources)):
-            state.last = Seen(sources)
+        # weights that change from call to call are not worth packing, and nobody's history is to be kept alive
+        settled = not state.replaced and (state.last is None or state.last.fits(sources))
+        if not settled or (packed is not None and not packed.reused) or any(t.grad_fn is not None for t in sources):
+            state.forget()
+            state.last = None if any(t.grad_fn is not None for t in sources) else Seen(sources)
             return None
         return state.pack(self, sources, dtype)
 
@@ -206,6 +232,9 @@ class _Convolution(nn.modules.conv._ConvNd):
         if weight is not None and "bias" in parameters:
             bias = parameters["bias"]
             return [weight] if bias is None else [weight, bias]
+        # what shards parameters writes them without counting, and sets them anew where we can see that
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return None
         known = any(isinstance(hook, _KNOWN_HOOKS) for hook in self._forward_pre_hooks.values())
         if known or all(type(p) in _KNOWN_PARAMETRIZATIONS for p in _parametrizations(self)):
             return [*self.parameters(), *self.buffers()]
@@ -323,33 +352,52 @@ def is_ours(module: nn.Module) -> bool:
     return isinstance(module, (_Convolution, *_MADE))
 
 
-@lru_cache(None)
 def optimized_class(given: type[Any]) -> type | None:
     """What a module of such a class becomes; None: no convolution of PyTorch's, or one with a way of its own."""
     if given in _BY_ORIGINAL:
         return _BY_ORIGINAL[given]
     if issubclass(given, _Convolution):
         return None
+    parent: Any = given.__bases__[0]
+    if given.__name__ == f"Parametrized{parent.__name__}" and len(given.__bases__) == 1:
+        # torch.nn.utils.parametrize goes back to the class that it finds as the base
+        base = optimized_class(parent)
+        own = {name: value for name, value in given.__dict__.items() if name not in ("__dict__", "__weakref__")}
+        return None if base is None else type(given.__name__, (base,), own)
     base = next((original for original in _BY_ORIGINAL if issubclass(given, original)), None)
     if base is None or base.__name__.startswith("Lazy"):
         return None
     if any(getattr(given, name, None) is not getattr(base, name, None) for name in _METHODS):
         return None
-    if given.__name__.startswith("Parametrized") and given.__bases__ == (base,):
-        # torch.nn.utils.parametrize finds the class to go back to among the bases
-        own = {name: value for name, value in given.__dict__.items() if name not in ("__dict__", "__weakref__")}
-        return type(given.__name__, (_BY_ORIGINAL[base],), own)
-    mixin = _Transposed if base.__name__.startswith("ConvTranspose") else _Ordinary
-    return type(given.__name__, (mixin, given), {"__module__": given.__module__, "__reduce_ex__": _reduce_subclass})
+    made: Any = _BY_ORIGINAL[base]
+    known = next((c for c in type.__subclasses__(given) if c.__dict__.get(_ORIGINAL) is given), None)
+    return known or type(
+        given.__name__,
+        (made.__bases__[0], given),
+        {"__module__": given.__module__, "__doc__": given.__doc__, "forward": made.forward, _ORIGINAL: given},
+    )
 
 
-def _reduce_subclass(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
-    """Of a class that was made here: pickled by what it was made from."""
-    return _restored, (type(module).__mro__[2],), module.__dict__
-
-
-def _restored(given: type) -> nn.Module:
+def _restored(given: type, *arguments: Any) -> nn.Module:
+    """What a pickled module was, before its state."""
     made = optimized_class(given)
     assert made is not None
-    module: nn.Module = object.__new__(made)
+    module: nn.Module = made.__new__(made, *arguments)
     return module
+
+
+def _dressed(made: type[Any], original: type[Any]) -> None:
+    """A class as others find it.
+
+    torch.fx takes only modules of torch.nn for one step; TorchScript compiles what a forward wraps.
+    """
+    made.__module__ = original.__module__
+    own = made.forward
+    forward = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__)
+    made.forward = update_wrapper(forward, original.forward)
+    setattr(made, _ORIGINAL, original)
+
+
+for _original, _made in _BY_ORIGINAL.items():
+    if not _original.__name__.startswith("Lazy"):
+        _dressed(_made, _original)

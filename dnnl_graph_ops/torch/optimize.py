@@ -54,7 +54,7 @@ def optimize(
         raise TypeError(f"optimize: 'layers' must be a function of a name and a module, got {type(layers).__name__}")
     if dtype is not None and dtype not in DTYPES:
         raise InvalidArgumentError(f"optimize: 'dtype' must be None, torch.bfloat16 or torch.float16, got {dtype!r}")
-    model = model if inplace else copy.deepcopy(model)
+    model = model if inplace else _copied(model)
     for name, module in model.named_modules():
         given: Any = type(module)
         made = optimized_class(given)
@@ -65,6 +65,16 @@ def optimize(
     if example_inputs is not None:
         run_once(model, example_inputs)
     return model
+
+
+def _copied(model: Model) -> Model:
+    """PyTorch copies no tensors that were computed, such as the weights that hooks leave in a module."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                memo[id(value)] = value.detach().clone()
+    return copy.deepcopy(model, memo)
 
 
 def refresh(model: nn.Module) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .. import ops as builders
 from .._core import lent_array
 from ..compile.net import Net
+from ..errors import InvalidArgumentError
 from ..graph import Graph
+from ..graph.constants import Constant, Meta
 from ..runtime.locks import Builds
 from .spec import Ints, Spec, is_sound
 
@@ -29,15 +31,15 @@ class Seen:
 
     __slots__ = ("_marks", "_tensors")
 
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
-        tensors = list(tensors)
-        self._tensors = [weakref.ref(tensor) for tensor in tensors]
+    def __init__(self, tensors: list[Tensor]) -> None:
+        # held, so that no other comes to lie in their place; PyTorch swaps no tensor that is weakly referred to
+        self._tensors = list(tensors)
         self._marks = [_mark(tensor) for tensor in tensors]
 
     def fits(self, tensors: list[Tensor]) -> bool:
         return len(tensors) == len(self._tensors) and all(
-            reference() is tensor and mark == _mark(tensor)
-            for tensor, reference, mark in zip(tensors, self._tensors, self._marks, strict=True)
+            known is tensor and mark == _mark(tensor)
+            for tensor, known, mark in zip(tensors, self._tensors, self._marks, strict=True)
         )
 
 
@@ -55,11 +57,28 @@ class Packed:
         self.reused = False
         self._spec = spec
         self._graph = Graph(name=spec.kind)
-        with torch.no_grad():
-            self._constants = [self._graph.constant(lent_array(t)) for t in (w, b) if t is not None]
+        # no copies: all that stays is what is packed of them
+        self._constants = [self._graph.hold(self._constant(t)) for t in (w, b) if t is not None]
         self._nets: dict[tuple[Ints, Ints], Net] = {}
         self._any: Net | None = None
         self._builds = Builds()
+
+    def _constant(self, tensor: Tensor) -> Constant:
+        # graphs live until they are collected: longer than the weights should
+        reference = weakref.ref(self)
+        which = "weight" if tensor is self.weight else "bias"
+
+        def make() -> np.ndarray[Any, Any]:
+            packed = reference()
+            if packed is None:
+                raise InvalidArgumentError(f"{which}: the module's packed weights are gone")
+            array = np.ascontiguousarray(lent_array(getattr(packed, which)))
+            array.flags.writeable = False
+            return array
+
+        like = lent_array(tensor)
+        assert like is not None
+        return Constant(None, make, Meta(like.shape, like.dtype))
 
     def net(self, x: Tensor) -> Net | None:
         """For such an input; None: it does not fit."""
