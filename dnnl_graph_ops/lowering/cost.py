@@ -32,6 +32,9 @@ MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 ACROSS = 2.0  # for copies of a few columns to planes
 AGAIN = 0.25  # for weights that parts of a layer read after the first
 SCATTERED = 2.0  # for columns of images that are gathered
+# for columns of images that are added up: runs to begin a line of dst, and each row of columns that it takes; values to
+# write an element between those of other phases
+LINE, LINE_OF_TAP, PHASES_IN_TURN = 100, 30, 2
 IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 PERMUTED = 1.3  # for groups narrower than a vector
@@ -293,13 +296,15 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
     # columns of which a few lie beside each other, to planes
     across = ACROSS if folding.fold_others and not is_channels_last(problem.dst) else 1.0
     batch = problem.src.shape[0]
+    # the library puts the windows of each box in channels last itself
+    windowed = 0 if is_channels_last(problem.src) else 4 * dtypes.itemsize(problem.dtype) * batch * ic * windows
     return Counts(
         products=batch * taps * ic * padded(oc * folds, env.lanes) / folds,
         values=batch * ic * windows + problem.dst.size,
         runs=batch * taps * oc / folds,
         weights=weights,
         variable=_packing_forward(problem, weights),
-        bytes=2 * nbytes(problem.dst) * scattered * across + _conversions(problem, env),
+        bytes=2 * nbytes(problem.dst) * scattered * across + windowed + _conversions(problem, env),
         calls=boxes * (1 + moved),
     )
 
@@ -351,14 +356,24 @@ def columns_of_images(problem: Problem, env: Env) -> Counts:
     places = g.batch * padded(prod(g.src), 2 * env.lanes) * prod(g.kernel)
     alone = dst_is_columns(problem)  # an image of dst is the product itself
     scattered = 1.0 if alone or problem.direction == FORWARD else SCATTERED
+    lines, apart = (0, 0) if alone or problem.direction != FORWARD else _added_up(problem)
     # own products are of f32, the constants those of the library's in bf16 where it has such
     slower = IN_F32 if problem.direction == BACKWARD_DATA and env.compute_dtype(problem.dtype) != "f32" else 1.0
     return counts._replace(
         products=places * oc * ic * scattered * slower,
-        values=0 if alone else counts.values * scattered * slower,
+        values=0 if alone else counts.values * scattered * slower + apart,
+        runs=counts.runs + lines,
         weights=counts.weights * g.batch,
         bytes=counts.bytes - _detours(problem, env),
     )
+
+
+def _added_up(problem: Problem) -> tuple[float, float]:
+    """Runs and values that adding up columns of images takes: of lines of dst, and of phases beside each other."""
+    g, (_, oc) = problem.geometry, _channels(problem)
+    lines, rows = prod(g.dst[:-1]), prod(g.src[:-1]) * prod(g.kernel)
+    apart = problem.dst.size if g.strides[-1] > 1 else 0
+    return g.batch * oc * (LINE * lines + LINE_OF_TAP * rows), PHASES_IN_TURN * apart
 
 
 def rows(problem: Problem, env: Env) -> Counts:

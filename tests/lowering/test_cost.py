@@ -9,7 +9,7 @@ from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.lowering import cost, registry
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, FORWARD
+from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 
 
 def ranked(layer: Problem, layout: str) -> list[str]:
@@ -28,6 +28,26 @@ def test_one_product_for_each_image_needs_positions() -> None:
 def test_one_tap_on_channels_first_is_one_product() -> None:
     layer = Problem("1x1", 1, 64, 128, (248, 216), (1, 1), (1, 1), (0, 0))
     assert ranked(layer, "NCX")[0] == "columns of images"
+
+
+CHANNELS_FIRST = {
+    # the library puts windows in channels last itself; one product needs none
+    "1x1": ((160, 160), 56, 12, 1, BACKWARD_WEIGHTS, "columns of images", "phases"),
+    # columns of short rows are added up line by line
+    "upsampled": ((64, 64), 128, 64, 2, FORWARD, "own direct", "columns of images"),
+    "upsampled volume": ((16, 16, 16), 64, 32, 2, FORWARD, "own direct", "columns of images"),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS_FIRST)
+def test_channels_first_what_moves_channels_is_not_for_nothing(name: str) -> None:
+    size, ic, oc, k, direction, better, worse = CHANNELS_FIRST[name]
+    one = (1,) * len(size)
+    strides, pads = ((k,) * len(size), (0,) * len(size)) if direction == FORWARD else (one, (k // 2,) * len(size))
+    layer = Problem(name, 1, ic, oc, size, (k,) * len(size), strides, pads, pads)
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    names = [form.name for form, _ in registry.candidates(described(layer, direction, "NCX", False), env)]
+    assert names.index(better) < names.index(worse)
 
 
 @pytest.mark.parametrize(
