@@ -581,6 +581,9 @@ def clear_plans() -> None:
 def plan_totals() -> dict[str, int]:
     """Over every PlanCache: net_plans; bytes that plans hold: constants, library, objects; and their limit."""
 
+def set_plan_threads(n: int) -> None:
+    """Calls find plans for so many threads, and those for any number."""
+
 def set_plan_limit(bytes: int) -> None:
     """For every PlanCache together."""
 
@@ -594,7 +597,7 @@ def give_back() -> None:
     """Free memory goes back to the system now."""
 
 _Layout: TypeAlias = tuple[int, Sequence[int], Sequence[int]]  # dtype, shape, strides
-_Start: TypeAlias = tuple[int, float]
+_Start: TypeAlias = tuple[int, float, int]
 
 class PlanCache:
     """Plans of a net or of one-shot functions, which all share a limit of bytes.
@@ -639,9 +642,31 @@ class PlanCache:
     def clear(self) -> None:
         """Forget all plans and counts; begins a new generation."""
     def start(self) -> _Start:
-        """The generation, and the time: to be read before what a plan is made for."""
+        """The generation, the time and the number of threads: to be read before what a plan is made for."""
     def info(self) -> dict[str, int]:
         """hits, misses, size"""
+
+class TensorCall:
+    """A call of a net, or of a one-shot function, on tensors that came before: looked up and run without arrays."""
+
+    def __init__(
+        self,
+        plans: PlanCache,
+        name: str | None,
+        attributes: tuple[Any, ...],
+        tensors: tuple[Any, ...],
+        make: Callable[[], Any],
+    ) -> None:
+        """A net's plans have no name. tensors: as they will come, None for what is absent; make(): for the result."""
+    def __call__(self, *tensors: Any) -> Any:
+        """The result; None where tensors differ in type, dtype, shape or strides, or where there is no plan."""
+
+class TensorMarks:
+    """PyTorch's tensors as they are now: the objects, where and how their elements lie, and their versions."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None: ...
+    def fit(self, tensors: list[Any] | tuple[Any, ...], /) -> bool:
+        """Whether these are the same, and were not written since. Inference tensors have no version."""
 
 class DeviceArrayBase:
     """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""

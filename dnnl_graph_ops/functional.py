@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -129,6 +129,12 @@ _SHAPES = {
 
 for _name in ("conv_transpose_backward_bias", "convolution_backward_bias"):
     _FUNCTIONS[_name] = _Function(("diff_dst",), ("data_format",), _bias_gradient)
+
+
+def plan_attributes(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The attributes of a call of a function as the plan cache knows them: all, in order."""
+    words = signature(globals()[name]).parameters
+    return tuple(given.get(attr, words[attr].default) for attr in _FUNCTIONS[name].attrs)
 
 
 def _hashable(value: Any) -> Any:

@@ -1,8 +1,6 @@
-// NumPy arrays over the memory of other libraries' tensors, by their C exchange functions: no capsule, no Python call.
-#include <array>
+#include "border/lent.hpp"
 
-#include "border/buffer.hpp"
-#include "border/dlpack_abi.hpp"
+#include <utility>
 
 namespace dgo {
 namespace {
@@ -15,18 +13,9 @@ struct Kind {
 constexpr Kind kKinds[] = {{2, 32, dnnl_f32}, {4, 16, dnnl_bf16}, {2, 16, dnnl_f16},   {0, 8, dnnl_s8},
                            {1, 8, dnnl_u8},   {0, 32, dnnl_s32},  {6, 8, dnnl_boolean}};
 
-// The oneDNN code of a type, or 0.
-int dtype_of(const dlpack::DataType& type) {
-    for (const Kind& kind : kKinds)
-        if (kind.code == type.code && kind.bits == type.bits && type.lanes == 1) return kind.dtype;
-    return 0;
-}
-
-// The functions of a tensor's type; null if it has none that lend.
-const dlpack::ExchangeApi* api_of(PyObject* tensor) {
+const dlpack::ExchangeApi* look_up_api(PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-    const auto capsule =
-        py::reinterpret_steal<py::object>(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(tensor)), name));
+    const auto capsule = py::reinterpret_steal<py::object>(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
     if (!capsule) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw py::error_already_set();
         PyErr_Clear();
@@ -39,27 +28,37 @@ const dlpack::ExchangeApi* api_of(PyObject* tensor) {
     return api && api->borrow ? api : nullptr;
 }
 
+// Sizes, and strides in bytes, as NumPy has them; null if a tensor cannot be an array.
+PyObject* numpy_fields(const dlpack::Tensor& t, Py_intptr_t* dims, Py_intptr_t* strides) {
+    const int dtype = dtype_of(t.dtype);
+    PyObject* const descr = dtype_table::descr_of[dtype];
+    if (!descr || t.device.type != dlpack::kCpu || t.ndim < 0 || t.ndim > kMaxRank) return nullptr;
+    Py_intptr_t dense = dtype_table::itemsize_of[dtype];
+    for (int i = 0; i < t.ndim; ++i) dims[i] = t.shape[i];
+    for (int i = t.ndim - 1; i >= 0; --i) {
+        if (__builtin_mul_overflow(t.strides ? t.strides[i] : dense, t.strides ? dtype_table::itemsize_of[dtype] : 1,
+                                   &strides[i]))
+            return nullptr;
+        if (!t.strides && __builtin_mul_overflow(dense, dims[i], &dense)) return nullptr;
+    }
+    return descr;
+}
+
 // An array that keeps the tensor alive and may be written; None where the tensor cannot be one.
 py::object lent_array(py::object tensor) {
-    const dlpack::ExchangeApi* const api = api_of(tensor.ptr());
+    const dlpack::ExchangeApi* const api = exchange_api(Py_TYPE(tensor.ptr()));
     if (!api) return py::none();
     dlpack::Tensor t;
     if (api->borrow(tensor.ptr(), &t)) throw py::error_already_set();
-    const int dtype = dtype_of(t.dtype);
-    PyObject* const descr = dtype_table::descr_of[dtype];
-    if (!descr || t.device.type != dlpack::kCpu || t.ndim < 0 || t.ndim > kMaxRank) return py::none();
-    const Py_intptr_t itemsize = dtype_table::itemsize_of[dtype];
     std::array<Py_intptr_t, kMaxRank> dims, strides;
-    for (int i = 0; i < t.ndim; ++i) {
-        dims[i] = t.shape[i];
-        if (t.strides && __builtin_mul_overflow(t.strides[i], itemsize, &strides[i])) return py::none();
-    }
+    PyObject* const descr = numpy_fields(t, dims.data(), strides.data());
+    if (!descr) return py::none();
     // an empty tensor has no address, for which NumPy would take memory of its own
     char* const data = t.data ? static_cast<char*>(t.data) + t.byte_offset : nullptr;
     static const auto& numpy = py::detail::npy_api::get();
     Py_INCREF(descr);  // NewFromDescr takes a reference over
     auto array = py::reinterpret_steal<py::object>(numpy.PyArray_NewFromDescr_(
-        array_type, descr, t.ndim, dims.data(), data && t.strides ? strides.data() : nullptr, data,
+        array_type, descr, t.ndim, dims.data(), data ? strides.data() : nullptr, data,
         py::detail::npy_api::NPY_ARRAY_WRITEABLE_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_, nullptr));
     if (!array) throw py::error_already_set();
     if (data && numpy.PyArray_SetBaseObject_(array.ptr(), tensor.release().ptr())) throw py::error_already_set();
@@ -67,6 +66,51 @@ py::object lent_array(py::object tensor) {
 }
 
 }  // namespace
+
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
+    // tensors are of one type, parameters of another; the few that are kept stay for ever
+    static std::array<std::pair<PyTypeObject*, const dlpack::ExchangeApi*>, 4> known{};
+    static std::size_t count = 0;
+    for (const auto& [seen, api] : known)
+        if (seen == type) return api;
+    const dlpack::ExchangeApi* const api = look_up_api(type);
+    if (api && count < known.size()) {
+        Py_INCREF(type);
+        known[count++] = {type, api};
+    }
+    return api;
+}
+
+int dtype_of(const dlpack::DataType& type) {
+    for (const Kind& kind : kKinds)
+        if (kind.code == type.code && kind.bits == type.bits && type.lanes == 1) return kind.dtype;
+    return 0;
+}
+
+bool LentFields::read(const dlpack::ExchangeApi& api, PyObject* tensor) {
+    dlpack::Tensor t;
+    if (api.borrow(tensor, &t)) return false;
+    PyObject* const descr = numpy_fields(t, dims_.data(), strides_.data());
+    if (!descr || !t.data) return false;
+    Py_SET_TYPE(object(), array_type);
+    Py_SET_REFCNT(object(), 1);
+    array_.data = static_cast<char*>(t.data) + t.byte_offset;
+    array_.nd = t.ndim;
+    array_.dimensions = dims_.data();
+    array_.strides = strides_.data();
+    array_.descr = descr;
+    array_.flags = py::detail::npy_api::NPY_ARRAY_WRITEABLE_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+    return true;
+}
+
+void LentFields::find_row_major() {
+    Py_intptr_t dense = dtype_table::itemsize_of[dtype_code(array_)];
+    for (int i = array_.nd - 1; i >= 0; --i) {
+        if (dims_[i] > 1 && strides_[i] != dense) return;
+        dense *= dims_[i];
+    }
+    array_.flags |= py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_;
+}
 
 void bind_lent(py::module_& m) { m.def("lent_array", &lent_array, py::arg("tensor")); }
 

@@ -145,6 +145,8 @@ bool read_size(PyObject* object, const char* what, std::size_t& size) {
 void bind_call(py::module_& m) {
     m.add_object("NetBase", py::reinterpret_steal<py::object>(make_net_type()));
     m.add_object("PlanCache", py::reinterpret_steal<py::object>(make_plan_cache_type()));
+    m.add_object("TensorCall", py::reinterpret_steal<py::object>(make_tensor_call_type()));
+    m.add_object("TensorMarks", py::reinterpret_steal<py::object>(make_tensor_marks_type()));
     bind_plan_store(m);
     bind_give_back(m);
 }

@@ -78,5 +78,7 @@ PlanStore* store_in(PyObject* object);
 
 PyObject* make_net_type();
 PyObject* make_plan_cache_type();
+PyObject* make_tensor_call_type();
+PyObject* make_tensor_marks_type();
 
 }  // namespace dgo

@@ -94,15 +94,21 @@ void require_same_arrays(const Executor& core, const Call& call) {
         require_match(core.outputs()[o].layout, call.out[o], core.name() + ": " + core.outputs()[o].name, true);
 }
 
-using Start = std::pair<std::uint64_t, double>;  // generation, seconds of a clock
+using Start = std::tuple<std::uint64_t, double, int>;  // generation, seconds of a clock, threads
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // When the making of a plan began, if that is stated; now if not. None where the store was cleared since.
 std::optional<Start> start_of(const PlanStore& store, PyObject* const* args, Py_ssize_t count, Py_ssize_t at) {
-    if (count <= at) return Start{store.generation(), now()};
+    if (count <= at) return Start{store.generation(), now(), plan_threads()};
     const auto start = py::handle(args[at]).cast<Start>();
-    return start.first == store.generation() ? std::optional(start) : std::nullopt;
+    return std::get<0>(start) == store.generation() ? std::optional(start) : std::nullopt;
+}
+
+PyObject* inserted(PyObject* self, Key& key, PlanRef plan, py::object payload, const Start& start) {
+    const auto& [generation, begin, threads] = start;
+    key.threads = threads;
+    return py::bool_(store_of(self).insert(key, std::move(plan), std::move(payload), now() - begin)).release().ptr();
 }
 
 PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -116,8 +122,7 @@ PyObject* cache_insert(PyObject* self, PyObject* const* args, Py_ssize_t count) 
         const auto start = start_of(store_of(self), args, count, 6);
         if (!start || !read_query(args, key, call) || !key.hash(hash)) return py::bool_(false).release().ptr();
         require_same_arrays(plan.plan->core, call);
-        const double seconds = now() - start->second;
-        return py::bool_(store_of(self).insert(key, std::move(plan), py::none(), seconds)).release().ptr();
+        return inserted(self, key, std::move(plan), py::none(), *start);
     });
 }
 
@@ -132,9 +137,8 @@ PyObject* cache_add(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         key.add_results(results);
         auto payload = py::reinterpret_borrow<py::object>(args[1]);
         const auto start = start_of(store_of(self), args, count, 2);
-        const bool kept =
-            start && store_of(self).insert(key, std::move(plan), std::move(payload), now() - start->second);
-        return py::bool_(kept).release().ptr();
+        if (!start) return py::bool_(false).release().ptr();
+        return inserted(self, key, std::move(plan), std::move(payload), *start);
     });
 }
 
@@ -181,7 +185,7 @@ PyObject* cache_clear(PyObject* self, PyObject*) {
 }
 
 PyObject* cache_start(PyObject* self, PyObject*) {
-    return Py_BuildValue("(Kd)", static_cast<unsigned long long>(store_of(self).generation()), now());
+    return Py_BuildValue("(Kdi)", static_cast<unsigned long long>(store_of(self).generation()), now(), plan_threads());
 }
 
 PyObject* cache_info(PyObject* self, PyObject*) {
@@ -245,7 +249,8 @@ PyMethodDef methods[] = {
     {"latest", &cache_latest, METH_NOARGS, "The executor of the plan used last, or None."},
     {"payload", &cache_payload, METH_O, "What was added with an executor, if that was the last one; else None."},
     {"clear", &cache_clear, METH_NOARGS, "Forget all plans and counts; begins a new generation."},
-    {"start", &cache_start, METH_NOARGS, "The generation, and the time: to be read before what a plan is made for."},
+    {"start", &cache_start, METH_NOARGS,
+     "The generation, the time, the threads: to be read before what a plan is made for."},
     {"info", &cache_info, METH_NOARGS, "hits, misses and size."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -16,6 +16,8 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
     hash ^= hash >> 32;
 }
 
+int threads_now = 0;
+
 constexpr int kMaxDepth = 8;  // of tuples inside attributes
 
 // Tuples of any class, such as torch.Size: their elements are read where they lie.
@@ -127,6 +129,8 @@ All& all() {
 
 }  // namespace
 
+int plan_threads() { return threads_now; }
+
 bool Key::add(PyObject* object) {
     if (object == Py_None) {
         *add_words(1) = 0;
@@ -193,7 +197,8 @@ bool Key::hash(std::uint64_t& hash) const {
 
 inline bool PlanStore::Entry::is_for(const Key& key) const {
     const std::size_t size = words.size();
-    if (engine.ptr() != key.engine || size != static_cast<std::size_t>(key.end() - key.begin())) return false;
+    if (engine.ptr() != key.engine || threads != key.threads) return false;
+    if (size != static_cast<std::size_t>(key.end() - key.begin())) return false;
     // word by word: they were written a moment ago, which wide reads would wait for
     for (std::size_t i = 0; i < size; ++i)
         if (words[i] != key.begin()[i]) return false;
@@ -260,7 +265,8 @@ const PlanRef* PlanStore::serve_again(const Call& call) {
     if (entries_.empty()) return nullptr;
     Entry& last = entries_.front();
     const auto &inputs = last.plan.plan->core.inputs(), &results = last.plan.plan->core.outputs();
-    if (last.name || inputs.size() != call.inputs || results.size() != call.outputs) return nullptr;
+    if (last.threads != threads_now || last.name || inputs.size() != call.inputs || results.size() != call.outputs)
+        return nullptr;
     for (std::size_t i = 0; i < call.inputs; ++i)
         if (!matches(inputs[i].layout, call.input(i))) return nullptr;
     for (std::size_t o = 0; !call.out_given && o < call.outputs; ++o)
@@ -279,6 +285,7 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload, double 
     Removed removed;
     Entries added;
     added.push_back({hash,
+                     key.threads,
                      {key.begin(), key.end()},
                      own(key.name),
                      frozen(key.attributes),
@@ -368,6 +375,7 @@ void bind_plan_store(py::module_& m) {
         totals["limit"] = now.limit;
         return totals;
     });
+    m.def("set_plan_threads", [](int n) { threads_now = n; }, py::arg("n"));
 }
 
 }  // namespace dgo

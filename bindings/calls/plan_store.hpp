@@ -12,6 +12,9 @@
 
 namespace dgo {
 
+// How many threads calls use from here on: what is looked up are plans for so many.
+int plan_threads();
+
 // What a call is looked up by: data type, shape and strides of every array, and what one-shot functions add to it.
 // Row-major results count as none: arrays for them are allocated that way.
 class Key {
@@ -30,6 +33,9 @@ public:
     bool hash(std::uint64_t& hash) const;
     const std::uint64_t* begin() const { return words_; }
     const std::uint64_t* end() const { return words_ + size_; }
+
+    // Plans for other numbers of threads are other plans.
+    int threads = plan_threads();
 
     // Borrowed; null in the key of a net.
     PyObject *name = nullptr, *attributes = nullptr, *engine = nullptr;
@@ -63,6 +69,7 @@ public:
         bool is_for(const Key& key) const;
 
         std::uint64_t hash;
+        int threads;
         std::vector<std::uint64_t> words;
         py::object name, attributes, engine;
         PlanRef plan;

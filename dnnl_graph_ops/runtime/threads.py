@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .._core import clear_plans, require_threads
+from .._core import clear_plans, require_threads, set_plan_threads
 from .._core import get_num_threads as _openmp_threads
 from .._core import set_num_threads as _set_openmp_threads
 from ..errors import InvalidArgumentError
 
 _count = _openmp_threads()
+set_plan_threads(_count)
 
 
 def get_num_threads() -> int:
@@ -25,16 +26,26 @@ def set_num_threads(n: int) -> None:
         InvalidArgumentError: n is below 1 or above 4096.
         Error: this process cannot start so many (limits of the user or the container); the number stays as it was.
     """
-    global _count
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
     if not 1 <= n <= 4096:
         raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
     if n == _count:
         return
+    use(n)
+    clear_plans()
+
+
+def use(n: int) -> None:
+    """The same for who may be back at the other number soon: plans for that one stay, and are not found meanwhile.
+
+    Raises:
+        Error: this process cannot start so many.
+    """
+    global _count
     require_threads(n)
     _count = n
-    clear_plans()
+    set_plan_threads(n)
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from .. import functional
-from .._core import check_fork, lent_array
+from .._core import TensorCall, check_fork, lent_array
+from ..compile.net import Net
 from ..errors import Error
 from ..runtime import threads as pool
 from .choice import Verdict, near, verdict
@@ -30,12 +31,18 @@ from .spec import (
     strides_of,
 )
 
-Net: TypeAlias = Callable[..., Any]  # of the input's array and out=
 Optional: TypeAlias = "Tensor | None"
+Shapes: TypeAlias = tuple[Ints, Ints, Ints]  # of x and of w, and the strides of w
 
 # what the convolution families take
 DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 _MOST_JOBS = 2048
+# how the functions are called, and what they call the shape of the result
+_FUNCTIONS = {
+    FORWARD: ("", ""),
+    BACKWARD_DATA: ("_backward_data", "src_shape"),
+    BACKWARD_WEIGHTS: ("_backward_weights", "weights_shape"),
+}
 
 _forked = False
 
@@ -52,11 +59,15 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def forked() -> bool:
+    return _forked
+
+
 def follow_threads() -> int:
     """PyTorch's number of threads, which is ours from here on."""
     n: int = torch.get_num_threads()
     if n != pool.get_num_threads():
-        pool.set_num_threads(n)
+        pool.use(n)
     return n
 
 
@@ -75,18 +86,21 @@ class Layer:
         self.spec = spec
         self.aten = spec.aten
         self._jobs: dict[Hashable, Job] = {}
-        functions = {
-            direction: getattr(functional, spec.kind + suffix)
-            for direction, suffix in (
-                (FORWARD, ""),
-                (BACKWARD_DATA, "_backward_data"),
-                (BACKWARD_WEIGHTS, "_backward_weights"),
-            )
-        }
+        self._names = {direction: spec.kind + suffix for direction, (suffix, _) in _FUNCTIONS.items()}
         attributes = spec.attributes
         self._forward, self._backward_data, self._backward_weights = (
-            partial(function, **attributes) for function in functions.values()
+            partial(getattr(functional, name), **attributes) for name in self._names.values()
         )
+
+    def again(self, direction: str, job: Job, tensors: tuple[Optional, ...], net: Net | None = None) -> TensorCall:
+        """What makes such a call once more, as long as its plan is there."""
+        assert tensors[0] is not None
+        make = partial(torch.empty_strided, job.shape, job.strides, dtype=tensors[0].dtype)
+        if net is not None:
+            return TensorCall(net._plans, None, (), tensors[:1], make)
+        name, shape = self._names[direction], _FUNCTIONS[direction][1]
+        given = {**self.spec.attributes, **({shape: job.shape} if shape else {})}
+        return TensorCall(functional.cache, name, functional.plan_attributes(name, given), tensors, make)
 
     # -- forward ------------------------------------------------------------------------------------------------
 
@@ -127,7 +141,7 @@ class Layer:
         job = Job(shape, strides_of(shape, result_last(self.spec, x, w, b)), Verdict(True))
         return self._tried(
             job,
-            (FORWARD, net is None, b is None, *self._about(w.shape, x), threads),
+            (FORWARD, net is None, b is None, *self.about(w.shape, x), threads),
             lambda: self._our_forward(job, x, w, b, net),
             lambda: self.their_forward(x, w, b),
         )
@@ -159,7 +173,7 @@ class Layer:
         job = Job(tuple(src_shape), strides_of(src_shape, gradient_last(dy, w)), Verdict(True))
         return self._tried(
             job,
-            (BACKWARD_DATA, *self._about(w.shape, dy), threads),
+            (BACKWARD_DATA, *self.about(w.shape, dy), threads),
             lambda: self._our_data(job, dy, w),
             lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False)),
         )
@@ -196,7 +210,7 @@ class Layer:
         job = Job(tuple(weights_shape), strides or strides_of(weights_shape, False), Verdict(True))
         return self._tried(
             job,
-            (BACKWARD_WEIGHTS, bias, *self._about(weights_shape, x, dy), threads),
+            (BACKWARD_WEIGHTS, bias, *self.about(weights_shape, x, dy), threads),
             lambda: self._our_weights(job, x, dy, bias),
             lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias)),
         )
@@ -219,38 +233,20 @@ class Layer:
         channels = [dy.shape[1]] if wanted[2] else None
         return torch.ops.aten.convolution_backward(dy, *given, channels, *self.aten, list(wanted))
 
-    def gradients(
-        self,
-        x: Optional,
-        w: Optional,
-        dy: Tensor,
-        src_shape: Ints,
-        weights: tuple[Ints, Ints],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Optional, Optional, Optional]:
-        """Of x, w and the bias where wanted; `weights`: their shape and strides. At one go where PyTorch computes all.
+    def gradients(self, x: Optional, w: Optional, dy: Tensor, shapes: Shapes, wanted: tuple[bool, ...]) -> Gradients:
+        """How those of x, w and the bias are computed that are wanted, by whoever is faster.
 
         x is needed for the gradient of w, w for that of x.
         """
-        shape, strides = weights
+        src, shape, strides = shapes
         data = weigh = None
         if wanted[0]:
             assert w is not None
-            data = self.data_job(dy, w, src_shape)
+            data = self.data_job(dy, w, src)
         if wanted[1]:
             assert x is not None
             weigh = self.weights_job(x, dy, shape, strides, wanted[2])
-        if data and weigh and not (data.verdict.ours or weigh.verdict.ours):
-            both = self.their_gradients(dy, x, w, src_shape, shape, (True, True, wanted[2]))
-            return both[0], both[1], both[2] if wanted[2] else None
-        dx = dw = db = None
-        if wanted[0] and w is not None:
-            dx = self.backward_data(dy, w, src_shape)
-        if wanted[1] and x is not None:
-            dw, db = self.backward_weights(x, dy, shape, strides, wanted[2])
-        elif wanted[2]:
-            db = bias_gradient(dy)
-        return dx, dw, db
+        return Gradients(self, shapes, wanted, data, weigh)
 
     # -- who computes -------------------------------------------------------------------------------------------
 
@@ -261,7 +257,7 @@ class Layer:
             why = "the sizes do not fit"
         return Job((), (), Verdict(False, why=why)) if why else None
 
-    def _about(self, weights: Ints, *tensors: Tensor) -> tuple[Hashable, ...]:
+    def about(self, weights: Ints, *tensors: Tensor) -> tuple[Hashable, ...]:
         """What times depend on: sizes near these have the same verdict."""
 
         def rounded(t: Tensor) -> tuple[Hashable, ...]:
@@ -280,6 +276,47 @@ class Layer:
             self._jobs.clear()
         self._jobs[key] = job
         return job
+
+
+class Gradients:
+    """Those of one kind of call."""
+
+    def __init__(
+        self, layer: Layer, shapes: Shapes, wanted: tuple[bool, ...], data: Job | None, weigh: Job | None
+    ) -> None:
+        self._layer, self._shapes, self._wanted = layer, shapes, wanted
+        self._data, self._weigh = data, weigh
+        self.theirs = not any(job is not None and job.verdict.ours for job in (data, weigh))
+        self._again: dict[str, TensorCall] = {}
+
+    def __call__(self, x: Optional, w: Optional, dy: Tensor) -> tuple[Optional, Optional, Optional]:
+        """At one go where PyTorch computes all."""
+        src, shape, strides = self._shapes
+        if self.theirs and self._data and self._weigh:
+            both = self._layer.their_gradients(dy, x, w, src, shape, (True, True, self._wanted[2]))
+            return both[0], both[1], both[2] if self._wanted[2] else None
+        dx = dw = db = None
+        if self._data is not None and w is not None:
+            dx = self._repeated(BACKWARD_DATA, dy, w)
+            if dx is None:
+                dx = self._layer.backward_data(dy, w, src)
+                self._keep(BACKWARD_DATA, self._data, dy, w)
+        if self._weigh is not None and x is not None:
+            dw = self._repeated(BACKWARD_WEIGHTS, x, dy)
+            if dw is None:
+                dw, db = self._layer.backward_weights(x, dy, shape, strides, self._wanted[2])
+                self._keep(BACKWARD_WEIGHTS, self._weigh, x, dy)
+        if self._wanted[2] and db is None:
+            db = bias_gradient(dy)
+        return dx, dw, db
+
+    def _repeated(self, direction: str, a: Tensor, b: Tensor) -> Optional:
+        again = self._again.get(direction)
+        return None if again is None or _forked else again(a, b)
+
+    def _keep(self, direction: str, job: Job, a: Tensor, b: Tensor) -> None:
+        if job.verdict.ours and direction not in self._again:
+            self._again[direction] = self._layer.again(direction, job, (a, b))
 
 
 def refusal(*tensors: Tensor) -> str:

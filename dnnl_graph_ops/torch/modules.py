@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import FunctionType
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, get_num_threads, is_grad_enabled, nn
+from torch._C import _is_any_autocast_enabled
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from .._core import TensorMarks
+from ..runtime import threads as pool
 from . import ops
-from .compute import DTYPES, Job, Layer, layer_of, refusal
-from .packed import Packed, Seen
+from .compute import DTYPES, Layer, layer_of, refusal
+from .packed import Packed, marks_of
+from .routes import Needs, Route, is_watched, needs_of, record, shapes_of
 from .spec import Ints, Spec
 
 _PLAIN = frozenset({Tensor, nn.Parameter})
@@ -32,84 +35,64 @@ _KNOWN_PARAMETRIZATIONS = frozenset(
 )
 _STATE = "_dnnl_graph_ops"
 _ORIGINAL = "_dnnl_graph_ops_original"  # in the class, of which others are made by name
+_MOST_ROUTES = 256
 
 
 class State:
     """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
 
-    __slots__ = ("arguments", "dtype", "last", "layer", "packed", "replaced")
+    __slots__ = ("arguments", "dtype", "given", "last", "layer", "packed", "replaced", "routes")
 
     layer: Layer
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype
-        # of the layer
+        # of the layer, and the module's own that they follow from
         self.arguments: tuple[Any, ...] = ()
+        self.given: tuple[Any, ...] = ()
         self.packed: Packed | None = None
         # weights that came without being packed, to see whether they stay
-        self.last: Seen | None = None
+        self.last: TensorMarks | None = None
         # parameters were set since the last call
         self.replaced = False
+        # of calls that came before, as long as the arguments and what is packed stay
+        self.routes: dict[Hashable, Route] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return State, (self.dtype,)
 
+    def set_dtype(self, dtype: torch.dtype | None) -> None:
+        self.dtype = dtype
+        self.forget()
+
     def forget(self) -> None:
         self.packed = self.last = None
         self.replaced = False
+        self.routes = {}
+
+    def keep(self, key: Hashable, route: Route) -> None:
+        if len(self.routes) >= _MOST_ROUTES:
+            self.routes = {}
+        self.routes[key] = route
 
     def pack(self, module: Any, sources: list[Tensor], dtype: torch.dtype | None) -> Packed | None:
-        seen = Seen(sources)
+        seen = marks_of(sources)
         with torch.no_grad():
             weight, bias = (
                 None if t is None else t.detach().to(dtype or t.dtype) for t in (module.weight, module.bias)
             )
         assert weight is not None
-        if refusal(weight, *([] if bias is None else [bias])):
+        if seen is None or refusal(weight, *([] if bias is None else [bias])):
             return None
+        self.routes = {}
         self.packed, self.last = Packed(self.layer.spec, seen, weight, bias, dtype), None
         return self.packed
-
-
-class _Recorded(torch.autograd.Function):
-    """A module's call that records. Its backward goes to the ops where it is itself recorded."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, layer: Layer, job: Job, net: Any) -> Tensor:
-        # what a gradient does not need is not kept
-        needs_x, needs_w = ctx.needs_input_grad[:2]
-        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
-        ctx.shapes = x.shape, (w.shape, w.stride())
-        ctx.layer = layer
-        return layer.run(job, x, w, b, net)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> Any:
-        x, w = ctx.saved_tensors
-        layer, (src, weights) = ctx.layer, ctx.shapes
-        needs = ctx.needs_input_grad[:3]
-        if not torch.is_grad_enabled() and type(dy) is Tensor:
-            return *layer.gradients(x, w, dy, src, weights, needs), None, None, None
-        spec = layer.spec
-        return (
-            ops.call("_backward_data", spec, dy, w, src) if needs[0] else None,
-            ops.call("_backward_weights", spec, x, dy, weights[0]) if needs[1] else None,
-            dy.sum([0, *range(2, dy.ndim)]) if needs[2] else None,
-            None,
-            None,
-            None,
-        )
 
 
 def _is_direct(*tensors: Tensor | None) -> bool:
     """Whether nothing watches or transforms what is called: no mode, no transform, no tracer."""
     return (
-        not torch.compiler.is_compiling()
-        and all(t is None or type(t) in _PLAIN for t in tensors)
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._len_torch_dispatch_stack()
-        and not torch._C._get_tracing_state()
-        and forward_ad._current_level < 0
+        not torch.compiler.is_compiling() and all(t is None or type(t) in _PLAIN for t in tensors) and not is_watched()
     )
 
 
@@ -140,8 +123,40 @@ def watch(watcher: Watcher) -> Iterator[None]:
 class _Convolution(nn.modules.conv._ConvNd):
     """What all have in common."""
 
-    def _compute(self, x: Tensor, padding: Ints, output_padding: Ints) -> Tensor | None:
-        """The result, or None where PyTorch's own forward has to compute, or to complain."""
+    def _again(self, x: Tensor) -> Tensor | None:
+        """The result of a call like one that came before; None: there was none, or something else is different."""
+        own = self.__dict__
+        state = own.get(_STATE)
+        parameters = own["_parameters"]
+        w = parameters.get("weight")
+        if state is None or w is None or "bias" not in parameters or type(x) not in _PLAIN:
+            return None
+        b = parameters["bias"]
+        needs = needs_of(x, w, b)
+        route = state.routes.get(_key(x, own["training"], needs))
+        if route is None or state.given != _given(own):
+            return None
+        return self._follow(route, x, w, b, needs)
+
+    def _follow(self, route: Route, x: Tensor, w: Tensor, b: Tensor | None, needs: Needs) -> Tensor | None:
+        if route.theirs and not is_watched():
+            return route.layer.their_forward(x, w, b)
+        if is_watched() or _watcher is not None or type(w) not in _PLAIN or pool.get_num_threads() != get_num_threads():
+            return None
+        if route.net is not None:
+            packed = self.__dict__[_STATE].packed
+            if packed is None or not packed.seen.fit((w,) if b is None else (w, b)):
+                return None
+            packed.reused = True
+        if not needs:
+            return route.run_again(x, w, b)
+        return record(x, w, b, route) if x.is_cpu and w.is_cpu else None
+
+    def _compute(self, x: Tensor, padding: Ints, output_padding: Ints, usual: bool = False) -> Tensor | None:
+        """The result, or None where PyTorch's own forward has to compute, or to complain.
+
+        `usual`: x and the paddings are the module's own, so that such calls can be told when they come again.
+        """
         axes = len(self.kernel_size)
         if not isinstance(x, Tensor):
             return None
@@ -166,7 +181,7 @@ class _Convolution(nn.modules.conv._ConvNd):
             w, b = self.weight, self.bias
         else:
             w, b = packed.weight, packed.bias
-            if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in self.parameters())):
+            if is_grad_enabled() and (x.requires_grad or any(t.requires_grad for t in self._sources() or ())):
                 w, b = self.weight, self.bias
         if not _is_direct(x, w, b):
             # autocast and all else are the op's own business
@@ -182,11 +197,21 @@ class _Convolution(nn.modules.conv._ConvNd):
         job = state.layer.forward_job(x, w, b, net)
         if not job.shape:
             return None
-        if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
-            out = _Recorded.apply(x, w, b, state.layer, job, net)
-        else:
-            out = state.layer.run(job, x, w, b, net)
+        route = Route(state.layer, job, net, shapes_of(x, w))
+        out = record(x, w, b, route) if needs_of(x, w, b) else route.run(x, w, b)
+        if usual and x.dtype is given and not _is_any_autocast_enabled() and (self.training or net is not None):
+            self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)
+
+    def _keep(self, state: State, route: Route, x: Tensor) -> None:
+        """For calls like it."""
+        w, b = self._parameters.get("weight"), self._parameters.get("bias")
+        if w is not None and "bias" in self._parameters:
+            needs = needs_of(x, w, b)
+            route.prepare(x, w, b)
+            route.weigh(partial(self._follow, route, needs=needs), x, w, b, needs)
+            state.given = _given(self.__dict__)
+            state.keep(_key(x, self.training, needs), route)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, nn.Parameter) and (state := self.__dict__.get(_STATE)) is not None:
@@ -212,16 +237,16 @@ class _Convolution(nn.modules.conv._ConvNd):
         if sources is None:
             return None
         packed = state.packed
-        if packed is not None and packed.asked is dtype and packed.seen.fits(sources):
+        if packed is not None and packed.asked is dtype and packed.seen.fit(sources):
             packed.reused = True
             return packed
         if not _is_direct(x, *sources):
             return None
         # weights that change from call to call are not worth packing, and nobody's history is to be kept alive
-        settled = not state.replaced and (state.last is None or state.last.fits(sources))
+        settled = not state.replaced and (state.last is None or state.last.fit(sources))
         if not settled or (packed is not None and not packed.reused) or any(t.grad_fn is not None for t in sources):
             state.forget()
-            state.last = None if any(t.grad_fn is not None for t in sources) else Seen(sources)
+            state.last = None if any(t.grad_fn is not None for t in sources) else marks_of(sources)
             return None
         return state.pack(self, sources, dtype)
 
@@ -241,6 +266,19 @@ class _Convolution(nn.modules.conv._ConvNd):
         return None
 
 
+def _key(x: Tensor, training: bool, needs: Needs) -> Hashable:
+    """What tells the calls of a module, besides its parameters and arguments."""
+    try:
+        strides = x.stride()
+    except RuntimeError:  # sparse
+        return None
+    return x.shape, strides, x.dtype, training, needs, get_num_threads(), _is_any_autocast_enabled()
+
+
+def _given(own: dict[str, Any]) -> tuple[Any, ...]:
+    return own["stride"], own["padding"], own["dilation"], own["output_padding"], own["groups"], own["padding_mode"]
+
+
 def _parametrizations(module: Any) -> list[nn.Module]:
     """All, in any order; one that nobody knows where the weights come from something else."""
     if not parametrize.is_parametrized(module):
@@ -257,13 +295,15 @@ def state_of(module: nn.Module) -> State:
 
 class _Ordinary(_Convolution):
     def forward(self, input: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling() and (again := self._again(input)) is not None:
+            return again
         x, padding = input, self.padding
         if self.padding_mode != "zeros":
             x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = (0,) * len(self.stride)
         elif isinstance(padding, str):
             x, padding = self._evened(x)
-        out = self._compute(x, tuple(padding), self.output_padding)
+        out = self._compute(x, tuple(padding), self.output_padding, x is input)
         return super().forward(input) if out is None else out
 
     def _evened(self, x: Tensor) -> tuple[Tensor, Ints]:
@@ -277,13 +317,16 @@ class _Ordinary(_Convolution):
 
 class _Transposed(_Convolution, nn.modules.conv._ConvTransposeNd):
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        usual = output_size is None and self.padding_mode == "zeros"
+        if usual and not torch.compiler.is_compiling() and (again := self._again(input)) is not None:
+            return again
         axes = len(self.stride)
         beyond = self.output_padding
         if output_size is not None and isinstance(input, Tensor) and axes + 1 <= input.ndim <= axes + 2:
             given: list[Any] = [self.stride, self.padding, self.kernel_size, axes, self.dilation]
             beyond = tuple(self._output_padding(input, output_size, *given))
         padding: Any = self.padding
-        out = self._compute(input, padding, beyond) if self.padding_mode == "zeros" else None
+        out = self._compute(input, padding, beyond, usual) if self.padding_mode == "zeros" else None
         return super().forward(input, output_size) if out is None else out
 
 

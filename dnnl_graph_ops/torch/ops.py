@@ -210,16 +210,18 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
 
     class Recorded(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any, result: list[Tensor]) -> Tensor:
+        def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
+            with torch._C._AutoDispatchBelowAutograd():
+                out = call(direction, spec, a, b, third)
             ctx.save_for_backward(a, b)
             ctx.spec = spec
-            return result.pop()
+            return out
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Any:
             a, b = ctx.saved_tensors
             with _without_autocast():
-                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:4]), None
+                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:])
 
     # Function's own would start another round of torch.func's transforms, inside which this kernel runs
     record = super(torch.autograd.Function, Recorded).apply
@@ -227,13 +229,11 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
     def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
         if _has_tangent(a, b, third) or (direction == "" and a.is_complex()):
             return theirs(spec, a, b, third)
-        with torch._C._AutoDispatchBelowAutograd():
-            out = call(direction, spec, a, b, third)
         if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
-            # computed before: Function stops recording, for the transforms further out too
             with enable_single_level_autograd_function():
-                return record(spec, a, b, third, [out])
-        return out
+                return record(spec, a, b, third)
+        with torch._C._AutoDispatchBelowAutograd():
+            return call(direction, spec, a, b, third)
 
     return kernel
 

@@ -61,7 +61,7 @@ def optimize(
         if made is not None and (layers is None or layers(name, module)):
             module.__class__ = made
         if is_ours(module) and (layers is None or layers(name, module)):
-            state_of(module).dtype = dtype
+            state_of(module).set_dtype(dtype)
     if example_inputs is not None:
         run_once(model, example_inputs)
     return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import ops as builders
-from .._core import lent_array
+from .._core import TensorMarks, lent_array
 from ..compile.net import Net
 from ..errors import InvalidArgumentError
 from ..graph import Graph
@@ -22,35 +23,22 @@ from .spec import Ints, Spec, is_sound
 _SHAPES = 4
 
 
-class Seen:
-    """Tensors as they are now: the objects, where their elements lie, and how often these were written.
+def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
+    """Tensors as they are now; None where their memory cannot be read.
 
     What no version tells is not seen: writing through `.data` or `.detach()` to the same memory of a tensor whose
     versions are counted apart, and everything that happens to inference tensors.
     """
-
-    __slots__ = ("_marks", "_tensors")
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        # held, so that no other comes to lie in their place; PyTorch swaps no tensor that is weakly referred to
-        self._tensors = list(tensors)
-        self._marks = [_mark(tensor) for tensor in tensors]
-
-    def fits(self, tensors: list[Tensor]) -> bool:
-        return len(tensors) == len(self._tensors) and all(
-            known is tensor and mark == _mark(tensor)
-            for tensor, known, mark in zip(tensors, self._tensors, self._marks, strict=True)
-        )
-
-
-def _mark(tensor: Tensor) -> tuple[int, int]:
-    return tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version
+    try:
+        return TensorMarks(tensors)
+    except (RuntimeError, BufferError):
+        return None
 
 
 class Packed:
     """Nets over one value of weights and bias."""
 
-    def __init__(self, spec: Spec, seen: Seen, w: Tensor, b: Tensor | None, asked: torch.dtype | None) -> None:
+    def __init__(self, spec: Spec, seen: TensorMarks, w: Tensor, b: Tensor | None, asked: torch.dtype | None) -> None:
         """`asked`: the dtype to compute in, if that is not the parameters' own."""
         self.seen, self.asked = seen, asked
         self.weight, self.bias = w, b

@@ -378,8 +378,8 @@ def test_the_library_packs_constants_for_itself(room):
 
 def add(cache, plan, seconds):
     """A plan that took so long to make."""
-    generation, now = cache.start()
-    assert cache.add(plan, None, (generation, now - seconds))
+    generation, now, threads = cache.start()
+    assert cache.add(plan, None, (generation, now - seconds, threads))
 
 
 def test_the_plans_used_longest_ago_go_first_wherever_they_are(room):

@@ -1,4 +1,7 @@
-"""What calls cost besides the arithmetic: nothing is made twice."""
+"""What calls cost besides the arithmetic: nothing is made or looked up twice, and changes are seen all the same."""
+
+import gc
+import tracemalloc
 
 import pytest
 import torch
@@ -6,13 +9,36 @@ from torch import nn
 
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops import functional
-from dnnl_graph_ops.torch import choice
+from dnnl_graph_ops._core import TensorCall, TensorMarks
+from dnnl_graph_ops.torch import choice, modules
+
+from .common import assert_equal, input_of, results, with_integers
+
+
+def decided(monkeypatch, by_us):
+    """Whatever takes longer."""
+
+    def verdict(key, ours, theirs):
+        ours()
+        return choice.Verdict(by_us)
+
+    monkeypatch.setattr("dnnl_graph_ops.torch.compute.verdict", verdict)
+    monkeypatch.setattr("dnnl_graph_ops.torch.routes.verdict", verdict)
 
 
 @pytest.fixture
 def ours(monkeypatch):
-    """Whatever takes longer: our engine computes."""
-    monkeypatch.setattr("dnnl_graph_ops.torch.compute.verdict", lambda *_: choice.Verdict(True))
+    decided(monkeypatch, True)
+
+
+@pytest.fixture(params=["ours", "theirs"])
+def either(request, monkeypatch):
+    decided(monkeypatch, request.param == "ours")
+
+
+@pytest.fixture(autouse=True)
+def seeded(request):
+    torch.manual_seed(request.config.getoption("--seed"))
 
 
 LAYERS = {
@@ -33,3 +59,184 @@ def test_plans_are_made_once(name, layout):
         layer(x).square().sum().backward()
     after = functional.cache.info()
     assert after["misses"] == before["misses"] and after["hits"] >= before["hits"] + 9
+
+
+def step(layer, x):
+    out = layer(x)
+    if torch.is_grad_enabled():
+        layer.zero_grad()
+        out.backward(out.detach())
+    return out
+
+
+MODES = {"inference": (False, False), "eval mode, recorded": (False, True), "training": (True, True)}
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_second_call_takes_the_short_way(name, mode, monkeypatch):
+    training, recorded = MODES[mode]
+    layer = dgt.optimize(with_integers(LAYERS[name]())).train(training)
+    x = input_of(layer)
+    with torch.set_grad_enabled(recorded):
+        first = step(layer, x), [p.grad for p in layer.parameters()]
+        step(layer, x)
+        monkeypatch.setattr(modules._Convolution, "_compute", lambda *_: pytest.fail("looked up again"))
+        again = step(layer, x), [p.grad for p in layer.parameters()]
+    assert torch.equal(first[0], again[0])
+    for before, after in zip(first[1], again[1], strict=True):
+        assert before is after is None or torch.equal(before, after)
+
+
+CHANGES = {
+    "stride": lambda layer: setattr(layer, "stride", (3, 3)),
+    "dilation": lambda layer: setattr(layer, "dilation", (2, 2)),
+    "bias gone": lambda layer: setattr(layer, "bias", None),
+    "weight of another size": lambda layer: setattr(
+        layer, "weight", nn.Parameter(layer.weight.detach()[..., :2, :2].clone())
+    ),
+    "data of another size": lambda layer: setattr(layer.weight, "data", layer.weight.detach()[..., :2, :2].clone()),
+    "data turned": lambda layer: setattr(layer.weight, "data", layer.weight.detach().transpose(2, 3)),
+    "data at another place": lambda layer: setattr(layer.weight, "data", layer.weight.detach() + 1),
+    "channels last": lambda layer: layer.to(memory_format=torch.channels_last),
+    "frozen": lambda layer: layer.weight.requires_grad_(False),
+    "other mode": lambda layer: layer.train(not layer.training),
+}
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_is_different_is_seen(name, change, training):
+    theirs = with_integers(LAYERS[name]()).train(training)
+    ours = dgt.optimize(theirs)
+    x = input_of(theirs)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        given = x.to(memory_format=layout)
+        for _ in range(2):
+            assert_equal(results(ours, given, train=training), results(theirs, given, train=training))
+    for layer in (ours, theirs):
+        CHANGES[change](layer)
+    for _ in range(2):
+        assert_equal(results(ours, x, train=training), results(theirs, x, train=training))
+
+
+@pytest.mark.usefixtures("either")
+def test_other_dtypes():
+    """Parameters that are cast stay the same objects."""
+    theirs = with_integers(nn.Conv2d(3, 4, 3))
+    ours = dgt.optimize(theirs)
+    x = input_of(theirs)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.float32):
+        ours.to(dtype), theirs.to(dtype)
+        for _ in range(2):
+            assert_equal(results(ours, x.to(dtype)), results(theirs, x.to(dtype)))
+    for layer in (ours, theirs):
+        layer(x)
+        with pytest.raises(RuntimeError):
+            layer(x.bfloat16())
+        layer.bfloat16()
+        with pytest.raises(RuntimeError):
+            layer(x)
+
+
+@pytest.mark.usefixtures("ours")
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", LAYERS)
+def test_gradients_are_not_copied(name, layout):
+    layer = dgt.optimize(LAYERS[name]()).to(memory_format=layout)
+    x = input_of(layer).to(memory_format=layout)
+    made = {}
+    for name, parameter in layer.named_parameters():
+        parameter.register_hook(lambda grad, name=name: made.update({name: grad.data_ptr()}))
+    for _ in range(3):
+        layer.zero_grad(set_to_none=True)
+        step(layer, x)
+        for parameter in layer.parameters():
+            assert parameter.grad.stride() == parameter.stride()
+    layer.zero_grad(set_to_none=True)
+    layer(x).sum().backward()
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_leave_nothing(mode):
+    training, recorded = MODES[mode]
+    layer = dgt.optimize(nn.Conv2d(3, 5, 3)).train(training)
+    x = input_of(layer)
+
+    def calls(count):
+        with torch.set_grad_enabled(recorded):
+            for _ in range(count):
+                step(layer, x)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        calls(50)
+        before = calls(50)
+        assert calls(1000) - before < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("ours")
+def test_numbers_of_threads_keep_their_plans():
+    layer, count = dgt.optimize(nn.Conv2d(3, 5, 3)), torch.get_num_threads()
+    x = input_of(layer)
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            step(layer, x)
+            step(layer.eval(), x)
+            layer.train()
+        before = functional.cache.info()["misses"]
+        plans = sum(route.net.plan_count() for route in modules.state_of(layer).routes.values() if route.net)
+        for threads in (1, 2) * 3:
+            torch.set_num_threads(threads)
+            step(layer, x)
+            step(layer.eval(), x)
+            layer.train()
+        assert functional.cache.info()["misses"] == before
+        after = sum(route.net.plan_count() for route in modules.state_of(layer).routes.values() if route.net)
+        assert plans == after
+    finally:
+        torch.set_num_threads(count)
+
+
+def test_marks():
+    w, b = nn.Parameter(torch.ones(2, 3)), torch.zeros(3)
+    marks = TensorMarks([w, b])
+    assert marks.fit([w, b]) and marks.fit((w, b))
+    assert not marks.fit([b, w]) and not marks.fit([w]) and not marks.fit([w, b, b])
+    assert not marks.fit([w, torch.zeros(3)])
+    b.add_(1)
+    assert not marks.fit([w, b])
+    marks = TensorMarks([w])
+    w.data = w.data.view(3, 2)
+    assert not marks.fit([w])
+    with torch.inference_mode():
+        never = torch.zeros(3)
+    marks = TensorMarks([never])
+    assert marks.fit([never])
+    with pytest.raises(TypeError):
+        marks.fit(never)
+    with pytest.raises(RuntimeError):
+        TensorMarks([torch.zeros(2, device="meta")])
+
+
+def test_a_call_that_differs_gives_none():
+    x, w = torch.zeros(1, 1, 4), torch.zeros(1, 1, 2)
+    call = TensorCall(functional.cache, "convolution", (), (x, w, None), lambda: pytest.fail("there is no plan"))
+    functional.cache.clear()
+    for given in ((x, w, None), (x, w, w), (x.double(), w, None), (x[..., 1:], w, None), (None, w, None), (1, w, None)):
+        assert call(*given) is None
+    with pytest.raises(TypeError):
+        call(x)
+    with pytest.raises(TypeError):
+        TensorCall(None, "convolution", (), (x,), torch.empty)
+    with pytest.raises(ValueError):
+        TensorCall(functional.cache, "convolution", (), (), torch.empty)

@@ -1,0 +1,32 @@
+// Tensors of other libraries, read by their C exchange functions: no capsule, no Python call. Needs the GIL throughout.
+#pragma once
+
+#include "border/buffer.hpp"
+#include "border/dlpack_abi.hpp"
+
+namespace dgo {
+
+// The functions of a tensor's type; null if it has none that lend. Throws.
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);
+
+// The oneDNN code of a type, or 0.
+int dtype_of(const dlpack::DataType& type);
+
+// What a NumPy array over a tensor's memory would have, without the array: for look-ups and plans, which read fields
+// only. Never to be handed to Python.
+class LentFields {
+public:
+    // False where NumPy could not have it, or with a Python error set.
+    bool read(const dlpack::ExchangeApi& api, PyObject* tensor);
+    // Sets the flag that new arrays have; read() leaves it out, which look-ups of inputs do not need.
+    void find_row_major();
+
+    const Array& array() const { return array_; }
+    PyObject* object() { return reinterpret_cast<PyObject*>(&array_); }
+
+private:
+    Array array_{};
+    std::array<Py_intptr_t, kMaxRank> dims_, strides_;
+};
+
+}  // namespace dgo

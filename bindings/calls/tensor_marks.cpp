@@ -1,0 +1,163 @@
+// TensorMarks: whether tensors of PyTorch are still what they were.
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "border/lent.hpp"
+#include "calls/call.hpp"
+#include "common/error.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr std::int64_t kNotCounted = -1;  // no version: an inference tensor
+
+// What tells a tensor's values from earlier ones of the same object.
+struct Mark {
+    bool operator==(const Mark& other) const {
+        if (data != other.data || version != other.version || rank != other.rank || dtype != other.dtype) return false;
+        for (int i = 0; i < 2 * rank; ++i)
+            if (sizes[static_cast<std::size_t>(i)] != other.sizes[static_cast<std::size_t>(i)]) return false;
+        return true;
+    }
+
+    const void* data = nullptr;
+    std::int64_t version = kNotCounted;
+    int rank = 0, dtype = 0;
+    std::array<std::int64_t, 2 * kMaxRank> sizes;  // shape and strides
+};
+
+struct Marked {
+    py::object tensor;  // held, so that no other comes to lie in its place
+    Mark mark;
+};
+
+struct Marks {
+    PyObject_HEAD std::vector<Marked>* tensors;
+};
+
+std::vector<Marked>& tensors_of(PyObject* self) { return *reinterpret_cast<Marks*>(self)->tensors; }
+
+// False with a Python error set.
+bool read_version(PyObject* tensor, std::int64_t& version) {
+    static PyObject* const name = PyUnicode_InternFromString("_version");
+    PyObject* const number = PyObject_GetAttr(tensor, name);
+    if (!number) return false;
+    version = PyLong_AsLongLong(number);
+    Py_DECREF(number);
+    return version != -1 || !PyErr_Occurred();
+}
+
+bool read_memory(PyObject* tensor, Mark& mark) {
+    const dlpack::ExchangeApi* const api = exchange_api(Py_TYPE(tensor));
+    dlpack::Tensor t;
+    if (!api || api->borrow(tensor, &t) || t.ndim < 0 || t.ndim > kMaxRank) return false;
+    mark.data = static_cast<const char*>(t.data) + t.byte_offset;
+    mark.rank = t.ndim;
+    mark.dtype = t.dtype.code << 24 | t.dtype.bits << 16 | t.dtype.lanes;
+    for (int i = 0; i < t.ndim; ++i) {
+        mark.sizes[static_cast<std::size_t>(i)] = t.shape[i];
+        mark.sizes[static_cast<std::size_t>(t.ndim + i)] = t.strides ? t.strides[i] : 0;
+    }
+    return true;
+}
+
+// Whether it is the tensor as it was. What cannot be read any more is not.
+bool is_same(const Marked& marked, PyObject* tensor) {
+    if (marked.tensor.ptr() != tensor) return false;
+    Mark now;
+    const bool counted = marked.mark.version != kNotCounted;
+    if ((counted && !read_version(tensor, now.version)) || !read_memory(tensor, now)) {
+        PyErr_Clear();
+        return false;
+    }
+    return now == marked.mark;
+}
+
+PyObject* marks_fit(PyObject* self, PyObject* sequence) {
+    if (!PyList_CheckExact(sequence) && !PyTuple_CheckExact(sequence)) {
+        PyErr_SetString(PyExc_TypeError, "fit() takes a list or tuple of tensors");
+        return nullptr;
+    }
+    return translated<PyObject*>(nullptr, [&] {
+        const auto& tensors = tensors_of(self);
+        bool same = tensors.size() == static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence));
+        for (std::size_t i = 0; same && i < tensors.size(); ++i)
+            same = is_same(tensors[i], PySequence_Fast_GET_ITEM(sequence, static_cast<Py_ssize_t>(i)));
+        return py::bool_(same).release().ptr();
+    });
+}
+
+PyObject* marks_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    static const char* keywords[] = {"tensors", nullptr};
+    PyObject* sequence;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:TensorMarks", const_cast<char**>(keywords), &sequence))
+        return nullptr;
+    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
+        auto tensors = std::make_unique<std::vector<Marked>>();
+        for (const py::handle tensor : py::reinterpret_borrow<py::iterable>(sequence)) {
+            Marked& marked = tensors->emplace_back();
+            marked.tensor = py::reinterpret_borrow<py::object>(tensor);
+            const bool counted = !tensor.attr("is_inference")().cast<bool>();
+            if ((counted && !read_version(tensor.ptr(), marked.mark.version)) ||
+                !read_memory(tensor.ptr(), marked.mark)) {
+                if (PyErr_Occurred()) throw py::error_already_set();
+                fail(ErrorKind::unsupported, "TensorMarks: a tensor whose memory cannot be read");
+            }
+        }
+        PyObject* const self = type->tp_alloc(type, 0);
+        if (self) reinterpret_cast<Marks*>(self)->tensors = tensors.release();
+        return self;
+    });
+}
+
+int marks_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (reinterpret_cast<Marks*>(self)->tensors)
+        for (const Marked& marked : tensors_of(self)) Py_VISIT(marked.tensor.ptr());
+    return 0;
+}
+
+int marks_clear(PyObject* self) {
+    if (!reinterpret_cast<Marks*>(self)->tensors) return 0;
+    const auto dropped = std::exchange(tensors_of(self), {});
+    return 0;
+}
+
+void marks_dealloc(PyObject* self) {
+    PyTypeObject* const type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    delete reinterpret_cast<Marks*>(self)->tensors;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyMethodDef marks_methods[] = {
+    {"fit", &marks_fit, METH_O, "fit(tensors): whether these are the same objects with the same memory and versions."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot marks_slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>("Tensors as they are now: which objects, where and how their elements lie, versions.")},
+    {Py_tp_new, reinterpret_cast<void*>(&marks_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&marks_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&marks_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&marks_clear)},
+    {Py_tp_methods, marks_methods},
+    {0, nullptr},
+};
+
+PyType_Spec marks_spec = {"dnnl_graph_ops._core.TensorMarks", sizeof(Marks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                          marks_slots};
+
+}  // namespace
+
+PyObject* make_tensor_marks_type() {
+    PyObject* const type = PyType_FromSpec(&marks_spec);
+    if (!type) throw py::error_already_set();
+    return type;
+}
+
+}  // namespace dgo

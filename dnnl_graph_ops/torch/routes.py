@@ -1,0 +1,162 @@
+"""Calls like one that came before, by the shortest way: what was found out is not asked again, no array is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, is_grad_enabled, nn
+from torch._C import (
+    _are_functorch_transforms_active,
+    _get_tracing_state,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+)
+from torch.autograd import forward_ad
+
+from .._core import TensorCall
+from ..compile.net import Net
+from . import compute, ops
+from .choice import verdict
+from .compute import Gradients, Job, Layer, Optional, Shapes
+from .spec import FORWARD
+
+# below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
+_SHORT = 0.5e-3
+_MOST = 64
+Needs: TypeAlias = tuple[bool, ...]
+
+
+def is_watched() -> bool:
+    """Whether something watches or transforms what is called: a mode, a transform, a tracer."""
+    return bool(
+        _are_functorch_transforms_active()
+        or _len_torch_dispatch_stack()
+        or _len_torch_function_stack()
+        or _get_tracing_state()
+        or forward_ad._current_level >= 0
+    )
+
+
+def needs_of(x: Tensor, w: Tensor, b: Optional) -> Needs:
+    """Whether gradients of each are recorded; empty: of none."""
+    if not is_grad_enabled():
+        return ()
+    needs = x.requires_grad, w.requires_grad, b is not None and b.requires_grad
+    return needs if True in needs else ()
+
+
+def shapes_of(x: Tensor, w: Tensor) -> Shapes:
+    return x.shape, w.shape, w.stride()
+
+
+class Route:
+    """Where calls with tensors like these go, forwards and back."""
+
+    __slots__ = ("_again", "_gradients", "job", "layer", "net", "shapes", "theirs")
+
+    def __init__(self, layer: Layer, job: Job, net: Net | None, shapes: Shapes) -> None:
+        self.layer, self.job, self.net, self.shapes = layer, job, net, shapes
+        # all of it, gradients too, is best left to PyTorch
+        self.theirs = False
+        self._again: TensorCall | None = None
+        self._gradients: dict[Hashable, Gradients] = {}
+
+    def run(self, x: Tensor, w: Tensor, b: Optional) -> Tensor:
+        return self.layer.run(self.job, x, w, b, self.net)
+
+    def run_again(self, x: Tensor, w: Tensor, b: Optional) -> Tensor | None:
+        """None: these are other tensors, or there is no plan any more."""
+        again = self._again
+        if again is None or compute.forked():
+            return None
+        result: Tensor | None = again(x) if self.net is not None else again(x, w, b)
+        return result
+
+    def prepare(self, x: Tensor, w: Tensor, b: Optional) -> None:
+        """For calls to come; there was one."""
+        if self.job.verdict.ours:
+            self._again = self.layer.again(FORWARD, self.job, (x, w, b), self.net)
+
+    def gradients(self, x: Optional, w: Optional, dy: Tensor, needs: tuple[bool, ...]) -> tuple[Optional, ...]:
+        key = dy.shape, dy.stride(), dy.dtype, needs, torch.get_num_threads()
+        found = self._gradients.get(key)
+        if found is None:
+            if len(self._gradients) >= _MOST:
+                self._gradients.clear()
+            found = self._gradients[key] = self.layer.gradients(x, w, dy, self.shapes, needs)
+            self.theirs = found.theirs and not self.job.verdict.ours
+        return found(x, w, dy)
+
+    def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
+        """Leave it to PyTorch where our way there costs more than it gains: with the gradients, where there are any."""
+        ours, _, seconds, _ = self.job.verdict
+        if not needs and not ours:
+            self.theirs = True
+        elif seconds is not None and seconds < _SHORT:
+            key = "call", needs, self.net is None, *self.layer.about(w.shape, x), torch.get_num_threads()
+            mine: Callable[[], object] = partial(run, x, w, b)
+            other: Callable[[], object] = partial(self.layer.their_forward, x, w, b)
+            if needs:
+                given = _alone(x), _alone(w), _alone(b)
+                mine = _step(lambda *tensors: record(*tensors, self), given)
+                other = _step(self.layer.their_forward, given)
+            self.theirs = not verdict(key, mine, other).ours
+
+
+def _alone(t: Optional) -> Optional:
+    """What gets no gradient that anybody sees, and calls no hook."""
+    if t is None:
+        return None
+    if isinstance(t, nn.Parameter):
+        return nn.Parameter(t.detach(), t.requires_grad)
+    return t.detach().requires_grad_(t.requires_grad)
+
+
+def _step(run: Callable[..., Tensor], given: tuple[Optional, ...]) -> Callable[[], object]:
+    """Forwards and back."""
+    wanted = [t for t in given if t is not None and t.requires_grad]
+
+    def step() -> object:
+        out = run(*given)
+        return torch.autograd.grad(out, wanted, out.detach())
+
+    return step
+
+
+class Recorded(torch.autograd.Function):
+    """A module's call that records. Its backward goes to the ops where it is itself recorded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Optional, route: Route) -> Tensor:
+        # what a gradient does not need is not kept
+        needs_x, needs_w = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
+        out = route.run_again(x, w, b)
+        if out is None:
+            layer, shapes = route.layer, shapes_of(x, w)
+            if shapes != route.shapes:
+                route = Route(layer, route.job, route.net, shapes)
+            out = layer.forward(x, w, b, route.net)
+        ctx.route = route
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        route, needs = ctx.route, ctx.needs_input_grad[:3]
+        if not torch.is_grad_enabled() and type(dy) is Tensor:
+            return *route.gradients(x, w, dy, needs), None
+        spec, (src, weights, _) = route.layer.spec, route.shapes
+        return (
+            ops.call("_backward_data", spec, dy, w, src) if needs[0] else None,
+            ops.call("_backward_weights", spec, x, dy, weights) if needs[1] else None,
+            compute.bias_gradient(dy) if needs[2] else None,
+            None,
+        )
+
+
+# Function's own looks for transforms, which nothing here runs under
+record: Callable[..., Tensor] = super(torch.autograd.Function, Recorded).apply
