@@ -63,6 +63,7 @@ def test_copy_of_random_layouts(seed, block):
     [
         ((5, 300, 40), (0, 1, 2)),  # contiguous on both sides
         ((3, 70, 45), (0, 2, 1)),  # transposition with edges
+        ((3, 45, 70), (0, 2, 1)),  # the same, its rows written nearer to each other than those read
         ((2, 100, 3), (0, 2, 1)),  # few columns here
         ((2, 3, 100), (0, 2, 1)),  # and there
         ((6, 5, 4, 9), (3, 1, 0, 2)),

@@ -200,7 +200,7 @@ constexpr int64_t kFetched = 64;  // elements ahead
 // At least 8 in both directions. Two tiles along the source row use up a cache line of it before the next
 // rows push it out.
 template <class S, class D>
-void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+void transposed_from_far(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
     for (int64_t i = 0; i < b.n0; i += 16) {
         for (int64_t j = 0; j < b.n1; j += 8) {
             const int64_t column = smaller(j, b.n1 - 8);
@@ -215,6 +215,24 @@ void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBl
             }
         }
     }
+}
+
+// The same where it is the rows written that are far apart: often by a power of two, so that few of them have room in
+// a cache together. Lines of few rows are filled one after the other.
+template <class S, class D>
+void transposed_to_far(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    for (int64_t i = 0; i < b.n0; i += 8) {
+        const int64_t row = smaller(i, b.n0 - 8);
+        for (int64_t j = 0; j < b.n1; j += 8) {
+            const int64_t column = smaller(j, b.n1 - 8);
+            transpose_tile<S, D>(src + row + column * b.src1, b.src1, dst + row * b.dst0 + column, b.dst0);
+        }
+    }
+}
+
+template <class S, class D>
+void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b) {
+    return b.src1 < b.dst0 ? transposed_to_far<S, D>(src, dst, b) : transposed_from_far<S, D>(src, dst, b);
 }
 
 template <class S, class D>
