@@ -24,7 +24,7 @@ from ..runtime import threads as pool
 from . import ops
 from .compute import DTYPES, Layer, layer_of, refusal
 from .packed import Packed, marks_of
-from .routes import Needs, Route, is_watched, needs_of, record, shapes_of
+from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record, shapes_of
 from .spec import Ints, Spec
 
 _PLAIN = frozenset({Tensor, nn.Parameter})
@@ -199,7 +199,8 @@ class _Convolution(nn.modules.conv._ConvNd):
             return None
         route = Route(state.layer, job, net, shapes_of(x, w))
         out = record(x, w, b, route) if needs_of(x, w, b) else route.run(x, w, b)
-        if usual and x.dtype is given and not _is_any_autocast_enabled() and (self.training or net is not None):
+        usual = usual and x.dtype is given and (self.training or net is not None)
+        if usual and not (_is_any_autocast_enabled() or is_saving_watched()):
             self._keep(state, route, x)
         return out if cast or out.dtype is given else out.to(given)
 

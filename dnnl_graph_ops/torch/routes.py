@@ -14,6 +14,7 @@ from torch._C import (
     _len_torch_dispatch_stack,
     _len_torch_function_stack,
 )
+from torch._C._autograd import _top_saved_tensors_default_hooks
 from torch.autograd import forward_ad
 
 from .._core import TensorCall
@@ -38,6 +39,11 @@ def is_watched() -> bool:
         or _get_tracing_state()
         or forward_ad._current_level >= 0
     )
+
+
+def is_saving_watched() -> bool:
+    """Whether what is saved for gradients goes through hooks: checkpoints compare it when they compute anew."""
+    return _top_saved_tensors_default_hooks(True) is not None
 
 
 def needs_of(x: Tensor, w: Tensor, b: Optional) -> Needs:
@@ -131,9 +137,12 @@ class Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Optional, route: Route) -> Tensor:
-        # what a gradient does not need is not kept
-        needs_x, needs_w = ctx.needs_input_grad[:2]
-        ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
+        # what a gradient does not need is not kept, except that who watches sees what PyTorch's own op keeps
+        needs_x, needs_w, *_ = ctx.needs_input_grad
+        if (needs_x and needs_w) or is_saving_watched():
+            ctx.save_for_backward(x, w)
+        else:
+            ctx.save_for_backward(x if needs_w else None, w if needs_x else None)
         out = route.run_again(x, w, b)
         if out is None:
             layer, shapes = route.layer, shapes_of(x, w)
