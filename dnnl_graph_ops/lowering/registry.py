@@ -295,13 +295,17 @@ def _multiplies(
     f32_only: bool = False,
     adds_bias: bool = True,
     fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
+    own_pays: Callable[[Problem, Env], bool] = lambda problem, env: False,
 ) -> Formulation:
     """A form around one product: of the library where it has one in the dtype, else own, which reads any dtype.
 
     `f32_only`: the steps around the library's product know no other dtype. `fuses` is told whether it is own.
+    `own_pays`: own products are faster.
     """
 
     def own(problem: Problem, env: Env) -> bool:
+        if own_pays(problem, env):
+            return True
         ops = _ops((family, direction), problem)
         lacking = problem.dtype != "f32" and (f32_only or env.compute_dtype(problem.dtype, *ops) == "f32")
         return lacking or not ops
@@ -442,6 +446,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
             "columns of images",
             f32_only=True,
             adds_bias=direction == FORWARD,
+            own_pays=products.is_thin,
         )
         for family, direction, build, counts in (
             (cost.COLUMNS, FORWARD, products.forward_images, cost.columns_of_images),

@@ -30,6 +30,16 @@ def test_one_tap_on_channels_first_is_one_product() -> None:
     assert ranked(layer, "NCX")[0] == "columns of images"
 
 
+@pytest.mark.parametrize(("direction", "thin"), [(FORWARD, (2, 8)), (BACKWARD_DATA, (1, 4))])
+def test_thin_products_of_images_are_own(direction: str, thin: tuple[int, int]) -> None:
+    """A MatMul of few rows, or of few sums, takes several times as long."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    form = next(f for f in registry.FORMULATIONS if (f.name, f.direction) == ("columns of images", direction))
+    for ic, own in (*((n, True) for n in thin), (16, False), (64, False)):
+        layer = Problem("1x1", 2, ic, 32, (24, 24), (1, 1), (1, 1), (0, 0))
+        assert form.converts(described(layer, direction, "NCX", False), env) is own
+
+
 CHANNELS_FIRST = {
     # the library puts windows in channels last itself; one product needs none
     "1x1": ((160, 160), 56, 12, 1, BACKWARD_WEIGHTS, "columns of images", "phases"),

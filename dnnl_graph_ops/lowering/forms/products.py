@@ -15,7 +15,7 @@ from ...strides import dense_strides
 from .. import chain
 from .. import tail as post
 from ..env import Env
-from ..problem import Problem, channels_apart
+from ..problem import BACKWARD_DATA, FORWARD, Problem, channels_apart
 from ..program import NativeOp, Program, View, order_of
 from .deconvolution import crop, fill_untouched, repeated_bias
 from .depthwise import MOST_PHASES
@@ -447,6 +447,16 @@ def _images(view: View) -> View:
     if found is None:
         raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
     return found
+
+
+# of one image: so few rows of results, or channels that are summed, a MatMul multiplies slowly
+FEW_ROWS, FEW_SUMMED = 4, range(2, 9)
+
+
+def is_thin(problem: Problem, env: Env) -> bool:
+    """Whether own products of images are faster than the library's."""
+    channels = problem.geometry.in_channels
+    return {FORWARD: channels in FEW_SUMMED, BACKWARD_DATA: channels <= FEW_ROWS}.get(problem.direction, False)
 
 
 def dst_is_columns(problem: Problem) -> bool:
