@@ -7,6 +7,7 @@ tensor. Each is linear in either tensor, so that the derivatives of all are thes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -47,7 +48,9 @@ def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
 
 
 def _forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return _elsewhere(spec, x, w, b) if x.is_complex() else layer_of(spec).forward(x, w, b)
+    if x.is_complex() or (b is not None and b.dtype is not x.dtype):
+        return _elsewhere(spec, x, w, b)
+    return layer_of(spec).forward(x, w, b)
 
 
 def _data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
@@ -59,10 +62,16 @@ def _weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    # what aten.convolution leaves to those who call it: this check, and complex numbers
+    torch._check(
+        b is None or b.dtype is x.dtype,
+        lambda: (
+            f"{spec.kind}: input of {x.dtype} and bias of {b.dtype if b is not None else None} are not of one dtype"
+        ),
+    )
     axes = len(spec.stride)
     if not x.is_complex() or x.ndim != axes + 2 or axes not in (1, 2, 3):
         return torch.ops.aten.convolution(x, w, b, *spec.aten)
-    # aten.convolution leaves complex numbers to those who call it
     _, stride, padding, dilation, output_padding, groups = spec
     if spec.transposed:
         return getattr(torch, f"conv_transpose{axes}d")(x, w, b, stride, padding, output_padding, groups, dilation)
@@ -210,18 +219,17 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
 
     class Recorded(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
-            with torch._C._AutoDispatchBelowAutograd():
-                out = call(direction, spec, a, b, third)
+        def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any, result: list[Tensor]) -> Tensor:
             ctx.save_for_backward(a, b)
             ctx.spec = spec
-            return out
+            return result.pop()
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Any:
             a, b = ctx.saved_tensors
-            with _without_autocast():
-                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:])
+            # derivatives have the dtypes of what they are derivatives of
+            with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
+                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:4]), None
 
     # Function's own would start another round of torch.func's transforms, inside which this kernel runs
     record = super(torch.autograd.Function, Recorded).apply
@@ -229,28 +237,26 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
     def kernel(spec: Spec, a: Tensor, b: Tensor, third: Any) -> Tensor:
         if _has_tangent(a, b, third) or (direction == "" and a.is_complex()):
             return theirs(spec, a, b, third)
-        if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
-            with enable_single_level_autograd_function():
-                return record(spec, a, b, third)
         with torch._C._AutoDispatchBelowAutograd():
-            return call(direction, spec, a, b, third)
+            out = call(direction, spec, a, b, third)
+        if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (a, b, third)):
+            # computed before: Function stops recording, for the transforms further out too
+            with enable_single_level_autograd_function():
+                return record(spec, a, b, third, [out])
+        return out
 
     return kernel
 
 
-def _without_autocast() -> Any:
-    return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU))
-
-
 def _autocast(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """The forward direction alone: gradients have the dtypes of what they are gradients of."""
+    """The forward direction alone, as PyTorch has it."""
     dtype = torch.get_autocast_dtype("cpu")
 
     def cast(value: Any) -> Any:
         narrow = isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not torch.float64
         return value.to(dtype) if narrow and value.device.type == "cpu" else value
 
-    with _without_autocast():
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
         return call("", spec, cast(x), cast(w), cast(b))
 
 
@@ -280,6 +286,13 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
 
     def map_rule(info: Any, dims: Any, a: Any, b: Any, third: Any, *arguments: Any) -> Any:
         spec = make_spec(transposed, len(arguments[0]), *arguments)
+        if info.batch_size == 0:
+            # none of what one of zeros gives
+            one = [
+                v.sum(d) if isinstance(v, Tensor) and d is not None else v
+                for v, d in zip((a, b, third), dims[:3], strict=True)
+            ]
+            return call(direction, spec, *one).unsqueeze(0)[:0], 0
         return mapped(info.batch_size, dims, spec, a, b, third)
 
     torch.library.register_vmap(f"{NAMESPACE}::{name}", map_rule, lib=library)

@@ -1,7 +1,10 @@
 """The custom ops in torch.export and torch.compile."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
+from torch._dynamo import compiled_autograd
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim, export
 
@@ -149,6 +152,37 @@ def test_inductor_keeps_memory_formats():
             theirs = f(case.theirs)(x)
             assert [t.stride() for t in ours] == [t.stride() for t in theirs]
             assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("region", [nullcontext, lambda: torch.autocast("cpu", torch.bfloat16)])
+def test_compiled_autograd(region):
+    torch.compiler.reset()
+    case = CASES["2d"]
+    x, w, b = case.tensors(requires_grad=True)
+    with computed_by(True), region():
+        wanted = torch.autograd.grad(case.theirs(x, w, b).pow(2).sum(), w)[0]
+        out = case.ours(x, w, b).pow(2).sum()
+        with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+            out.backward()
+    assert torch.equal(w.grad, wanted)
+
+
+def test_sizes_that_are_known_when_it_runs():
+    torch.compiler.reset()
+    case = CASES["t 2d"]
+    x, w, b = case.tensors()
+
+    class Cut(torch.nn.Module):
+        def forward(self, x, count):
+            n = count.item()
+            torch._check(n >= 1)
+            torch._check(n <= 3)
+            return case.ours(x[:n].contiguous(), w, b)
+
+    with computed_by(True):
+        program = export(Cut(), (x, torch.tensor(2)))
+        for n in (1, 3):
+            assert torch.equal(program.module()(x, torch.tensor(n)), case.theirs(x[:n], w, b))
 
 
 def test_compiled_transforms():

@@ -95,6 +95,18 @@ def test_vmap_of_an_empty_batch():
     both(case, lambda op: vmap(op, (0, 0, None))(xs, mapped(w, 0, 3), b))
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_vmap_over_nothing(case, direction):
+    operands = case.operands(direction)
+    count, op = 2 if direction else 3, case.op(direction)
+    shape = op(*operands, *case.arguments).shape
+    for dims in itertools.product((None, 0), repeat=count):
+        if any(d is not None for d in dims):
+            given = [t if d is None else t.new_empty(0, *t.shape) for t, d in zip(operands, dims, strict=False)]
+            out = vmap(lambda *tensors: op(*tensors, *operands[count:], *case.arguments), dims)(*given)
+            assert out.shape == (0, *shape)
+
+
 # -- derivatives by transforms ----------------------------------------------------------------------------------
 
 TRANSFORMS = {
@@ -315,12 +327,38 @@ def test_meta_tensors(case):
     assert [g.shape for g in found] == [t.shape for t in tensors]
 
 
-def test_deterministic_algorithms(case):
-    try:
-        torch.use_deterministic_algorithms(True)
-        both(case, lambda op: backward(op, fixed(case)))
-    finally:
-        torch.use_deterministic_algorithms(False)
+@pytest.fixture
+def deterministic():
+    """Memory that nobody filled has NaN, too."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+FILLED = [name for name in TRANSFORMS if any(word in name for word in ("jvp", "jacfwd", "hessian", "forward"))]
+
+
+@pytest.mark.usefixtures("deterministic")
+@pytest.mark.parametrize("name", ["backward", *FILLED])
+def test_deterministic_algorithms(case, name):
+    run = TRANSFORMS.get(name, lambda op, *tensors: backward(op, tensors))
+    both(case, run, *fixed(case))
+
+
+def test_operators_of_other_layouts(case):
+    """Lazily conjugated, mkldnn's own, sparse: as PyTorch's."""
+    x, w, b = (t.detach() for t in case.tensors())
+    z = x + 1j * integers(*x.shape)
+    given = z.conj(), w.to(z.dtype), b.to(z.dtype)
+    same(case.ours(*given), case.theirs(*given))
+    for convert in (torch.Tensor.to_sparse, torch.Tensor.to_mkldnn):
+        outcomes = []
+        for op in (case.ours, case.theirs):
+            try:
+                outcomes.append(op(convert(x), w, b).to_dense())
+            except Exception as error:
+                outcomes.append(type(error))
+        assert outcomes[0] is outcomes[1] or torch.equal(*outcomes)
 
 
 # -- autocast ---------------------------------------------------------------------------------------------------
