@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial, update_wrapper
 from types import FunctionType
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, get_num_threads, is_grad_enabled, nn
@@ -18,11 +19,12 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .._core import TensorMarks
 from ..runtime import threads as pool
 from . import ops
-from .compute import DTYPES, Layer, layer_of, refusal
+from .compute import DTYPES, Layer, forked, layer_of, refusal
 from .packed import Packed, marks_of
 from .routes import Needs, Route, is_saving_watched, is_watched, needs_of, record, shapes_of
 from .spec import Ints, Spec
@@ -41,7 +43,18 @@ _MOST_ROUTES = 256
 class State:
     """What a module keeps for our engine. It is no part of the module's own state: copies and pickles begin anew."""
 
-    __slots__ = ("arguments", "dtype", "given", "last", "layer", "packed", "replaced", "routes")
+    __slots__ = (
+        "__weakref__",
+        "arguments",
+        "dtype",
+        "given",
+        "last",
+        "layer",
+        "packed",
+        "replaced",
+        "routes",
+        "sources",
+    )
 
     layer: Layer
 
@@ -57,6 +70,8 @@ class State:
         self.replaced = False
         # of calls that came before, as long as the arguments and what is packed stay
         self.routes: dict[Hashable, Route] = {}
+        # of what is packed
+        self.sources: frozenset[int] = frozenset()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return State, (self.dtype,)
@@ -65,10 +80,11 @@ class State:
         self.dtype = dtype
         self.forget()
 
-    def forget(self) -> None:
+    def forget(self, replaced: bool = False) -> None:
         self.packed = self.last = None
-        self.replaced = False
+        self.replaced = replaced
         self.routes = {}
+        _packing.discard(self)
 
     def keep(self, key: Hashable, route: Route) -> None:
         if len(self.routes) >= _MOST_ROUTES:
@@ -86,7 +102,25 @@ class State:
             return None
         self.routes = {}
         self.packed, self.last = Packed(self.layer.spec, seen, weight, bias, dtype), None
+        self.sources = frozenset(map(id, sources))
+        _packing.add(self)
         return self.packed
+
+
+_packing: WeakSet[State] = WeakSet()
+
+
+def _stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """PyTorch's fused optimizers, and those that write through `.data`, leave versions as they were."""
+    if not _packing:
+        return
+    written = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    for state in list(_packing):
+        if not state.sources.isdisjoint(written):
+            state.forget(replaced=True)
+
+
+register_optimizer_step_post_hook(_stepped)
 
 
 def _is_direct(*tensors: Tensor | None) -> bool:
@@ -176,7 +210,7 @@ class _Convolution(nn.modules.conv._ConvNd):
             state.layer = layer_of(Spec(*arguments))
         cast = torch.is_autocast_enabled("cpu")
         dtype = torch.get_autocast_dtype("cpu") if cast else state.dtype
-        packed = None if self.training else self._packed(state, dtype, x)
+        packed = None if self.training or forked() else self._packed(state, dtype, x)
         if packed is None:
             w, b = self.weight, self.bias
         else:
@@ -216,8 +250,7 @@ class _Convolution(nn.modules.conv._ConvNd):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, nn.Parameter) and (state := self.__dict__.get(_STATE)) is not None:
-            state.forget()
-            state.replaced = True
+            state.forget(replaced=True)
         super().__setattr__(name, value)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

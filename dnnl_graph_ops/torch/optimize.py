@@ -81,8 +81,8 @@ def refresh(model: nn.Module) -> None:
     """Forget what was packed of the model's weights; the next call packs them as they are then.
 
     For changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views that share memory,
-    and all of inference tensors. What optimizers, `load_state_dict`, `copy_` and other in-place methods change, and
-    parameters that are replaced, are seen without it.
+    collectives of torch.distributed on a parameter, other processes, and all of inference tensors. What optimizers,
+    `load_state_dict`, `copy_` and other in-place methods change, and parameters that are replaced, are seen without it.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"refresh: 'model' must be a torch.nn.Module, got {type(model).__name__}")
