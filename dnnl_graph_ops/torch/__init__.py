@@ -23,7 +23,10 @@ except ImportError as _error:
     ) from _error
 
 from . import ops as ops
+from .openmp import warn_of_two as _warn_of_two
 from .optimize import optimize, refresh
 from .report import LayerTime, Report, report
+
+_warn_of_two()
 
 __all__ = ["LayerTime", "Report", "optimize", "refresh", "report"]
