@@ -15,6 +15,7 @@ from torch._C import (
     _len_torch_function_stack,
 )
 from torch._C._autograd import _top_saved_tensors_default_hooks
+from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from .._core import TensorCall
@@ -38,6 +39,17 @@ def is_watched() -> bool:
         or _len_torch_function_stack()
         or _get_tracing_state()
         or forward_ad._current_level >= 0
+    )
+
+
+def is_transformed(dy: Tensor) -> bool:
+    """Whether a backward pass is itself recorded, traced, mapped or watched."""
+    return (
+        torch.compiler.is_compiling()
+        or is_grad_enabled()
+        or type(dy) is not Tensor
+        or is_watched()
+        or is_legacy_batchedtensor(dy)  # by is_grads_batched
     )
 
 
@@ -156,7 +168,7 @@ class Recorded(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Any:
         x, w = ctx.saved_tensors
         route, needs = ctx.route, ctx.needs_input_grad[:3]
-        if not torch.is_grad_enabled() and type(dy) is Tensor:
+        if not is_transformed(dy):
             return *route.gradients(x, w, dy, needs), None
         spec, (src, weights, _) = route.layer.spec, route.shapes
         return (

@@ -8,6 +8,8 @@ from torch._dynamo import compiled_autograd
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim, export
 
+import dnnl_graph_ops.torch as dgt
+
 from .op_cases import Case, computed_by
 
 CASES = {
@@ -165,6 +167,18 @@ def test_compiled_autograd(region):
         with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
             out.backward()
     assert torch.equal(w.grad, wanted)
+
+
+def test_compiled_autograd_of_modules():
+    torch.compiler.reset()
+    theirs = torch.nn.Conv2d(2, 3, 3)
+    ours, x = dgt.optimize(theirs), torch.ones(2, 2, 5, 5)
+    with computed_by(True):
+        for layer in (ours, theirs):
+            out = layer(x).sum()
+            with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+                out.backward()
+    assert torch.equal(ours.weight.grad, theirs.weight.grad)
 
 
 def test_sizes_that_are_known_when_it_runs():

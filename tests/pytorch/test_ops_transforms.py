@@ -5,10 +5,13 @@ import threading
 
 import pytest
 import torch
+from torch import nn
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import checkpoint
+
+import dnnl_graph_ops.torch as dgt
 
 from .common import integers
 from .op_cases import DIRECTIONS, Case, computed_by, ours_alone
@@ -425,6 +428,67 @@ def test_a_backward_pass_inside_of_a_region_that_did_not_cast(case):
 
     with computed_by(False):
         both(case, run)
+
+
+# -- modules ----------------------------------------------------------------------------------------------------
+
+
+def of_copies(op, x, w, b):
+    """By one backward pass for many grad_outputs."""
+    out = op(x, w, b)
+    many = torch.stack([torch.ones_like(out), torch.arange(out.numel()).reshape(out.shape).float()])
+    return torch.autograd.grad(out, (x, w, b), many, is_grads_batched=True)
+
+
+def of_dual_numbers(op, x, w, b):
+    out = op(x, w, b)
+    with forward_ad.dual_level():
+        tangent = torch.arange(out.numel()).reshape(out.shape).float()
+        found = torch.autograd.grad(out, (x, w, b), forward_ad.make_dual(torch.ones_like(out), tangent))
+        return [tuple(t.detach() for t in forward_ad.unpack_dual(g)) for g in found]
+
+
+def of_fake_tensors(op, x, w, b):
+    out = op(x, w, b)
+    traced = make_fx(lambda dy: torch.autograd.grad(out, (x, w, b), dy, retain_graph=True))(torch.ones_like(out))
+    return [t.detach() for t in traced(torch.full_like(out, 2))]
+
+
+def of_one_graph(op, x, w, b):
+    out = op(x, w, b)
+    many = torch.stack([torch.ones_like(out), torch.full_like(out, 3)])
+    return vmap(lambda dy: torch.autograd.grad(out, (x, w, b), dy, retain_graph=True))(many)
+
+
+BACKWARD = {
+    "batched": of_copies,
+    "vectorised": lambda op, x, w, b: torch.autograd.functional.jacobian(lambda x: op(x, w, b), x, vectorize=True),
+    "dual numbers": of_dual_numbers,
+    "mapped": of_one_graph,
+    "traced": of_fake_tensors,
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize("train", [False, True])
+def test_backward_passes_that_are_transformed(case, name, train):
+    """Of operators, and of optimized modules that were called as usual."""
+    tensors = [t.detach().requires_grad_() for t in fixed(case)]
+    both(case, BACKWARD[name], *tensors)
+    x, w, b = tensors
+    rows, columns = w.shape[0], w.shape[1] * case.groups
+    made = getattr(nn, f"Conv{'Transpose' if case.transposed else ''}{len(case.x) - 2}d")
+    channels = (rows, columns) if case.transposed else (columns, rows)
+    beyond = {"output_padding": case.output_padding} if case.transposed else {}
+    layer = made(
+        *channels, w.shape[2:], case.stride, case.padding, dilation=case.dilation, groups=case.groups, **beyond
+    )
+    layer.weight, layer.bias = nn.Parameter(w.detach()), nn.Parameter(b.detach())
+    ours = dgt.optimize(layer).train(train)
+    for _ in range(3):
+        ours(x).sum().backward()
+        found = [BACKWARD[name](lambda x, *_, m=m: m(x), x, m.weight, m.bias) for m in (ours, layer)]
+        same(*found)
 
 
 # -- threads ----------------------------------------------------------------------------------------------------
