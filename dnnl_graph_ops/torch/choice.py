@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable
-from statistics import median
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -14,12 +14,12 @@ from ..runtime.locks import Builds
 
 Made = TypeVar("Made")
 
-# a trial ends when so many rounds took so long
-_LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS = 3, 15, 0.02
+# a trial ends when so many rounds took so long, or when one of both is so many times as fast
+_LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _CLEAR = 3, 15, 0.02, 1.5
 
 
 class Verdict(NamedTuple):
-    """Which of the two computes, and the median seconds of both; None: not measured."""
+    """Which of the two computes, and the least seconds that both took; None: not measured."""
 
     ours: bool
     our_seconds: float | None = None
@@ -54,15 +54,18 @@ def _tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
     except Error as error:
         return Verdict(False, why=str(error))
     theirs()
-    times: tuple[list[float], list[float]] = ([], [])
+    # the least of each: whatever else runs on the machine may disturb some rounds, hardly all of one
+    least = [math.inf, math.inf]
     begin = time.perf_counter()
-    while len(times[0]) < _LEAST_ROUNDS or (len(times[0]) < _MOST_ROUNDS and time.perf_counter() - begin < _SECONDS):
-        for run, seconds in ((ours, times[0]), (theirs, times[1])):
+    for round_ in range(1, _MOST_ROUNDS + 1):
+        for i, run in enumerate((ours, theirs)):
             start = time.perf_counter()
             run()
-            seconds.append(time.perf_counter() - start)
-    mine, other = median(times[0]), median(times[1])
-    return Verdict(mine <= other, mine, other)
+            least[i] = min(least[i], time.perf_counter() - start)
+        took, clear = time.perf_counter() - begin, max(least) > _CLEAR * min(least)
+        if took > _SECONDS and round_ >= (_LEAST_ROUNDS - 1 if clear else _LEAST_ROUNDS):
+            break
+    return Verdict(least[0] <= least[1], least[0], least[1])
 
 
 def known(key: Hashable) -> Verdict | None:

@@ -28,7 +28,7 @@ class LayerTime:
         input: the shape of the layer's input.
         calls: how often a call of the model calls it with such an input.
         computed_by: "dnnl_graph_ops" or "PyTorch".
-        our_seconds, their_seconds: medians of one call; None where there was nothing to compare.
+        our_seconds, their_seconds: the least that one call took; None where there was nothing to compare.
         why: "measured", or what else decided.
         gain: PyTorch's time over that of who computes; 1.0 where PyTorch does.
     """

@@ -240,3 +240,22 @@ def test_a_call_that_differs_gives_none():
         TensorCall(None, "convolution", (), (x,), torch.empty)
     with pytest.raises(ValueError):
         TensorCall(functional.cache, "convolution", (), (), torch.empty)
+
+
+@pytest.mark.parametrize("disturbed", [0, 1])
+def test_what_disturbs_some_rounds_decides_nothing(disturbed, monkeypatch):
+    """A clock of our own: PyTorch takes a tenth less, and other processes hold up one of both in most rounds."""
+    now, calls = 0.0, [0, 0]
+
+    def runs(which, seconds):
+        def run():
+            nonlocal now
+            calls[which] += 1
+            now += seconds * (50 if which == disturbed and calls[which] % 3 else 1)
+
+        return run
+
+    monkeypatch.setattr(choice.time, "perf_counter", lambda: now)
+    found = choice._tried(runs(0, 1e-3), runs(1, 0.9e-3))
+    assert not found.ours
+    assert found.our_seconds == pytest.approx(1e-3) and found.their_seconds == pytest.approx(0.9e-3)
