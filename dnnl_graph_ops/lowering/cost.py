@@ -31,6 +31,7 @@ MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
 MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 ACROSS = 2.0  # for copies of a few columns to planes
 AGAIN = 0.25  # for weights that parts of a layer read after the first
+ON_ONE_AXIS = 0.7  # for windows and gradients that are transformed on the only axis
 SCATTERED = 2.0  # for columns of images that are gathered
 # for columns of images that are added up: runs to begin a line of dst, and each row of columns that it takes; values to
 # write an element between those of other phases
@@ -145,6 +146,8 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
     )  # fmt: skip
     found, count = _kernels(problem, env, work), 1 + len(others)
+    if problem.geometry.rank == 1 and problem.direction == BACKWARD_WEIGHTS and tile != direct_tile(problem):
+        found = found._replace(values=found.values * ON_ONE_AXIS)
     repeated = {name: count * getattr(found, name) for name in ("products", "values", "runs")}
     again = found.weights * AGAIN * len(others)
     return found._replace(**repeated, weights=found.weights + again, calls=float(count))

@@ -43,6 +43,8 @@ def test_thin_products_of_images_are_own(direction: str, thin: tuple[int, int]) 
 CHANNELS_FIRST = {
     # the library puts windows in channels last itself; one product needs none
     "1x1": ((160, 160), 56, 12, 1, BACKWARD_WEIGHTS, "columns of images", "phases"),
+    # transforms on one axis are cheap
+    "long rows": ((4096,), 64, 64, 11, BACKWARD_WEIGHTS, "minimal filtering 3", "phases"),
     # columns of short rows are added up line by line
     "upsampled": ((64, 64), 128, 64, 2, FORWARD, "own direct", "columns of images"),
     "upsampled volume": ((16, 16, 16), 64, 32, 2, FORWARD, "own direct", "columns of images"),
