@@ -231,7 +231,9 @@ class _Convolution(nn.modules.conv._ConvNd):
         job = state.layer.forward_job(x, w, b, net)
         if not job.shape:
             return None
-        route = Route(state.layer, job, net, shapes_of(x, w))
+        if net is not None and packed is not None and not job.verdict.ours:
+            packed.leave(x)
+        route = Route(state.layer, job, net if job.verdict.ours else None, shapes_of(x, w))
         out = record(x, w, b, route) if needs_of(x, w, b) else route.run(x, w, b)
         usual = usual and x.dtype is given and (self.training or net is not None)
         if usual and not (_is_any_autocast_enabled() or is_saving_watched()):

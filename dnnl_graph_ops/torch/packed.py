@@ -21,6 +21,7 @@ from .spec import Ints, Spec, is_sound
 
 # so many shapes get a net that is chosen for just that shape, the others share one for all
 _SHAPES = 4
+_MOST_LEFT = 256
 
 
 def marks_of(tensors: Sequence[Tensor]) -> TensorMarks | None:
@@ -49,6 +50,7 @@ class Packed:
         self._constants = [self._graph.hold(self._constant(t)) for t in (w, b) if t is not None]
         self._nets: dict[tuple[Ints, Ints], Net] = {}
         self._any: Net | None = None
+        self._left: set[tuple[Ints, Ints]] = set()
         self._builds = Builds()
 
     def _constant(self, tensor: Tensor) -> Constant:
@@ -69,14 +71,24 @@ class Packed:
         return Constant(None, make, Meta(like.shape, like.dtype))
 
     def net(self, x: Tensor) -> Net | None:
-        """For such an input; None: it does not fit."""
+        """For such an input; None: it does not fit, or is left to PyTorch."""
         key = x.shape, x.stride()
         found = self._nets.get(key)
         if found is not None:
             return found
+        if key in self._left:
+            return None
         if self._any is not None:
             return self._any
         return self._builds.once(lambda: self._nets.get(key) or self._any, lambda: self._new(x))
+
+    def leave(self, x: Tensor) -> None:
+        """Such inputs to PyTorch, which is faster: no memory for what nobody calls."""
+        key = x.shape, x.stride()
+        if self._nets.pop(key, None) is not None:
+            self._left.add(key)
+            if len(self._left) > _MOST_LEFT:
+                self._left = {key}
 
     def _new(self, x: Tensor) -> Net | None:
         if not is_sound(self._spec, x.shape, self.weight.shape, None if self.bias is None else self.bias.shape):

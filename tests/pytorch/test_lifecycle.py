@@ -430,6 +430,25 @@ def test_exported_by_torch_export():
     assert_near(program.module()(x), theirs(x))
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_compiled(train):
+    """In whole, with gradients, and copied."""
+    theirs, x = sequence().train(train), integers(2, 4, 8, 8)
+    ours = dgt.optimize(theirs)
+    with torch.no_grad():
+        copy.deepcopy(ours)(x)
+    compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
+    assert_near(list(results(compiled, x).values()), list(results(theirs, x).values()))
+    assert all(is_ours(m) for m in compiled.modules() if isinstance(m, nn.modules.conv._ConvNd))
+    other = copy.deepcopy(compiled)
+    with torch.no_grad():
+        next(other.parameters()).zero_()
+        assert not torch.equal(other(x), compiled(x))
+    assert_near(compiled(x), theirs(x))
+    ours.compile(backend="aot_eager")
+    assert_near(ours(x), theirs(x))
+
+
 def test_fused_and_quantized_by_pytorch():
     theirs, x = sequence().eval(), integers(2, 4, 8, 8)
     ours = dgt.optimize(theirs)

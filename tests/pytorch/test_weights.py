@@ -14,6 +14,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.torch import compute, modules
+from dnnl_graph_ops.torch.choice import Verdict
 from dnnl_graph_ops.torch.modules import is_ours, state_of
 
 from .common import assert_equal, integers, results, with_integers
@@ -337,6 +338,56 @@ def test_a_class_of_a_user_is_not_kept_alive():
     del Own, ours
     gc.collect()
     assert [reference() for reference in gone] == [None, None]
+
+
+def test_what_pytorch_computes_is_not_packed(layer, monkeypatch):
+    # jobs that others left, and that nobody is to find
+    monkeypatch.setattr(modules, "layer_of", compute.Layer)
+    monkeypatch.setattr(compute, "verdict", lambda *_: Verdict(False, 2.0, 1.0))
+    x = image(layer)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            for _ in range(3):
+                assert torch.equal(layer(x), plain(layer, x))
+    state = state_of(layer)
+    assert not state.packed._nets
+    assert all(route.net is None for route in state.routes.values())
+
+
+WEIGHTS = """
+import gc, json
+import torch
+from torch import nn
+import dnnl_graph_ops as dgo
+import dnnl_graph_ops.torch as dgt
+
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+
+def resident():
+    gc.collect()
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+with torch.no_grad():
+    x = torch.randn(1, 512, 32)
+    small = dgt.optimize(nn.Conv1d(512, 512, 1)).eval()
+    small(x)
+    model = nn.Sequential(*[nn.Conv1d(512, 512, 5, padding=2) for _ in range(16)]).eval()
+    before, held = resident(), dgo.cache_info()["bytes"]["constants"]
+    model = dgt.optimize(model, inplace=True)
+    for _ in range(3):
+        model(x)
+print(json.dumps([resident() - before, (dgo.cache_info()["bytes"]["constants"] - held) / 2**20]))
+"""
+
+
+def test_weights_are_kept_but_once_besides_what_is_packed():
+    """80 MB of parameters."""
+    done = child("-c", WEIGHTS, seconds=300, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    grown, packed = json.loads(done.stdout)
+    assert grown < packed + 40
 
 
 ROUNDS = """
