@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from children import child
 from concurrently import in_threads
 from reference import convolution
 
@@ -202,3 +203,25 @@ def test_a_plan_runs_in_threads_that_did_not_make_it(rng):
     dgo.convolution_backward_weights(src[:1], diff[:1], weights_shape=(8, 3, 3, 4, 2), **GRADIENTS)
     dgo.clear_caches()
     work(0)
+    # made by this one, run by others meanwhile, and dropped there
+    in_threads(THREADS, lambda number: (work(number), dgo.clear_caches()))
+    work(0)
+
+
+COUNT = """
+import os, numpy as np, dnnl_graph_ops as dgo
+src, diff = (np.ones(shape, np.float32) for shape in ((2, 9, 10, 7, 6), (2, 4, 4, 3, 8)))
+options = {options!r}
+for _ in range(2):
+    dgo.convolution_backward_weights(src, diff, weights_shape=(8, 3, 3, 4, 2), **options)
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_the_first_thread_runs_its_own_gradients(monkeypatch):
+    """A team of another thread's would be one more, and let no team wait awake where there are few CPUs."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    done = child("-c", COUNT.format(options=GRADIENTS))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 2
