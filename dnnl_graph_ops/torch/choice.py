@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable
 from typing import NamedTuple, TypeVar
@@ -14,8 +13,10 @@ from ..runtime.locks import Builds
 
 Made = TypeVar("Made")
 
-# a trial ends when so many rounds took so long, or when one of both is so many times as fast
-_LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _CLEAR = 3, 15, 0.02, 1.5
+# a trial ends when so many rounds took so long; where a second round does not come near the least, it goes on longer
+_LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS, _MOST_SECONDS, _NEAR = 3, 15, 0.02, 0.2, 1.2
+# from so many seconds on one thread's work is told by what the processor spent: others may interrupt every round of it
+_LONG = 1e-3
 
 
 class Verdict(NamedTuple):
@@ -55,17 +56,25 @@ def _tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
         return Verdict(False, why=str(error))
     theirs()
     # the least of each: whatever else runs on the machine may disturb some rounds, hardly all of one
-    least = [math.inf, math.inf]
+    times: tuple[list[tuple[float, float]], ...] = ([], [])
     begin = time.perf_counter()
     for round_ in range(1, _MOST_ROUNDS + 1):
-        for i, run in enumerate((ours, theirs)):
-            start = time.perf_counter()
+        for run, seconds in zip((ours, theirs), times, strict=True):
+            spent, start = time.process_time(), time.perf_counter()
             run()
-            least[i] = min(least[i], time.perf_counter() - start)
-        took, clear = time.perf_counter() - begin, max(least) > _CLEAR * min(least)
-        if took > _SECONDS and round_ >= (_LEAST_ROUNDS - 1 if clear else _LEAST_ROUNDS):
+            seconds.append((time.perf_counter() - start, time.process_time() - spent))
+        took = time.perf_counter() - begin
+        if round_ >= _LEAST_ROUNDS and took > (_SECONDS if all(map(_is_settled, times)) else _MOST_SECONDS):
             break
-    return Verdict(least[0] <= least[1], least[0], least[1])
+    walls = [min(wall for wall, _ in seconds) for seconds in times]
+    alone = torch.get_num_threads() == 1 and min(walls) > _LONG
+    mine, other = [min(spent for _, spent in seconds) for seconds in times] if alone else walls
+    return Verdict(mine <= other, mine, other)
+
+
+def _is_settled(seconds: list[tuple[float, float]]) -> bool:
+    least, second, *_ = sorted(wall for wall, _ in seconds)
+    return second < _NEAR * least
 
 
 def known(key: Hashable) -> Verdict | None:
