@@ -11,6 +11,7 @@ import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops import functional
 from dnnl_graph_ops._core import TensorCall, TensorMarks
 from dnnl_graph_ops.torch import choice, modules
+from dnnl_graph_ops.torch.compute import Gradients
 
 from .common import assert_equal, input_of, results, with_integers
 
@@ -145,19 +146,24 @@ def test_other_dtypes():
 @pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients_are_not_copied(name, layout):
+def test_gradients_are_not_copied(name, layout, monkeypatch):
     layer = dgt.optimize(LAYERS[name]()).to(memory_format=layout)
     x = input_of(layer).to(memory_format=layout)
     made = {}
-    for name, parameter in layer.named_parameters():
-        parameter.register_hook(lambda grad, name=name: made.update({name: grad.data_ptr()}))
+    real = Gradients.__call__
+
+    def noted(self, *tensors):
+        found = real(self, *tensors)
+        made.update(weight=found[1].data_ptr(), bias=found[2].data_ptr())
+        return found
+
+    monkeypatch.setattr(Gradients, "__call__", noted)
     for _ in range(3):
         layer.zero_grad(set_to_none=True)
         step(layer, x)
-        for parameter in layer.parameters():
+        for name, parameter in layer.named_parameters():
+            assert parameter.grad.data_ptr() == made[name]
             assert parameter.grad.stride() == parameter.stride()
-    layer.zero_grad(set_to_none=True)
-    layer(x).sum().backward()
 
 
 @pytest.mark.usefixtures("either")
