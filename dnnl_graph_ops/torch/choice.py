@@ -77,10 +77,6 @@ def _is_settled(seconds: list[tuple[float, float]]) -> bool:
     return second < _NEAR * least
 
 
-def known(key: Hashable) -> Verdict | None:
-    return _verdicts.get(key)
-
-
 def near(size: int) -> int:
     """A size that stands for those near it: what is faster there is so here. Small ones for themselves."""
     if size <= 16:
