@@ -6,14 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "common/error.hpp"
 #include "library/fork_guard.hpp"
@@ -32,7 +29,7 @@ struct Job {
     bool done = false;
 };
 
-struct Worker {
+struct Home {
     std::mutex turn;   // of callers
     std::mutex mutex;  // of what follows
     std::condition_variable asked, answered;
@@ -40,13 +37,13 @@ struct Worker {
     bool started = false;
 };
 
-Worker& worker() {
-    static auto* const one = new Worker;  // never destroyed: plans may live longer than main
+Home& home() {
+    static auto* const one = new Home;  // never destroyed: plans may live longer than main
     return *one;
 }
 
 void* work(void*) {
-    Worker& here = worker();
+    Home& here = home();
     std::unique_lock lock(here.mutex);
     while (true) {
         here.asked.wait(lock, [&] { return here.job != nullptr; });
@@ -66,36 +63,6 @@ void* work(void*) {
     }
 }
 
-// What others leave for the first thread to do.
-class Left {
-public:
-    void add(std::function<void()> job) {
-        const std::lock_guard lock(mutex_);
-        jobs_.push_back(std::move(job));
-        any_.store(true, std::memory_order_release);
-    }
-    void run() {
-        if (!any_.load(std::memory_order_acquire)) return;
-        std::vector<std::function<void()>> jobs;
-        {
-            const std::lock_guard lock(mutex_);
-            jobs.swap(jobs_);
-            any_.store(false, std::memory_order_release);
-        }
-        for (const auto& job : jobs) job();
-    }
-
-private:
-    std::mutex mutex_;
-    std::atomic<bool> any_{false};
-    std::vector<std::function<void()>> jobs_;
-};
-
-Left& left() {
-    static auto* const one = new Left;  // never destroyed, as the worker
-    return *one;
-}
-
 // Signals are for the threads that were there before.
 void start() {
     sigset_t all, before;
@@ -110,20 +77,11 @@ void start() {
 
 }  // namespace
 
-Home of_caller() {
-    thread_local const bool first = syscall(SYS_gettid) == getpid();
-    return first ? Home::first : Home::ours;
-}
-
-void run(Home home, const std::function<void()>& job) {
-    if (home == Home::first) {
-        left().run();
-        return job();
-    }
+void run(const std::function<void()>& job) {
     fork_guard::enter();
     const int threads = omp_get_max_threads();
     threads::require(threads);
-    Worker& there = worker();
+    Home& there = home();
     const std::lock_guard turn(there.turn);
     if (!there.started) start();
     there.started = true;
@@ -135,11 +93,6 @@ void run(Home home, const std::function<void()>& job) {
         there.answered.wait(lock, [&] { return own.done; });
     }
     if (own.error) std::rethrow_exception(own.error);
-}
-
-void run_some_time(Home home, std::function<void()> job) {
-    if (home == Home::first && of_caller() != home) return left().add(std::move(job));
-    run(home, job);
 }
 
 long caller() { return working_for ? working_for : syscall(SYS_gettid); }
