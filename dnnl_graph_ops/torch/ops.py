@@ -16,7 +16,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
-from .compute import layer_of
+from .compute import bias_gradient, layer_of
 from .spec import Spec, check_gradient, gradient_last, make_spec
 
 NAMESPACE = "dnnl_graph_ops"
@@ -31,17 +31,11 @@ KINDS = {"convolution": False, "conv_transpose": True}
 library = torch.library.Library(NAMESPACE, "DEF")
 
 
-def op(transposed: bool, direction: str) -> Any:
-    """One of the six; `direction`: a key of the schemas."""
-    return getattr(
-        getattr(torch.ops, NAMESPACE), ("conv_transpose" if transposed else "convolution") + direction
-    ).default
-
-
 def call(direction: str, spec: Spec, a: Tensor, b: Tensor, last: Any) -> Tensor:
-    """An op on two tensors and what comes third."""
+    """One of the six on two tensors and what comes third; `direction`: a key of the schemas."""
     _, stride, padding, dilation, output_padding, groups = spec
-    return op(spec.transposed, direction)(a, b, last, stride, padding, dilation, output_padding, groups)
+    op = getattr(getattr(torch.ops, NAMESPACE), spec.kind + direction).default
+    return op(a, b, last, stride, padding, dilation, output_padding, groups)
 
 
 # -- what they compute ------------------------------------------------------------------------------------------
@@ -117,15 +111,15 @@ def _fake_weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[Any]) -> Ten
 # -- derivatives ------------------------------------------------------------------------------------------------
 
 
-def _forward_gradients(spec: Spec, x: Tensor, w: Tensor, size: Any, dy: Tensor, needs: Sequence[bool]) -> list[Any]:
+def _forward_gradients(spec: Spec, x: Tensor, w: Tensor, dy: Tensor, needs: Sequence[bool]) -> list[Any]:
     return [
         call("_backward_data", spec, dy, w, x.shape) if needs[0] else None,
         call("_backward_weights", spec, x, dy, w.shape) if needs[1] else None,
-        dy.sum([0, *range(2, dy.ndim)]) if needs[2] else None,
+        bias_gradient(dy) if needs[2] else None,
     ]
 
 
-def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, size: Any, ddx: Tensor, needs: Sequence[bool]) -> list[Any]:
+def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, ddx: Tensor, needs: Sequence[bool]) -> list[Any]:
     return [
         call("", spec, ddx, w, None) if needs[0] else None,
         call("_backward_weights", spec, ddx, dy, w.shape) if needs[1] else None,
@@ -133,7 +127,7 @@ def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, size: Any, ddx: Tensor, n
     ]
 
 
-def _weights_gradients(spec: Spec, x: Tensor, dy: Tensor, size: Any, ddw: Tensor, needs: Sequence[bool]) -> list[Any]:
+def _weights_gradients(spec: Spec, x: Tensor, dy: Tensor, ddw: Tensor, needs: Sequence[bool]) -> list[Any]:
     return [
         call("_backward_data", spec, dy, ddw, x.shape) if needs[0] else None,
         call("", spec, x, ddw, None) if needs[1] else None,
@@ -214,7 +208,7 @@ _RULES: dict[str, tuple[_Rule, _Rule, _Rule, _Rule, _Rule]] = {
 }
 
 
-def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule) -> _Rule:
+def _autograd(direction: str, gradients: _Rule, theirs: _Rule) -> _Rule:
     """The kernel that records: what PyTorch makes of a formula, and its own op where derivatives go forwards."""
 
     class Recorded(torch.autograd.Function):
@@ -229,7 +223,7 @@ def _autograd(transposed: bool, direction: str, gradients: _Rule, theirs: _Rule)
             a, b = ctx.saved_tensors
             # derivatives have the dtypes of what they are derivatives of
             with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
-                return None, *gradients(ctx.spec, a, b, None, grad, ctx.needs_input_grad[1:4]), None
+                return None, *gradients(ctx.spec, a, b, grad, ctx.needs_input_grad[1:4]), None
 
     # Function's own would start another round of torch.func's transforms, inside which this kernel runs
     record = super(torch.autograd.Function, Recorded).apply
@@ -278,7 +272,7 @@ def _register(kind: str, transposed: bool, direction: str) -> None:
     for key, rule in (
         ("CPU", computed),
         ("CompositeExplicitAutograd", elsewhere),
-        ("Autograd", _autograd(transposed, direction, gradients, elsewhere)),
+        ("Autograd", _autograd(direction, gradients, elsewhere)),
         ("AutocastCPU", _autocast if direction == "" else None),
     ):
         library.impl(name, _taking_arguments(transposed, rule) if rule else torch.library.fallthrough_kernel, key)

@@ -58,10 +58,11 @@ def optimize(
     for name, module in model.named_modules():
         given: Any = type(module)
         made = optimized_class(given)
-        if made is not None and (layers is None or layers(name, module)):
+        if not (made or is_ours(module)) or (layers is not None and not layers(name, module)):
+            continue
+        if made is not None:
             module.__class__ = made
-        if is_ours(module) and (layers is None or layers(name, module)):
-            state_of(module).set_dtype(dtype)
+        state_of(module).set_dtype(dtype)
     if example_inputs is not None:
         run_once(model, example_inputs)
     return model
