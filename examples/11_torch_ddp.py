@@ -7,6 +7,7 @@ that takes whole batches. Processes are spawned, as after a fork PyTorch would c
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -72,6 +73,7 @@ def work(rank: int, folder: str, steps: int) -> None:
     if rank == 0:
         torch.save(losses / RANKS, Path(folder) / "losses.pt")
     dist.destroy_process_group()
+    os._exit(0)  # PyTorch's thread for gloo may still want the interpreter, and aborts a process that ends it meanwhile
 
 
 def main() -> int:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +70,7 @@ class Elsewhere(Env):
 
     name: str = ""
 
-    @cached_property
+    @property
     def isa(self) -> str:
         return self.name
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from ..errors import InvalidArgumentError
@@ -34,19 +33,21 @@ class Env:
     fpmath_mode: str = "strict"
     varies: bool = False
 
-    @cached_property
+    # none is a cached_property: before Python 3.12 that holds a lock of all instances, and a forked child waits for it
+
+    @property
     def version(self) -> tuple[int, ...]:
         return self.engine.runtime.version_info
 
-    @cached_property
+    @property
     def release(self) -> str:
         return self.engine.runtime.version
 
-    @cached_property
+    @property
     def isa(self) -> str:
         return cpu.isa(self.engine)
 
-    @cached_property
+    @property
     def lanes(self) -> int:
         """Floats of the library's vectors."""
         return cpu.lanes(self.isa)

@@ -65,6 +65,7 @@ REFERENCE = (
 )
 
 
+@cache
 def name_of(bits: int) -> str:
     """The name of a dnnl_cpu_isa_t; one that the table lacks is named by its bits."""
     return next((row.name for row in SETS if row.bits == bits), f"isa {bits:#x}")
@@ -79,6 +80,7 @@ def contained(name: str) -> tuple[InstructionSet, ...]:
     return tuple(row for row in reversed(SETS) if row.bits & bits == row.bits)
 
 
+@cache
 def lanes(name: str) -> int:
     """Floats of a vector."""
     return max((row.lanes for row in contained(name)), default=4)
