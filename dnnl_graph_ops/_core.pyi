@@ -445,8 +445,9 @@ class Partition:
     ) -> CompiledPartition:
         """Inputs: known dims, strided or opaque. Outputs: also of unknown shape or LayoutType.any.
 
-        one_thread: compile and run it in a thread of the package's own, where an OpenMP library may tie what it makes
-        to a thread: without it, oneDNN 3.2 runs gradients of convolutions only in the thread that compiles them.
+        one_thread: make one for each thread that runs it, which are the process's first and one of the package's own
+        for all others, where an OpenMP library may tie what it makes to a thread: without it, oneDNN 3.2 runs
+        gradients of convolutions only in the thread that compiles them.
 
         Raises UnsupportedError where this library or CPU has no kernel.
         """

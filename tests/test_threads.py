@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from children import child
 from concurrently import in_threads
 from reference import convolution
 
@@ -202,3 +203,29 @@ def test_a_plan_runs_in_threads_that_did_not_make_it(rng):
     dgo.convolution_backward_weights(src[:1], diff[:1], weights_shape=(8, 3, 3, 4, 2), **GRADIENTS)
     dgo.clear_caches()
     work(0)
+    # made by this one, run by others meanwhile, and dropped there
+    in_threads(THREADS, lambda number: (work(number), dgo.clear_caches()))
+    work(0)
+
+
+COUNT = """
+import os, numpy as np, dnnl_graph_ops as dgo
+graph = dgo.Graph()
+src, diff = graph.input("src", (2, 16, 16, 32)), graph.input("diff", (2, 16, 16, 32))
+weights = dgo.ops.conv_transpose_backward_weights(
+    src, diff, weights_shape=(3, 3, 32, 32), pads_begin=1, pads_end=1, weights_format="XIO"
+)
+net = graph.compile(weights, tune="off")
+for _ in range(2):
+    net(*(np.ones((2, 16, 16, 32), np.float32) for _ in range(2)))
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_the_first_thread_runs_its_own_gradients(monkeypatch):
+    """A team of another thread's would be one more, and let no team wait awake where there are few CPUs."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    done = child("-c", COUNT)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 2

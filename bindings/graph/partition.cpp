@@ -14,6 +14,8 @@
 namespace dgo {
 namespace {
 
+std::size_t index(home_thread::Home home) { return static_cast<std::size_t>(home); }
+
 std::string ids_text(const std::vector<std::size_t>& ids) {
     std::string out;
     for (const auto id : ids) out += (out.empty() ? "" : ", ") + std::to_string(id);
@@ -132,34 +134,50 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
     for (const auto& lt : inputs) check_input(lt);
     for (const auto& lt : outputs) check_output(lt);
 
-    one_thread = one_thread && !engine->on_device && lib->cpu_runtime() != kRuntimeSycl;
     const Api& api = lib->api();
+    // of nothing but what it holds: it may be called when this partition's owner is gone
+    const CompiledPartition::Make make = [self = shared_from_this(), engine, inputs, outputs] {
+        const fork_guard::Busy busy;
+        const Api& api = self->lib->api();
+        dnnl_graph_compiled_partition_t compiled = nullptr;
+        DGO_CALL(api, graph_compiled_partition_create, &compiled, self->handle);
+        try {
+            auto in = raw_pointers(inputs), out = raw_pointers(outputs);
+            DGO_CALL(api, graph_partition_compile, self->handle, compiled, in.size(), in.data(), out.size(), out.data(),
+                     engine->handle);
+        } catch (...) {
+            api.graph_compiled_partition_destroy(compiled);
+            throw;
+        }
+        return compiled;
+    };
+    one_thread = one_thread && !engine->on_device && lib->cpu_runtime() != kRuntimeSycl;
+    const auto home = home_thread::of_caller();
     dnnl_graph_compiled_partition_t compiled = nullptr;
-    DGO_CALL(api, graph_compiled_partition_create, &compiled, handle);
+    const auto compile = [&] { compiled = make(); };
+    one_thread ? home_thread::run(home, compile) : compile();
     std::vector<LogicalTensor> resolved = outputs;
     try {
-        auto in = raw_pointers(inputs), out = raw_pointers(outputs);
-        const auto compile = [&] {
-            DGO_CALL(api, graph_partition_compile, handle, compiled, in.size(), in.data(), out.size(), out.data(),
-                     engine->handle);
-        };
-        one_thread ? home_thread::run(compile) : compile();
         for (auto& lt : resolved)
             if (!lt.has_strides())
                 DGO_CALL(api, graph_compiled_partition_query_logical_tensor, compiled, lt.id(), &lt.raw);
     } catch (...) {
         const auto destroy = [&] { api.graph_compiled_partition_destroy(compiled); };
-        one_thread ? home_thread::run(destroy) : destroy();
+        one_thread ? home_thread::run(home, destroy) : destroy();
         throw;
     }
-    return std::make_shared<CompiledPartition>(std::move(engine), compiled, inputs, std::move(resolved), one_thread);
+    return std::make_shared<CompiledPartition>(std::move(engine), compiled, inputs, std::move(resolved),
+                                               one_thread ? make : nullptr);
 }
 
 CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-                                     std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs,
-                                     bool one_thread)
+                                     std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs, Make again)
     : engine(std::move(engine)), handle(handle), inputs(std::move(inputs)), outputs(std::move(outputs)),
-      one_thread_(one_thread) {
+      tied_(again ? std::make_unique<Tied>() : nullptr) {
+    if (tied_) {
+        tied_->make = std::move(again);
+        tied_->handles[index(home_thread::of_caller())] = handle;
+    }
     const Api& api = this->engine->api();
     if (!api.graph_compiled_partition_get_scratchpad_logical_tensor || !api.graph_compiled_partition_execute_v2) return;
     DGO_CALL(api, graph_compiled_partition_get_scratchpad_logical_tensor, handle, &scratchpad_.raw);
@@ -169,17 +187,31 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
 CompiledPartition::~CompiledPartition() {
     if (fork_guard::is_broken()) return;
     const ReleaseGilIfHeld release;
-    there([&] {
+    const auto destroy = [engine = engine](dnnl_graph_compiled_partition_t made) {
         const std::unique_lock lock(thread_end::ending());
-        fork_guard::destroy(engine->api().graph_compiled_partition_destroy, handle);
-    });
+        fork_guard::destroy(engine->api().graph_compiled_partition_destroy, made);
+    };
+    if (!tied_) destroy(handle);
+    for (const auto home : {home_thread::Home::first, home_thread::Home::ours})
+        if (const auto made = tied_ ? tied_->handles[index(home)].load() : nullptr)
+            home_thread::run_some_time(home, [destroy, made] { destroy(made); });
 }
 
 template <typename Job>
 void CompiledPartition::there(const Job& job) const {
-    if (!one_thread_) return job();
+    if (!tied_) return job(handle);
+    const auto home = home_thread::of_caller();
+    auto& mine = tied_->handles[index(home)];
+    const auto work = [&] {
+        if (!mine.load(std::memory_order_acquire)) {
+            const std::lock_guard lock(tied_->making);
+            if (!mine.load(std::memory_order_relaxed)) mine.store(tied_->make(), std::memory_order_release);
+        }
+        job(mine.load(std::memory_order_relaxed));
+    };
+    if (home == home_thread::Home::first) return home_thread::run(home, work);
     const ReleaseGilIfHeld release;
-    home_thread::run(job);
+    home_thread::run(home, work);
 }
 
 LogicalTensor CompiledPartition::query(std::size_t id) const {
@@ -202,13 +234,13 @@ void CompiledPartition::execute(dnnl_stream_t stream, const const_dnnl_graph_ten
     const Api& api = engine->api();
     auto* in_list = const_cast<const_dnnl_graph_tensor_t*>(in);
     auto* out_list = const_cast<const_dnnl_graph_tensor_t*>(out);
-    there([&] {
+    there([&](dnnl_graph_compiled_partition_t made) {
         const thread_end::Execution execution;
         if (scratchpad)
-            DGO_CALL(api, graph_compiled_partition_execute_v2, handle, stream, inputs.size(), in_list, outputs.size(),
+            DGO_CALL(api, graph_compiled_partition_execute_v2, made, stream, inputs.size(), in_list, outputs.size(),
                      out_list, scratchpad);
         else
-            DGO_CALL(api, graph_compiled_partition_execute, handle, stream, inputs.size(), in_list, outputs.size(),
+            DGO_CALL(api, graph_compiled_partition_execute, made, stream, inputs.size(), in_list, outputs.size(),
                      out_list);
     });
 }

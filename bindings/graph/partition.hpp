@@ -1,8 +1,12 @@
 // Partitions as the library hands them out, and what they compile to.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -16,9 +20,12 @@ class Op;
 // Any number of threads may execute one compiled partition at once, each with its own stream, tensors, scratchpad.
 class CompiledPartition {
 public:
+    // Makes a handle in a thread, which is the one that calls it.
+    using Make = std::function<dnnl_graph_compiled_partition_t()>;
+
+    // Takes over the handle, which is at home in the calling thread if there is `again` to make one in another.
     CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_graph_compiled_partition_t handle,
-                      std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs,
-                      bool one_thread);  // takes over the handle
+                      std::vector<LogicalTensor> inputs, std::vector<LogicalTensor> outputs, Make again);
     ~CompiledPartition();
     CompiledPartition(const CompiledPartition&) = delete;
     CompiledPartition& operator=(const CompiledPartition&) = delete;
@@ -38,16 +45,23 @@ public:
     const std::vector<LogicalTensor> inputs, outputs;  // in the order given to compile; outputs with the final layout
 
 private:
-    // by the thread that it is tied to
+    // What must be run, and destroyed, in the thread that made it: a handle for each of the two.
+    struct Tied {
+        Make make;
+        std::mutex making;
+        std::array<std::atomic<dnnl_graph_compiled_partition_t>, 2> handles;
+    };
+
+    // Calls the job with the handle that it may use, where it may.
     template <typename Job>
     void there(const Job& job) const;
 
     LogicalTensor scratchpad_;
     std::size_t scratchpad_size_ = 0;
-    const bool one_thread_;
+    const std::unique_ptr<Tied> tied_;  // null: any thread may have it
 };
 
-class Partition {
+class Partition : public std::enable_shared_from_this<Partition> {
 public:
     Partition(std::shared_ptr<const Library> lib, dnnl_graph_partition_t handle);  // takes over the handle
     static std::shared_ptr<Partition> create_with_op(const Op& op, dnnl_engine_kind_t kind);

@@ -6,11 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/error.hpp"
 #include "library/fork_guard.hpp"
@@ -29,7 +32,7 @@ struct Job {
     bool done = false;
 };
 
-struct Home {
+struct Worker {
     std::mutex turn;   // of callers
     std::mutex mutex;  // of what follows
     std::condition_variable asked, answered;
@@ -37,13 +40,13 @@ struct Home {
     bool started = false;
 };
 
-Home& home() {
-    static auto* const one = new Home;  // never destroyed: plans may live longer than main
+Worker& worker() {
+    static auto* const one = new Worker;  // never destroyed: plans may live longer than main
     return *one;
 }
 
 void* work(void*) {
-    Home& here = home();
+    Worker& here = worker();
     std::unique_lock lock(here.mutex);
     while (true) {
         here.asked.wait(lock, [&] { return here.job != nullptr; });
@@ -63,6 +66,36 @@ void* work(void*) {
     }
 }
 
+// What others leave for the first thread to do.
+class Left {
+public:
+    void add(std::function<void()> job) {
+        const std::lock_guard lock(mutex_);
+        jobs_.push_back(std::move(job));
+        any_.store(true, std::memory_order_release);
+    }
+    void run() {
+        if (!any_.load(std::memory_order_acquire)) return;
+        std::vector<std::function<void()>> jobs;
+        {
+            const std::lock_guard lock(mutex_);
+            jobs.swap(jobs_);
+            any_.store(false, std::memory_order_release);
+        }
+        for (const auto& job : jobs) job();
+    }
+
+private:
+    std::mutex mutex_;
+    std::atomic<bool> any_{false};
+    std::vector<std::function<void()>> jobs_;
+};
+
+Left& left() {
+    static auto* const one = new Left;  // never destroyed, as the worker
+    return *one;
+}
+
 // Signals are for the threads that were there before.
 void start() {
     sigset_t all, before;
@@ -77,11 +110,20 @@ void start() {
 
 }  // namespace
 
-void run(const std::function<void()>& job) {
+Home of_caller() {
+    thread_local const bool first = syscall(SYS_gettid) == getpid();
+    return first ? Home::first : Home::ours;
+}
+
+void run(Home home, const std::function<void()>& job) {
     fork_guard::enter();
+    if (home == Home::first) {
+        left().run();
+        return job();
+    }
     const int threads = omp_get_max_threads();
     threads::require(threads);
-    Home& there = home();
+    Worker& there = worker();
     const std::lock_guard turn(there.turn);
     if (!there.started) start();
     there.started = true;
@@ -93,6 +135,11 @@ void run(const std::function<void()>& job) {
         there.answered.wait(lock, [&] { return own.done; });
     }
     if (own.error) std::rethrow_exception(own.error);
+}
+
+void run_some_time(Home home, std::function<void()> job) {
+    if (home == Home::first && of_caller() != home) return left().add(std::move(job));
+    run(home, job);
 }
 
 long caller() { return working_for ? working_for : syscall(SYS_gettid); }
