@@ -1,0 +1,217 @@
+// Narrow products: operands in bf16, sums in f32. A block of up to 32 rows and 32 columns stays in registers while a list
+// of terms is summed. `amx` multiplies tiles, `avx512bf16` broadcasts pairs, `emulated` does what `amx` does in plain C++.
+#pragma once
+
+#include "kernels/isa/lanes.hpp"
+
+namespace dgo::DGO_ISA {
+
+// Rows that lie a pitch apart, and columns of a panel. A panel is a list of units, each of kNarrowUnit of the depth: two
+// halves of 16 columns after each other, in a half 16 rows of 64 bytes, in a row a pair of the depth for each column.
+constexpr int64_t kNarrowRows = 16, kNarrowColumns = 32, kNarrowUnit = 32;
+constexpr int64_t kNarrowUnitBytes = kNarrowColumns * kNarrowUnit * 2;
+#ifdef DGO_NARROW_DOT
+constexpr int64_t kNarrowStep = 2;  // of a row so many elements are read at once
+#else
+constexpr int64_t kNarrowStep = kNarrowUnit;
+#endif
+
+// 16 rows of the left factor, bf16; pitch in bytes.
+struct NarrowRows {
+    const char* at;
+    int64_t pitch;
+};
+
+// Some of the depth: `depth` elements of each row, rounded up to kNarrowStep, by as many units of a panel, which begin so
+// many bytes into it. Weights that fill up the last unit are zero, and what a row has there is read: finite numbers.
+struct NarrowTerm {
+    NarrowRows rows[2];  // the second are not looked at for a block of 16 rows
+    int64_t panel, depth;
+};
+
+#ifdef DGO_NARROW_AMX
+// What was written before is in memory: GCC takes instructions that load tiles for ones that read none.
+DGO_INLINE void written(const void* at) { asm volatile("" : : "r"(at) : "memory"); }
+#endif
+
+// What every thread needs around its products: one object in its part of a parallel region. The library multiplies tiles
+// in the same threads and configures them itself, so nothing is left configured.
+class NarrowState {
+public:
+    NarrowState() {
+#ifdef DGO_NARROW_AMX
+        struct __attribute__((packed)) {
+            uint8_t palette = 1, start = 0, unused[14] = {};
+            uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};  // of a row
+            uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+        } shape;
+        written(&shape);
+        _tile_loadconfig(&shape);
+#endif
+    }
+    ~NarrowState() {
+#ifdef DGO_NARROW_AMX
+        _tile_release();
+#endif
+    }
+    NarrowState(const NarrowState&) = delete;
+    NarrowState& operator=(const NarrowState&) = delete;
+};
+
+// Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all.
+struct NarrowSums {
+    const float* start;
+    int64_t start_step;
+    float* to;
+    int64_t to_step;  // floats
+};
+
+#if defined(DGO_NARROW_AMX)
+
+// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.
+template <int kHalves, int kVectors>
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+    const auto start = [&](int64_t i, int64_t j) { return sums.start + 16 * i * sums.start_step + 16 * j; };
+    const auto to = [&](int64_t i, int64_t j) { return sums.to + 16 * i * sums.to_step + 16 * j; };
+    const int64_t in = sums.start_step * 4, out = sums.to_step * 4;
+    written(terms);
+    _tile_loadd(0, start(0, 0), in);
+    if constexpr (kVectors == 2) _tile_loadd(1, start(0, 1), in);
+    if constexpr (kHalves == 2) _tile_loadd(2, start(1, 0), in);
+    if constexpr (kHalves == 2 && kVectors == 2) _tile_loadd(3, start(1, 1), in);
+    for (const NarrowTerm* term = terms; term != terms + count; ++term) {
+        const char *a = term->rows[0].at, *b = panel + term->panel;
+        const char* below = kHalves == 2 ? term->rows[1].at : nullptr;
+        const int64_t pitch = term->rows[0].pitch, pitch_below = kHalves == 2 ? term->rows[1].pitch : 0;
+        for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += kNarrowUnitBytes) {
+            _tile_loadd(4, a, pitch);
+            _tile_loadd(6, b, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            if constexpr (kVectors == 2) {
+                _tile_loadd(7, b + kNarrowUnitBytes / 2, 64);
+                _tile_dpbf16ps(1, 4, 7);
+            }
+            if constexpr (kHalves == 2) {
+                _tile_loadd(5, below, pitch_below);
+                _tile_dpbf16ps(2, 5, 6);
+                if constexpr (kVectors == 2) _tile_dpbf16ps(3, 5, 7);
+                below += 64;
+            }
+        }
+    }
+    _tile_stored(0, to(0, 0), out);
+    if constexpr (kVectors == 2) _tile_stored(1, to(0, 1), out);
+    if constexpr (kHalves == 2) _tile_stored(2, to(1, 0), out);
+    if constexpr (kHalves == 2 && kVectors == 2) _tile_stored(3, to(1, 1), out);
+}
+
+#elif defined(DGO_NARROW_DOT)
+
+constexpr int kDotRows = 8;
+
+// sum += the products of a row's pair with those of the columns, in place: see multiply_add.
+DGO_INLINE void add_pairs(Lanes& sum, Lanes row, Lanes columns) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(columns));
+}
+
+// kDotRows rows from `row` of a half on.
+template <int kVectors>
+DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const char* panel,
+                         const NarrowSums& sums) {
+    const int64_t first = half * kNarrowRows + row;
+    Lanes sum[kDotRows][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kDotRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) {
+            sum[i][j] = load_bytes<Lanes>(sums.start + (first + i) * sums.start_step + j * kLanes);
+        }
+    }
+    for (const NarrowTerm* term = terms; term != terms + count; ++term) {
+        const int64_t pitch = term->rows[half].pitch;
+        const char *a = term->rows[half].at + row * pitch, *b = panel + term->panel;
+        const auto step = [&]() __attribute__((always_inline)) {
+            Lanes right[kVectors];
+#pragma GCC unroll 2
+            for (int j = 0; j < kVectors; ++j) right[j] = load_bytes<Lanes>(b + j * (kNarrowUnitBytes / 2));
+#pragma GCC unroll 8
+            for (int i = 0; i < kDotRows; ++i) {
+                const Lanes pair = load_bytes<float>(a + i * pitch) - Lanes{};
+#pragma GCC unroll 2
+                for (int j = 0; j < kVectors; ++j) add_pairs(sum[i][j], pair, right[j]);
+            }
+            a += 4;
+            b += 64;
+        };
+        int64_t d = 0;
+        for (; d + kNarrowUnit <= term->depth; d += kNarrowUnit, b += kNarrowUnitBytes / 2) {
+#pragma GCC unroll 2
+            for (int u = 0; u < 16; ++u) step();
+        }
+        for (; d < term->depth; d += 2) step();
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kDotRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) store_bytes(sums.to + (first + i) * sums.to_step + j * kLanes, sum[i][j]);
+    }
+}
+
+template <int kHalves, int kVectors>
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+    for (int half = 0; half < kHalves; ++half) {
+        for (int64_t row = 0; row < kNarrowRows; row += kDotRows)
+            dot_rows<kVectors>(terms, count, half, row, panel, sums);
+    }
+}
+
+#else
+
+// Denormal numbers are zeros.
+DGO_INLINE float flushed(float value) {
+    const uint32_t u = bits<uint32_t>(value);
+    return (u & 0x7f800000u) == 0 ? bits<float>(u & 0x80000000u) : value;
+}
+
+DGO_INLINE float narrow_element(const char* at) {
+    return flushed(bits<float>(uint32_t{load_bytes<uint16_t>(at)} << 16));
+}
+
+// Of each unit the sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
+template <int kHalves, int kVectors>
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+    for (int64_t i = 0; i < kHalves * kNarrowRows; ++i) {
+        for (int64_t j = 0; j < kVectors * 16; ++j) {
+            float sum = sums.start[i * sums.start_step + j];
+            for (const NarrowTerm* term = terms; term != terms + count; ++term) {
+                const NarrowRows& rows = term->rows[i / kNarrowRows];
+                const char* a = rows.at + i % kNarrowRows * rows.pitch;
+                const char* b = panel + term->panel + j / 16 * (kNarrowUnitBytes / 2) + j % 16 * 4;
+                for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += kNarrowUnitBytes) {
+                    float part[2] = {0.0f, 0.0f};
+                    for (int64_t k = 0; k < kNarrowUnit; ++k) {
+                        const float product =
+                            flushed(narrow_element(a + 2 * k) * narrow_element(b + k / 2 * 64 + k % 2 * 2));
+                        part[k % 2] = flushed(part[k % 2] + product);
+                    }
+                    sum = flushed(sum + flushed(part[0] + part[1]));
+                }
+            }
+            sums.to[i * sums.to_step + j] = sum;
+        }
+    }
+}
+
+#endif
+
+// to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 rows and columns of a panel.
+inline void narrow_product(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums,
+                           int64_t rows, int64_t columns) {
+    if (rows > kNarrowRows) {
+        (columns > 16 ? narrow_block<2, 2> : narrow_block<2, 1>)(terms, count, panel, sums);
+    } else {
+        (columns > 16 ? narrow_block<1, 2> : narrow_block<1, 1>)(terms, count, panel, sums);
+    }
+}
+
+}  // namespace dgo::DGO_ISA

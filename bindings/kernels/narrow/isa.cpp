@@ -1,0 +1,143 @@
+#include "kernels/narrow/isa.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "common/error.hpp"
+
+namespace dgo {
+
+namespace amx {
+extern const NarrowCode kNarrowCode;
+}
+namespace avx512bf16 {
+extern const NarrowCode kNarrowCode;
+}
+namespace emulated {
+extern const NarrowCode kNarrowCode;
+}
+
+namespace {
+
+constexpr const char* kVariable = "DNNL_GRAPH_OPS_NARROW";
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+struct Limit {
+    std::string said;  // what limits, empty: nothing
+    bool pairs = true, tiles = true;
+};
+
+// What the library is limited to holds here, too.
+Limit limit() {
+    if (variable("DNNL_GRAPH_OPS_ISA") == "avx2") return {"DNNL_GRAPH_OPS_ISA is avx2", false, false};
+    std::string name = variable("ONEDNN_MAX_CPU_ISA");
+    if (name.empty()) name = variable("DNNL_MAX_CPU_ISA");  // oneDNN's older name
+    for (char& letter : name) {
+        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    }
+    const std::string said = "ONEDNN_MAX_CPU_ISA is " + name;
+    for (const char* set : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}) {
+        if (name == set) return {said, false, false};
+    }
+    for (const char* set : {"AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"}) {
+        if (name == set) return {said, true, false};
+    }
+    return {};
+}
+
+// Empty: the operating system lets this process, all of its threads included, use tiles.
+std::string tiles_refusal() {
+#ifdef SYS_arch_prctl
+    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+    if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0) return "";
+    return std::string("the operating system refuses tiles: ") + std::strerror(errno);
+#else
+    return "this operating system knows no tiles";
+#endif
+}
+
+// Empty: the set runs here. These ask whether the operating system saves the registers, too.
+std::string pairs_refusal() {
+    __builtin_cpu_init();
+    const bool has = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has ? "" : "this CPU lacks AVX512-BF16";
+}
+
+std::string amx_refusal() {
+    const std::string lacking = pairs_refusal();
+    if (!lacking.empty()) return lacking;
+    if (!__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-bf16")) return "this CPU lacks AMX-BF16";
+    static const std::string refused = tiles_refusal();
+    return refused;
+}
+
+struct Row {
+    const NarrowCode* code;
+    std::string (*refusal)();
+};
+const Row kRows[] = {
+    {&amx::kNarrowCode, amx_refusal},
+    {&avx512bf16::kNarrowCode, pairs_refusal},
+    {&emulated::kNarrowCode, [] { return std::string(); }},
+};
+
+const NarrowCode& named(const std::string& name) {
+    for (const Row& row : kRows) {
+        if (name != row.code->isa) continue;
+        const std::string why = row.refusal();
+        if (why.empty()) return *row.code;
+        fail(ErrorKind::runtime_unavailable, "narrow products by '" + name + "' do not run here: " + why + "; set " +
+                                                 kVariable + " to emulated or none, or leave it out");
+    }
+    fail(ErrorKind::invalid_argument, std::string(kVariable) + " is '" + name +
+                                          "', which is no instruction set of narrow products; set it to amx, "
+                                          "avx512bf16, emulated or none, or leave it out");
+}
+
+struct Choice {
+    const NarrowCode* code = nullptr;
+    std::string reason;
+};
+
+Choice choose() {
+    const std::string name = variable(kVariable);
+    if (name == "none") return {nullptr, std::string(kVariable) + " is none"};
+    if (!name.empty()) return {&named(name), ""};
+    const Limit allowed = limit();
+    if (!allowed.pairs) return {nullptr, allowed.said};
+    const std::string tiles = allowed.tiles ? amx_refusal() : allowed.said;
+    if (tiles.empty()) return {&amx::kNarrowCode, ""};
+    const std::string pairs = pairs_refusal();
+    return {pairs.empty() ? &avx512bf16::kNarrowCode : nullptr, pairs.empty() ? tiles : pairs};
+}
+
+const Choice& choice() {
+    static const Choice chosen = choose();
+    return chosen;
+}
+
+}  // namespace
+
+const NarrowCode* narrow_code() { return choice().code; }
+
+const std::string& narrow_reason() { return choice().reason; }
+
+const NarrowCode& narrow_code_of(const std::string& name) {
+    if (!name.empty()) return named(name);
+    if (narrow_code() == nullptr) {
+        fail(ErrorKind::runtime_unavailable, "there are no narrow products here: " + narrow_reason());
+    }
+    return *narrow_code();
+}
+
+}  // namespace dgo

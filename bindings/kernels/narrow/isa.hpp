@@ -1,0 +1,19 @@
+// Which instruction set multiplies bf16 in narrow products: operands in bf16, sums in f32.
+#pragma once
+
+#include <string>
+
+#include "kernels/narrow/vtable.hpp"
+
+namespace dgo {
+
+// The code for this CPU, chosen at the first call, or null: what DNNL_GRAPH_OPS_NARROW names (amx, avx512bf16, emulated
+// or none), or else amx before avx512bf16, as far as the CPU and the operating system have them and ONEDNN_MAX_CPU_ISA
+// and DNNL_GRAPH_OPS_ISA allow them.
+const NarrowCode* narrow_code();
+// Why no better set is used; empty for amx and where a set was named.
+const std::string& narrow_reason();
+// One that this CPU runs by its name, or the one above without; throws where there is none.
+const NarrowCode& narrow_code_of(const std::string& name);
+
+}  // namespace dgo
