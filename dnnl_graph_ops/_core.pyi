@@ -782,6 +782,8 @@ class kernels:
         ) -> None: ...
         def packed_size(self, direction: str) -> int: ...
         def packing(self, direction: str) -> bytes: ...
+        def narrow_packed_size(self, direction: str) -> int: ...
+        def narrow_packing(self, direction: str) -> bytes: ...
         def refusal(self) -> str: ...
         def overlap_refusal(self) -> str: ...
         def taps_apart(self) -> kernels.FilterProblem: ...
@@ -826,6 +828,31 @@ class kernels:
         @property
         def weights(self) -> float: ...
 
+    @staticmethod
+    def narrow_isa() -> tuple[str, str]:
+        """The instruction set of narrow products, or "", and why no better one is used."""
+    @staticmethod
+    def narrow_pack(
+        problem: FilterProblem,
+        direction: str,
+        weights_dtype: int,
+        weights_strides: _Dims,
+        threads: int = 0,
+        isa: str = "",
+    ) -> Kernel: ...
+    @staticmethod
+    def narrow_product(
+        problem: FilterProblem,
+        direction: str,
+        src_dtype: int,
+        src_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        bias_dtype: int = 0,
+        threads: int = 0,
+        tail: Tail = ...,
+        isa: str = "",
+    ) -> ScratchKernel: ...
     @staticmethod
     def filter_work(
         problem: FilterProblem, direction: str, src_dtype: int, dst_dtype: int, threads: int = 0, isa: str = ""

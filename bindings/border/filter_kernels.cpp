@@ -7,6 +7,8 @@
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
 #include "kernels/filtering/filter_product.hpp"
+#include "kernels/narrow/isa.hpp"
+#include "kernels/narrow/product.hpp"
 #include "kernels/overlap/overlap_product.hpp"
 
 namespace py = pybind11;
@@ -145,6 +147,18 @@ void bind_filter_kernels(py::module_& m) {
                 return py::bytes(filter_packing(p, direction_of(direction)));
             },
             "direction"_a, "What the packed weights depend on besides the weights' own layout and data.")
+        .def(
+            "narrow_packed_size",
+            [](const FilterProblem& p, const std::string& direction) {
+                return narrow_packed_size(p, direction_of(direction));
+            },
+            "direction"_a, "bf16 elements of the weights that narrow_product takes.")
+        .def(
+            "narrow_packing",
+            [](const FilterProblem& p, const std::string& direction) {
+                return py::bytes(narrow_packing(p, direction_of(direction)));
+            },
+            "direction"_a, "As `packing`, for narrow_pack.")
         .def("refusal", &filter_refusal, "Why no filter kernel computes the layer; empty if they do.")
         .def("overlap_refusal", &overlap_refusal, "Why overlap_product does not compute the layer; empty if it does.")
         .def("taps_apart", &taps_apart, "The layer whose packed weights overlap_product takes for this one.");
@@ -186,6 +200,40 @@ void bind_filter_kernels(py::module_& m) {
         },
         "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
         "weights_strides"_a, "threads"_a = 0, "run(src, diff_dst, scratch, diff_weights).");
+    m.def(
+        "narrow_isa",
+        [] {
+            const NarrowCode* code = narrow_code();
+            return std::make_pair(std::string(code == nullptr ? "" : code->isa), narrow_reason());
+        },
+        "The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better "
+        "one is "
+        "used, or ''.");
+    m.def(
+        "narrow_pack",
+        [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides, int threads,
+           const std::string& isa) {
+            const FilterWeights w = weights(p, dtype, strides);
+            return std::shared_ptr<Kernel>(narrow_pack(p, direction_of(direction), w, threads, isa));
+        },
+        "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a, "threads"_a = 0, "isa"_a = "",
+        "run(weights, packed), as filter_pack, both bf16.");
+    m.def(
+        "narrow_product",
+        [](const FilterProblem& p, const std::string& direction, int src_dtype, const Dims& src_strides, int dst_dtype,
+           const Dims& dst_strides, int bias_dtype, int threads, const Tail& tail, const std::string& isa) {
+            const FilterDirection to = direction_of(direction);
+            const bool forward = to == FilterDirection::forward;
+            return std::shared_ptr<ScratchKernel>(
+                narrow_product(p, to, tensor(p, src_dtype, src_strides, "src_strides", forward ? p.in : p.out),
+                               tensor(p, dst_dtype, dst_strides, "dst_strides", forward ? p.out : p.in), bias_dtype,
+                               threads, tail, isa));
+        },
+        "problem"_a, "direction"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
+        "threads"_a = 0, "tail"_a = Tail(), "isa"_a = "",
+        "run(src, packed, [bias], the tail's, scratch, dst), as filter_forward or filter_backward_data: src and packed "
+        "are "
+        "bf16, sums f32.");
 }
 
 }  // namespace dgo

@@ -3,13 +3,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include "kernels/checked.hpp"
-#include "kernels/filtering/axis.hpp"
+#include "kernels/filtering/arrangement.hpp"
 #include "kernels/filtering/gradient_params.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/isa.hpp"
@@ -24,11 +22,8 @@ namespace {
 constexpr int64_t kLeastLeftBytes = 256 * 1024;
 constexpr int64_t kMostLeftBytes = 2048 * 1024;
 constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of backward weights
-constexpr double kTransformCost = 16;            // of one value, in multiplications
-constexpr double kRunCost = 400;                 // of one run of results, in multiplications
 constexpr int64_t kParallelWork = 1 << 19;       // multiplications
 constexpr int64_t kParallelFloats = 1 << 16;     // of transformed weights
-constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
@@ -39,175 +34,8 @@ constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a positi
 
 const FilterCode& code() { return vector_code().filter; }
 
-int64_t padded_columns(int64_t columns, const FilterCode& of = code()) {
-    return ceil_div(columns, of.panel) * of.panel;
-}
-
-// `products` on `columns` columns, with those that only fill up the panels.
-double padded(int64_t products, int64_t columns) {
-    const double panels = static_cast<double>(padded_columns(columns));
-    return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
-}
-
 // A count that only estimates go by.
 int64_t whole(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
-
-// Positions of the last axis without a gap.
-bool strides_follow(const FilterTensor& tensor, int64_t channels) {
-    return tensor.strides[kFilterAxes - 1] == channels;
-}
-
-// Segments of the last axis, which runs fastest, if each begins one position after the one before; or else 1.
-int64_t last_axis_run(const std::vector<Axes>& first) {
-    constexpr int last = kFilterAxes - 1;
-    const auto follows = [&](size_t i) { return first[i][last] == first[i - 1][last] + 1; };
-    size_t count = 1;
-    while (count < first.size() && follows(count)) ++count;
-    for (size_t i = 0; i < first.size(); ++i) {
-        if (i % count != 0 && !follows(i)) return 1;
-    }
-    return first.size() % count == 0 ? static_cast<int64_t>(count) : 1;
-}
-
-// Every run of the destination is in the targets as a whole.
-bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
-    for (size_t i = 0; i < targets.size(); ++i) {
-        if (targets[i] % fold != static_cast<int64_t>(i) % fold) return false;
-        if (targets[i] / fold != targets[i - i % static_cast<size_t>(fold)] / fold) return false;
-    }
-    return static_cast<int64_t>(targets.size()) % fold == 0;
-}
-
-FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
-                  const std::vector<Axes>& first) {
-    FilterImage result{};
-    result.cell = float_cell(tensor.dtype);
-    result.item = item_size(tensor.dtype);
-    result.channels = channels;
-    result.segments = static_cast<int64_t>(first.size());
-    result.batch_stride = tensor.batch_stride;
-    result.strides = tensor.strides;
-    result.step = step;
-    result.size = size;
-    result.first = first.data();
-    result.fold = strides_follow(tensor, channels) ? last_axis_run(first) : 1;
-    result.run = result.fold * channels;
-    result.runs = result.segments / result.fold;
-    result.gapless = strides_follow(tensor, channels) && step[kFilterAxes - 1] == result.fold;
-    return result;
-}
-
-struct TargetGroups {
-    std::vector<std::vector<int32_t>> targets;
-    std::vector<TargetGroup> groups;
-    int64_t packed = 0;
-};
-
-TargetGroups groups_of(const FilterLayout& layout, unsigned apart) {
-    TargetGroups result;
-    std::vector<AxisGroup> axes[kFilterAxes];
-    for (int a = 0; a < kFilterAxes; ++a) axes[a] = axis_groups(layout.axes[a], (apart >> a & 1) != 0);
-    for (const AxisGroup& g0 : axes[0]) {
-        for (const AxisGroup& g1 : axes[1]) {
-            for (const AxisGroup& g2 : axes[2]) {
-                std::vector<int32_t> targets;
-                for (int64_t i : g0.targets) {
-                    for (int64_t j : g1.targets) {
-                        for (int64_t k : g2.targets) targets.push_back(static_cast<int32_t>(layout.target(i, j, k)));
-                    }
-                }
-                TargetGroup group{};
-                group.base = {{g0.base, g1.base, g2.base}};
-                group.tiles = {{g0.tiles, g1.tiles, g2.tiles}};
-                result.targets.push_back(std::move(targets));
-                result.groups.push_back(group);
-            }
-        }
-    }
-    return result;
-}
-
-// Products of one tile for each pair of channels.
-int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets) {
-    const int64_t pairs = layout.planes * layout.segments;
-    if (layout.zero.empty()) return pairs * static_cast<int64_t>(targets.size());
-    int64_t used = 0;
-    for (int64_t i = 0; i < pairs; ++i) {
-        for (int32_t target : targets) used += layout.zero[i * layout.targets + target] ? 0 : 1;
-    }
-    return used;
-}
-
-// Windows are transformed once per group: groups apart must save more products than their transforms cost. The axes, a
-// bit for each, on which they are apart.
-unsigned cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns) {
-    unsigned best = 0;
-    double best_cost = -1;
-    for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
-        TargetGroups groups = groups_of(layout, apart);
-        double cost = 0;
-        for (size_t g = 0; g < groups.groups.size(); ++g) {
-            const int64_t all = static_cast<int64_t>(groups.targets[g].size()) * columns;
-            const double products = padded(used_products(layout, groups.targets[g]) * columns, all);
-            const Axes& tiles = groups.groups[g].tiles;
-            const double transform = kTransformCost * static_cast<double>(layout.planes * layout.segments);
-            const int64_t fold = last_axis_run(layout.dst_first);
-            const bool folded = whole_runs(groups.targets[g], fold);
-            const int64_t runs = std::max(static_cast<int64_t>(groups.targets[g].size()) / (folded ? fold : 1),
-                                          ceil_div(all, code().chunk));
-            const int64_t results = layout.tile[0] * layout.tile[1] * layout.tile[2];
-            const double writing = kRunCost * static_cast<double>(runs * results) / static_cast<double>(rows);
-            cost += static_cast<double>(tiles[0] * tiles[1] * tiles[2]) * (products + transform + writing);
-        }
-        if (best_cost >= 0 && cost >= best_cost) continue;
-        best_cost = cost;
-        best = apart;
-    }
-    return best;
-}
-
-TargetGroups packed_groups(const FilterLayout& layout, int64_t rows, int64_t columns, unsigned apart) {
-    TargetGroups best = groups_of(layout, apart);
-    for (size_t g = 0; g < best.groups.size(); ++g) {
-        TargetGroup& group = best.groups[g];
-        group.targets = best.targets[g].data();
-        group.target_count = static_cast<int64_t>(best.targets[g].size());
-        group.packed = best.packed;
-        best.packed += checked_product(
-            "filter product", {layout.planes, layout.segments, rows, padded_columns(group.target_count * columns)});
-        checked_product("filter product", {best.packed});
-    }
-    return best;
-}
-
-// What the weights' preparation and the products must agree on.
-struct Arrangement {
-    FilterLayout layout;
-    int64_t rows, columns;  // channels of one group
-    TargetGroups groups;
-
-    Arrangement(const FilterProblem& problem, FilterDirection direction)
-        : layout(layout_of(problem, direction)),
-          rows(direction == FilterDirection::forward ? problem.in_channels : problem.out_channels),
-          columns(direction == FilterDirection::forward ? problem.out_channels : problem.in_channels),
-          groups(packed_groups(layout, rows, columns,
-                               cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns))) {
-    }
-
-private:
-    static FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) {
-        return direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem);
-    }
-
-    static FilterLayout large(FilterProblem problem, FilterDirection direction) {
-        for (int a = kFilterAxes - problem.spatial_rank; a < kFilterAxes; ++a) {
-            const int64_t more = kLarge[problem.spatial_rank - 1];
-            problem.in[a] += more;
-            problem.out[a] += more * problem.stride[a];
-        }
-        return layout_of(problem, direction);
-    }
-};
 
 // Of the tiles of a line those all of whose runs of an image are whole.
 void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t& end) {
@@ -240,43 +68,6 @@ bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch,
     }
     return true;
 }
-
-// What a problem's layout makes of its tensors.
-struct Images {
-    FilterImage src, dst;
-
-    Images(const FilterProblem& p, FilterDirection direction, const Arrangement& of, const FilterTensor& from,
-           const FilterTensor& to)
-        : Images(direction == FilterDirection::forward, p, of, from, to) {}
-
-private:
-    Images(bool forward, const FilterProblem& p, const Arrangement& of, const FilterTensor& from,
-           const FilterTensor& to)
-        : src(image(from, of.rows, forward ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
-          dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
-};
-
-// The same layer and tensors with axes of one tap as one axis where their positions follow each other in both.
-struct Joined {
-    FilterProblem problem;
-    FilterTensor src, dst;
-
-    Joined(const FilterProblem& of, const FilterTensor& from, const FilterTensor& to)
-        : problem(of), src(from), dst(to) {
-        constexpr int last = kFilterAxes - 1;
-        const auto plain = [&](int a) {
-            return of.kernel[a] == 1 && of.stride[a] == 1 && of.pad[a] == 0 && of.tile[a] == 1 && of.in[a] == of.out[a];
-        };
-        for (int a = last - 1; a >= 0 && plain(a) && plain(last); --a) {
-            const int64_t size = problem.in[last];
-            const bool follow =
-                src.strides[a] == src.strides[last] * size && dst.strides[a] == dst.strides[last] * size;
-            if (of.in[a] > 1 && (!follow || of.in[a] > kMostSize / size)) return;
-            problem.in[last] = problem.out[last] = of.in[a] * size;
-            problem.in[a] = problem.out[a] = 1;
-        }
-    }
-};
 
 class ProductKernel final : public ScratchKernel {
 public:
@@ -353,7 +144,8 @@ private:
             if (group.blocks > 0) params_.block = std::max(params_.block, ceil_div(units, group.blocks) * rows);
             const int64_t used = used_products(arrangement_.layout, arrangement_.groups.targets[g]);
             const int64_t pairs = params_.src.channels * params_.dst.channels * params_.channel_groups;
-            products += whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns));
+            products +=
+                whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, filter_panels()));
         }
         params_.groups = arrangement_.groups.groups.data();
         params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
@@ -367,26 +159,9 @@ private:
 class PackKernel final : public Kernel {
 public:
     PackKernel(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads)
-        : arrangement_(problem, direction) {
-        const bool forward = direction == FilterDirection::forward;
+        : arrangement_(problem, direction), params_(arrangement_.pack_params(problem, direction, weights)) {
         name = "filter_pack";
         arity = 2;
-        params_.n = arrangement_.columns;
-        params_.k = arrangement_.rows;
-        params_.channel_groups = problem.groups;
-        params_.taps = arrangement_.layout.taps();
-        params_.groups = arrangement_.groups.groups.data();
-        params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
-        params_.packed = arrangement_.groups.packed;
-        params_.cell = float_cell(weights.dtype);
-        params_.item = item_size(weights.dtype);
-        params_.group_stride = weights.group_stride;
-        params_.n_stride = forward ? weights.out_stride : weights.in_stride;
-        params_.k_stride = forward ? weights.in_stride : weights.out_stride;
-        params_.tap_strides = weights.tap_strides;
-        std::copy_n(arrangement_.layout.filter_shape, kFilterAxes, params_.shape);
-        params_.planes = static_cast<int>(arrangement_.layout.planes);
-        params_.kernel = problem.kernel;
         const bool small = problem.groups * params_.packed < kParallelFloats;
         params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
         scratch_array_ = scratch_.add<float>(checked_product(name, {code().pack_scratch(params_), params_.threads}));
@@ -399,7 +174,7 @@ public:
 
 private:
     Arrangement arrangement_;
-    PackParams params_{};
+    PackParams params_;
     ScratchLayout scratch_;
     ScratchArray<float> scratch_array_;
 };
@@ -410,7 +185,7 @@ int64_t tiles_of(const GradientParams& params) {
 
 // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
 void lay_out_tasks(GradientParams& params, const FilterCode& of) {
-    const int64_t columns = padded_columns(params.diff.segments * params.diff.channels, of);
+    const int64_t columns = ceil_div(params.diff.segments * params.diff.channels, of.panel) * of.panel;
     const double set = static_cast<double>(params.planes * params.src.channels * columns);
     const int64_t threads = params.threads;
     double best = -1;
@@ -482,7 +257,7 @@ public:
         const int64_t columns = params_.diff.segments * params_.diff.channels;
         const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
         products = whole(static_cast<double>(tiles_of(params_)) * static_cast<double>(used_products(layout_, {0})) *
-                         padded(pairs, columns));
+                         padded(pairs, columns, filter_panels()));
     }
 
     void run(char* const* operands) const override {
@@ -541,31 +316,11 @@ bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, c
 std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
 
 int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
-    return checked_product("filter product", {problem.groups, Arrangement(problem, direction).groups.packed});
+    return Arrangement(problem, direction).packed_size(problem);
 }
 
 std::string filter_packing(const FilterProblem& problem, FilterDirection direction) {
-    const Arrangement arrangement(problem, direction);
-    std::string bytes;
-    const auto add = [&](const auto* values, size_t count) {
-        bytes.append(reinterpret_cast<const char*>(values), count * sizeof *values);
-    };
-    const auto add_list = [&](const auto& values) {
-        const size_t size = values.size();
-        add(&size, 1);
-        add(values.data(), size);
-    };
-    const int64_t numbers[] = {code().panel, arrangement.rows, arrangement.columns, problem.groups};
-    add(numbers, std::size(numbers));
-    add(problem.kernel.axis, kFilterAxes);
-    add(arrangement.layout.filter_shape, kFilterAxes);
-    for (const FilterAxis& axis : arrangement.layout.axes) {
-        const int64_t sizes[] = {axis.segments(), axis.targets(), axis.length, axis.tile};
-        add(sizes, std::size(sizes));
-        add_list(axis.tap);
-    }
-    for (const std::vector<int32_t>& targets : arrangement.groups.targets) add_list(targets);
-    return bytes;
+    return Arrangement(problem, direction).packing(problem);
 }
 
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,

@@ -3,11 +3,21 @@
 
 #include <cstdint>
 
+#include "kernels/filtering/vtable.hpp"
+
 namespace dgo {
 
+// Of the packed weights, the same for all sets: columns of a panel, and what the channels of a segment are rounded up to.
+constexpr int64_t kNarrowPanel = 32, kNarrowDepth = 32;
+constexpr int64_t kNarrowBlockRows = 32;  // of a block in registers
+
+// The params are those of the direct form; src and the weights are bf16.
 struct NarrowCode {
     const char* isa;
-    int64_t step;  // elements of the depth that are read at once
+    int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
+    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
+                     char* scratch, char* dst);
+    void (*pack)(const PackParams& params, const char* weights, char* packed);
 };
 
 }  // namespace dgo

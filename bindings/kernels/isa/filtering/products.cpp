@@ -118,14 +118,6 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
 
 constexpr int64_t kReachedBytes = 512 * 1024;  // of an operand of post-ops; of less, all is near
 
-FilterImage unfolded(FilterImage image) {
-    image.fold = 1;
-    image.run = image.channels;
-    image.runs = image.segments;
-    image.gapless = false;
-    return image;
-}
-
 // Columns of a chunk that belong to one run of the destination: its elements [begin, begin + count).
 struct RunSlice {
     int64_t run, begin, count, column;

@@ -49,6 +49,15 @@ inline void stream(const float* from, int64_t count, float* to) {
     for (; c < count; ++c) to[c] = from[c];
 }
 
+// One run for each segment.
+inline FilterImage unfolded(FilterImage image) {
+    image.fold = 1;
+    image.run = image.channels;
+    image.runs = image.segments;
+    image.gapless = false;
+    return image;
+}
+
 // A tile's number -> its image and its first position on each axis.
 struct TilePlace {
     int64_t image;

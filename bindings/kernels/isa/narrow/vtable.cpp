@@ -1,13 +1,19 @@
-#include "kernels/narrow/vtable.hpp"
+#include "kernels/isa/narrow/vtable.hpp"
 
-#include "kernels/isa/narrow/block.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/isa/tail/apply.hpp"
 
 #define DGO_TEXT_(x) #x
 #define DGO_TEXT(x) DGO_TEXT_(x)
 
 namespace dgo::DGO_ISA {
 
+// Post-ops are f32: the other vector code has them.
+void apply_tail(const TailParams& params, const char* const* operands, const TailTile& tile) {
+    vector_code().tail.apply(params, operands, tile);
+}
+
 extern const NarrowCode kNarrowCode;
-const NarrowCode kNarrowCode = {DGO_TEXT(DGO_ISA), kNarrowStep};
+const NarrowCode kNarrowCode = {DGO_TEXT(DGO_ISA), narrow_products_scratch, run_narrow_products, run_narrow_pack};
 
 }  // namespace dgo::DGO_ISA

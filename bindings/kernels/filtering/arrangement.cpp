@@ -1,0 +1,225 @@
+#include "kernels/filtering/arrangement.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "kernels/isa.hpp"
+
+namespace dgo {
+
+namespace {
+
+constexpr double kRunCost = 400;                          // of one run of results, in multiplications
+constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
+
+int64_t round_up(int64_t count, int64_t step) { return ceil_div(count, step) * step; }
+
+// Positions of the last axis without a gap.
+bool strides_follow(const FilterTensor& tensor, int64_t channels) {
+    return tensor.strides[kFilterAxes - 1] == channels;
+}
+
+// Segments of the last axis, which runs fastest, if each begins one position after the one before; or else 1.
+int64_t last_axis_run(const std::vector<Axes>& first) {
+    constexpr int last = kFilterAxes - 1;
+    const auto follows = [&](size_t i) { return first[i][last] == first[i - 1][last] + 1; };
+    size_t count = 1;
+    while (count < first.size() && follows(count)) ++count;
+    for (size_t i = 0; i < first.size(); ++i) {
+        if (i % count != 0 && !follows(i)) return 1;
+    }
+    return first.size() % count == 0 ? static_cast<int64_t>(count) : 1;
+}
+
+TargetGroups groups_of(const FilterLayout& layout, unsigned apart) {
+    TargetGroups result;
+    std::vector<AxisGroup> axes[kFilterAxes];
+    for (int a = 0; a < kFilterAxes; ++a) axes[a] = axis_groups(layout.axes[a], (apart >> a & 1) != 0);
+    for (const AxisGroup& g0 : axes[0]) {
+        for (const AxisGroup& g1 : axes[1]) {
+            for (const AxisGroup& g2 : axes[2]) {
+                std::vector<int32_t> targets;
+                for (int64_t i : g0.targets) {
+                    for (int64_t j : g1.targets) {
+                        for (int64_t k : g2.targets) targets.push_back(static_cast<int32_t>(layout.target(i, j, k)));
+                    }
+                }
+                TargetGroup group{};
+                group.base = {{g0.base, g1.base, g2.base}};
+                group.tiles = {{g0.tiles, g1.tiles, g2.tiles}};
+                result.targets.push_back(std::move(targets));
+                result.groups.push_back(group);
+            }
+        }
+    }
+    return result;
+}
+
+// Windows are transformed once per group: groups apart must save more products than their transforms cost. The axes, a
+// bit for each, on which they are apart.
+unsigned cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns, const PanelSizes& of) {
+    unsigned best = 0;
+    double best_cost = -1;
+    for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
+        TargetGroups groups = groups_of(layout, apart);
+        double cost = 0;
+        for (size_t g = 0; g < groups.groups.size(); ++g) {
+            const int64_t all = static_cast<int64_t>(groups.targets[g].size()) * columns;
+            const double products = padded(used_products(layout, groups.targets[g]) * columns, all, of);
+            const Axes& tiles = groups.groups[g].tiles;
+            const double transform = kTransformCost * static_cast<double>(layout.planes * layout.segments);
+            const int64_t fold = last_axis_run(layout.dst_first);
+            const bool folded = whole_runs(groups.targets[g], fold);
+            const int64_t runs =
+                std::max(static_cast<int64_t>(groups.targets[g].size()) / (folded ? fold : 1), ceil_div(all, of.chunk));
+            const int64_t results = layout.tile[0] * layout.tile[1] * layout.tile[2];
+            const double writing = kRunCost * static_cast<double>(runs * results) / static_cast<double>(rows);
+            cost += static_cast<double>(tiles[0] * tiles[1] * tiles[2]) * (products + transform + writing);
+        }
+        if (best_cost >= 0 && cost >= best_cost) continue;
+        best_cost = cost;
+        best = apart;
+    }
+    return best;
+}
+
+TargetGroups packed_groups(const FilterLayout& layout, int64_t rows, int64_t columns, unsigned apart,
+                           const PanelSizes& of) {
+    TargetGroups best = groups_of(layout, apart);
+    for (size_t g = 0; g < best.groups.size(); ++g) {
+        TargetGroup& group = best.groups[g];
+        group.targets = best.targets[g].data();
+        group.target_count = static_cast<int64_t>(best.targets[g].size());
+        group.packed = best.packed;
+        best.packed += checked_product("filter product", {layout.planes, layout.segments, round_up(rows, of.depth),
+                                                          round_up(group.target_count * columns, of.columns)});
+        checked_product("filter product", {best.packed});
+    }
+    return best;
+}
+
+FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) {
+    return direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem);
+}
+
+FilterLayout large(FilterProblem problem, FilterDirection direction) {
+    for (int a = kFilterAxes - problem.spatial_rank; a < kFilterAxes; ++a) {
+        const int64_t more = kLarge[problem.spatial_rank - 1];
+        problem.in[a] += more;
+        problem.out[a] += more * problem.stride[a];
+    }
+    return layout_of(problem, direction);
+}
+
+}  // namespace
+
+PanelSizes filter_panels() {
+    const FilterCode& code = vector_code().filter;
+    return {code.panel, code.chunk, 1};
+}
+
+double padded(int64_t products, int64_t columns, const PanelSizes& of) {
+    const auto panels = static_cast<double>(round_up(columns, of.columns));
+    return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));
+}
+
+// Every run of the destination is in the targets as a whole.
+bool whole_runs(const std::vector<int32_t>& targets, int64_t fold) {
+    for (size_t i = 0; i < targets.size(); ++i) {
+        if (targets[i] % fold != static_cast<int64_t>(i) % fold) return false;
+        if (targets[i] / fold != targets[i - i % static_cast<size_t>(fold)] / fold) return false;
+    }
+    return static_cast<int64_t>(targets.size()) % fold == 0;
+}
+
+FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
+                  const std::vector<Axes>& first) {
+    FilterImage result{};
+    result.cell = float_cell(tensor.dtype);
+    result.item = item_size(tensor.dtype);
+    result.channels = channels;
+    result.segments = static_cast<int64_t>(first.size());
+    result.batch_stride = tensor.batch_stride;
+    result.strides = tensor.strides;
+    result.step = step;
+    result.size = size;
+    result.first = first.data();
+    result.fold = strides_follow(tensor, channels) ? last_axis_run(first) : 1;
+    result.run = result.fold * channels;
+    result.runs = result.segments / result.fold;
+    result.gapless = strides_follow(tensor, channels) && step[kFilterAxes - 1] == result.fold;
+    return result;
+}
+
+// Products of one tile for each pair of channels.
+int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets) {
+    const int64_t pairs = layout.planes * layout.segments;
+    if (layout.zero.empty()) return pairs * static_cast<int64_t>(targets.size());
+    int64_t used = 0;
+    for (int64_t i = 0; i < pairs; ++i) {
+        for (int32_t target : targets) used += layout.zero[i * layout.targets + target] ? 0 : 1;
+    }
+    return used;
+}
+
+Arrangement::Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of)
+    : layout(layout_of(problem, direction)),
+      rows(direction == FilterDirection::forward ? problem.in_channels : problem.out_channels),
+      columns(direction == FilterDirection::forward ? problem.out_channels : problem.in_channels), panels(of),
+      groups(packed_groups(layout, rows, columns,
+                           cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns, of),
+                           of)) {}
+
+int64_t Arrangement::packed_size(const FilterProblem& problem) const {
+    return checked_product("filter product", {problem.groups, groups.packed});
+}
+
+std::string Arrangement::packing(const FilterProblem& problem) const {
+    std::string bytes;
+    const auto add = [&](const auto* values, size_t count) {
+        bytes.append(reinterpret_cast<const char*>(values), count * sizeof *values);
+    };
+    const auto add_list = [&](const auto& values) {
+        const size_t size = values.size();
+        add(&size, 1);
+        add(values.data(), size);
+    };
+    const int64_t numbers[] = {panels.columns, rows, columns, problem.groups};
+    add(numbers, std::size(numbers));
+    add(problem.kernel.axis, kFilterAxes);
+    add(layout.filter_shape, kFilterAxes);
+    for (const FilterAxis& axis : layout.axes) {
+        const int64_t sizes[] = {axis.segments(), axis.targets(), axis.length, axis.tile};
+        add(sizes, std::size(sizes));
+        add_list(axis.tap);
+    }
+    for (const std::vector<int32_t>& targets : groups.targets) add_list(targets);
+    return bytes;
+}
+
+PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirection direction,
+                                    const FilterWeights& weights) const {
+    const bool forward = direction == FilterDirection::forward;
+    PackParams params{};
+    params.n = columns;
+    params.k = rows;
+    params.channel_groups = problem.groups;
+    params.taps = layout.taps();
+    params.groups = groups.groups.data();
+    params.group_count = static_cast<int64_t>(groups.groups.size());
+    params.packed = groups.packed;
+    params.cell = float_cell(weights.dtype);
+    params.item = item_size(weights.dtype);
+    params.group_stride = weights.group_stride;
+    params.n_stride = forward ? weights.out_stride : weights.in_stride;
+    params.k_stride = forward ? weights.in_stride : weights.out_stride;
+    params.tap_strides = weights.tap_strides;
+    std::copy_n(layout.filter_shape, kFilterAxes, params.shape);
+    params.planes = static_cast<int>(layout.planes);
+    params.kernel = problem.kernel;
+    return params;
+}
+
+}  // namespace dgo

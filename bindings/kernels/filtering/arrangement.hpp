@@ -1,0 +1,91 @@
+// What the weights' preparation and the products of an instruction set must agree on, and what both see of the tensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/checked.hpp"
+#include "kernels/filtering/axis.hpp"
+
+namespace dgo {
+
+constexpr double kTransformCost = 16;  // of one value, in multiplications
+
+// Of the packed weights: columns of a panel, those of a task step, and what the channels of a segment are rounded up to.
+struct PanelSizes {
+    int64_t columns, chunk, depth;
+};
+PanelSizes filter_panels();  // of this process's vector code
+
+// `products` on `columns` columns, with those that only fill up the panels.
+double padded(int64_t products, int64_t columns, const PanelSizes& of);
+
+// Every run of the destination is in the targets as a whole.
+bool whole_runs(const std::vector<int32_t>& targets, int64_t fold);
+
+FilterImage image(const FilterTensor& tensor, int64_t channels, const Axes& size, const Axes& step,
+                  const std::vector<Axes>& first);
+
+struct TargetGroups {
+    std::vector<std::vector<int32_t>> targets;
+    std::vector<TargetGroup> groups;
+    int64_t packed = 0;
+};
+
+// Products of one tile for each pair of channels.
+int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets);
+
+struct Arrangement {
+    FilterLayout layout;
+    int64_t rows, columns;  // channels of one group
+    PanelSizes panels;
+    TargetGroups groups;
+
+    Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of = filter_panels());
+
+    // What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing.
+    std::string packing(const FilterProblem& problem) const;
+    // Elements of the packed weights.
+    int64_t packed_size(const FilterProblem& problem) const;
+    // All that packing needs but where the packed weights' threads come from.
+    PackParams pack_params(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights) const;
+};
+
+// What a problem's layout makes of its tensors.
+struct Images {
+    FilterImage src, dst;
+
+    Images(const FilterProblem& p, FilterDirection direction, const Arrangement& of, const FilterTensor& from,
+           const FilterTensor& to)
+        : Images(direction == FilterDirection::forward, p, of, from, to) {}
+
+private:
+    Images(bool forward, const FilterProblem& p, const Arrangement& of, const FilterTensor& from,
+           const FilterTensor& to)
+        : src(image(from, of.rows, forward ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
+          dst(image(to, of.columns, forward ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
+};
+
+// The same layer and tensors with axes of one tap as one axis where their positions follow each other in both.
+struct Joined {
+    FilterProblem problem;
+    FilterTensor src, dst;
+
+    Joined(const FilterProblem& of, const FilterTensor& from, const FilterTensor& to)
+        : problem(of), src(from), dst(to) {
+        constexpr int last = kFilterAxes - 1;
+        const auto plain = [&](int a) {
+            return of.kernel[a] == 1 && of.stride[a] == 1 && of.pad[a] == 0 && of.tile[a] == 1 && of.in[a] == of.out[a];
+        };
+        for (int a = last - 1; a >= 0 && plain(a) && plain(last); --a) {
+            const int64_t size = problem.in[last];
+            const bool follow =
+                src.strides[a] == src.strides[last] * size && dst.strides[a] == dst.strides[last] * size;
+            if (of.in[a] > 1 && (!follow || of.in[a] > kMostSize / size)) return;
+            problem.in[last] = problem.out[last] = of.in[a] * size;
+            problem.in[a] = problem.out[a] = 1;
+        }
+    }
+};
+
+}  // namespace dgo
