@@ -213,10 +213,14 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
     )
 
 
+def _isa_of(kernel: kernels.Kernel) -> str:
+    return kernels.narrow_isa()[0] if kernel.name.startswith("narrow") else kernels.isa()
+
+
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
     if not isinstance(part, Compiled):
-        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {kernels.isa()}"
+        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {_isa_of(part.kernel)}"
         reads, writes = _layouts(part.reads), _layouts(part.writes)
         return StepReport(_titled(part.label, part), implementation, reads, writes, 0, False, _scratch(part.writes))
     if number not in plan.executed:

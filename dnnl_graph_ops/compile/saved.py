@@ -117,7 +117,9 @@ def made_by(engine: Engine) -> dict[str, str]:
     return {
         "dnnl_graph_ops": version(),
         "oneDNN": f"{engine.runtime.version} ({library.cpu_runtime})",
-        "instruction set": f"{cpu.isa(engine)}, {kernels.isa()}" if engine.kind == "cpu" else engine.kind,
+        "instruction set": ", ".join(filter(None, (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0])))
+        if engine.kind == "cpu"
+        else engine.kind,
     }
 
 

@@ -41,9 +41,9 @@ SHALLOW = 2.5  # for the library's convolutions that read one channel
 PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
-OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS = (
+OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS, NARROW = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
-    "depthwise", "stem", "groups",
+    "depthwise", "stem", "groups", "narrow",
 )  # fmt: skip
 
 
@@ -151,6 +151,11 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     repeated = {name: count * getattr(found, name) for name in ("products", "values", "runs")}
     again = found.weights * AGAIN * len(others)
     return found._replace(**repeated, weights=found.weights + again, calls=float(count))
+
+
+def narrow(problem: Problem, env: Env) -> Counts:
+    """Own products of pairs in bf16."""
+    return own(problem, env, direct_tile(problem))
 
 
 def overlap(problem: Problem, env: Env) -> Counts:

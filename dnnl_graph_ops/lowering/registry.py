@@ -14,6 +14,7 @@ from .forms import (
     depthwise,
     filtering,
     mirrored,
+    narrow,
     overlap,
     phases,
     products,
@@ -213,6 +214,19 @@ def _own(direction: str, results: int | None = None) -> Formulation:
         fuses=tails.expressed,
     )
     return replace(form, remark=f"error up to {filtering.ERROR} x direct" if (results or 0) >= filtering.FAST else "")
+
+
+def _narrow(direction: str) -> Formulation:
+    """Own products of bf16 in the direct form."""
+    return _kernel(
+        "own narrow",
+        direction,
+        cost.NARROW,
+        lambda p, e: p.dtype == "bf16" and narrow.applies(p),
+        cost.narrow,
+        narrow.build,
+        fuses=tails.expressed,
+    )
 
 
 def _depthwise(direction: str) -> Formulation:
@@ -465,6 +479,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
         for results in (None, *filtering.TILES)
     ),
+    *map(_narrow, (FORWARD, BACKWARD_DATA)),
 )
 
 

@@ -49,3 +49,47 @@ def test_the_wide_one_can_be_forced_where_it_runs():
 
 def test_an_unknown_name_is_refused():
     assert isa("sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_ISA is 'sse2', which is no instruction set")
+
+
+NARROW = """
+from dnnl_graph_ops import _core, errors
+try:
+    print(*_core.kernels.narrow_isa(), sep=": ")
+except errors.Error as error:
+    print(type(error).__name__, error)
+"""
+
+
+def narrow_isa(**variables: str) -> str:
+    """The set of narrow products of a process of its own and why it is no better one, or its error."""
+    names = {"isa": "DNNL_GRAPH_OPS_ISA", "narrow": "DNNL_GRAPH_OPS_NARROW", "limit": "ONEDNN_MAX_CPU_ISA"}
+    done = child("-c", NARROW, **{name: variables.get(key, "") for key, name in names.items()})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_best_set_of_narrow_products_is_the_default():
+    found, flags = narrow_isa(), cpu_flags()
+    if "avx512_bf16" not in flags:
+        assert found == ": this CPU lacks AVX512-BF16"
+    elif "amx_bf16" not in flags:
+        assert found == "avx512bf16: this CPU lacks AMX-BF16"
+    else:
+        assert found == "amx:" or found.startswith("avx512bf16: the operating system refuses tiles")
+
+
+@pytest.mark.parametrize("limit", ["AVX2", "avx512_core"])
+def test_narrow_products_obey_the_librarys_limit(limit):
+    assert narrow_isa(limit=limit) == f": ONEDNN_MAX_CPU_ISA is {limit.upper()}"
+    if "avx512_bf16" in cpu_flags():
+        assert narrow_isa(limit="AVX512_CORE_BF16") == "avx512bf16: ONEDNN_MAX_CPU_ISA is AVX512_CORE_BF16"
+
+
+def test_a_set_of_narrow_products_by_its_name():
+    assert narrow_isa(isa="avx2") == ": DNNL_GRAPH_OPS_ISA is avx2"
+    assert narrow_isa(isa="avx2", narrow="emulated") == "emulated:"
+    assert narrow_isa(narrow="none") == ": DNNL_GRAPH_OPS_NARROW is none"
+    assert narrow_isa(narrow="sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_NARROW is 'sse2', which is no")
+    if "amx_bf16" not in cpu_flags():
+        found = narrow_isa(narrow="amx")
+        assert found.startswith("RuntimeUnavailableError narrow products by 'amx' do not run here: this CPU lacks")

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from children import child
 from reference import conv_transpose as truth
 from reference.rounding import wide
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
+from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering import lower, registry
+from dnnl_graph_ops.lowering import cost, lower, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.problem import Problem
@@ -135,9 +137,11 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, run_all: bool) ->
     engine = dgo.engine("cpu")
     # what is rounded before the last step may be rounded to another neighbour then
     env = Env(engine, dgo.get_num_threads(), algorithm="fast" if dtype == "f32" else "auto")
-    every = ALWAYS_OWN[kind]
+    direction = MEMBERS[kind].direction
+    narrow = {form.name for form in registry.FORMULATIONS if (form.direction, form.family) == (direction, cost.NARROW)}
+    every = ALWAYS_OWN[kind] | (narrow if dtype == "bf16" and kernels.narrow_isa()[0] else set())
     if dtype == "f32":
-        every = {form.name for form in registry.FORMULATIONS if form.direction == MEMBERS[kind].direction}
+        every = {form.name for form in registry.FORMULATIONS if form.direction == direction} - narrow
     ran: set[str] = set()
     for case in range(CASES):
         if case >= PART and ran >= every and not run_all:
@@ -272,3 +276,14 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])
             assert_equal(form, result, want)
+
+
+@pytest.mark.parametrize("isa", ["emulated", "none"])
+def test_narrow_products_by_name(isa: str, seed: int) -> None:
+    """The forms of bf16 by plain code, and without narrow products."""
+    cases = [f"lowering/test_forms.py::test_every_form_is_exact[{kind}-bf16]" for kind in KINDS[:2]]
+    done = child(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *cases,
+        seconds=580, DNNL_GRAPH_OPS_NARROW=isa,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]

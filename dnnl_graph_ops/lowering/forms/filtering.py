@@ -135,7 +135,7 @@ def _code(view: View) -> int:
     return dtypes.CODES[view.dtype]
 
 
-def _weights(program: Program, weights: View) -> View:
+def merged_weights(program: Program, weights: View) -> View:
     """(IC, OC/G, kernel...) with the groups' in channels one after the other."""
     if not mergeable_groups(weights):
         dense = program.scratch(weights.shape, weights.dtype)
@@ -145,7 +145,7 @@ def _weights(program: Program, weights: View) -> View:
 
 
 def packed_weights(program: Program, description: Any, problem: Problem, threads: int) -> View:
-    weights = _weights(program, problem.weights)
+    weights = merged_weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
     how = description.packing(problem.direction)
@@ -175,7 +175,7 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -
             continue
         # of strides of 1, the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
-        run = forward if problem.direction == FORWARD else _backward_data
+        run = forward if problem.direction == FORWARD else backward_data
         run(program, part, description, packed, threads, label)
 
 
@@ -216,12 +216,19 @@ def _product(
     _run(program, kernel, [*reads, *added, *after.views], target, labelled(label, problem.tail), after.views)
 
 
-def _backward_data(
-    program: Program, problem: Problem, description: Any, packed: View, threads: int, label: str
+def backward_data(
+    program: Program,
+    problem: Problem,
+    description: Any,
+    packed: View,
+    threads: int,
+    label: str,
+    make: Callable[..., Any] = kernels.filter_backward_data,
 ) -> None:
+    """Append the steps of a kernel of backward data."""
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     target = result_view(program, problem.src)
-    _product(program, problem, description, kernels.filter_backward_data, [diff_dst, packed], target, threads, label)
+    _product(program, problem, description, make, [diff_dst, packed], target, threads, label)
     if target is not problem.src:
         program.copy(target, problem.src, "diff_src from channels last")
 

@@ -1,0 +1,43 @@
+"""Own products of bf16 by instructions that multiply pairs of them and sum in f32: the direct form, rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ..._core import kernels
+from ..env import Env
+from ..problem import FORWARD, Problem
+from ..program import Program, View
+from . import filtering
+
+FEWEST = 16  # channels of a group: of fewer, most of a unit would be zeros
+
+
+def applies(problem: Problem) -> bool:
+    """Whether there are such instructions for a problem in bf16, and its channels fill them."""
+    g = problem.geometry
+    if problem.weights.dtype != "bf16" or min(g.in_channels, g.out_channels) // g.groups < FEWEST:
+        return False
+    return bool(kernels.narrow_isa()[0]) and filtering.taken(problem, filtering.direct_tile(problem))
+
+
+def build(program: Program, problem: Problem, env: Env) -> None:
+    """Append the steps of forward or backward data."""
+    description = filtering.filter_problem(problem, filtering.direct_tile(problem), env.varies)
+    packed = _packed(program, description, problem, env.threads)
+
+    def make(description: Any, *rest: Any) -> Any:
+        return kernels.narrow_product(description, problem.direction, *rest)
+
+    run = filtering.forward if problem.direction == FORWARD else filtering.backward_data
+    run(program, problem, description, packed, env.threads, f"own narrow {problem.direction}", make)
+
+
+def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
+    weights = filtering.merged_weights(program, problem.weights)
+    packed = program.scratch((description.narrow_packed_size(problem.direction),), "bf16")
+    kernel = kernels.narrow_pack(description, problem.direction, dtypes.CODES["bf16"], list(weights.strides), threads)
+    how = description.narrow_packing(problem.direction)
+    program.kernel(kernel, [weights], [packed], "pack weights", recipe=("narrow", how, weights.shape, weights.strides))
+    return packed
