@@ -95,7 +95,8 @@ def clear_caches() -> None:
     """Drop every plan, what the libraries cache, and the scratch memory that waits for the next call.
 
     The memory goes back to the system, as far as the allocator can tell that it is free; without this call it does so
-    whenever plans or constants of 8 MB have been dropped. Plans are built anew when needed.
+    whenever plans or constants of 8 MB have been dropped. Plans are built anew when needed. Waits for what other
+    threads have a library compile at the moment.
 
     What a library never gives back stays: oneDNN 3.2 keeps the code of every `brgemm` kernel unlike all before, 1 to 6
     KB for each new shape of a MatMul, Convolution or ConvTranspose that it runs. Nets of own forms leave less

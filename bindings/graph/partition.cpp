@@ -143,6 +143,7 @@ std::shared_ptr<CompiledPartition> Partition::compile(const std::vector<LogicalT
         DGO_CALL(api, graph_compiled_partition_create, &compiled, self->handle);
         try {
             auto in = raw_pointers(inputs), out = raw_pointers(outputs);
+            const auto caches_stay = self->lib->compiling();
             DGO_CALL(api, graph_partition_compile, self->handle, compiled, in.size(), in.data(), out.size(), out.data(),
                      engine->handle);
         } catch (...) {

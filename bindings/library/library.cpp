@@ -113,6 +113,7 @@ Library::Library(const std::string& path, const std::vector<std::string>& preloa
         guarded("dnnl_set_verbose", [&] { return api_.set_verbose(0); });
     guarded("dnnl_graph_set_compiled_partition_cache_capacity",
             [&] { return api_.graph_set_compiled_partition_cache_capacity(0); });
+    keep_recent_primitives();
     drop_clean_pages(reinterpret_cast<const void*>(api_.version));
 }
 
@@ -154,8 +155,26 @@ void Library::drop_constants(dnnl_engine_kind_t kind) const noexcept {
     if (get && set && get(kind, &capacity) == dnnl_success && capacity) set(kind, capacity);
 }
 
+std::shared_lock<std::shared_mutex> Library::compiling() const {
+    const std::lock_guard turn(turn_);
+    return std::shared_lock(compiling_);
+}
+
+// A smaller cache than usual (ONEDNN_PRIMITIVE_CACHE_CAPACITY) evicts while it is in use; see compiling().
+void Library::keep_recent_primitives() const {
+    constexpr int kUsual = 1024;
+    if (version_.at_least(3, 4)) return;
+    int capacity = 0;
+    guarded("dnnl_get_primitive_cache_capacity", [&] { return api_.get_primitive_cache_capacity(&capacity); });
+    if (capacity > 0 && capacity < kUsual)
+        guarded("dnnl_set_primitive_cache_capacity", [&] { return api_.set_primitive_cache_capacity(kUsual); });
+}
+
 void Library::drop_caches() const noexcept {
     if (fork_guard::is_broken()) return;
+    const fork_guard::Busy busy;
+    const std::lock_guard turn(turn_);
+    const std::lock_guard none_compiles(compiling_);
     // these are emptied by a capacity of 0 alone
     const auto empty = [](auto get, auto set) {
         int capacity = 0;

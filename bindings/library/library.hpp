@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,7 +178,12 @@ public:
     // its cache is emptied now and then; plans that live on have their constants packed again.
     void constants_dropped(dnnl_engine_kind_t kind, std::size_t bytes) const noexcept;
     // Empties its caches: primitives with their code, compiled partitions, constants. What plans hold lives on.
+    // Waits for the compilations under way.
     void drop_caches() const noexcept;
+    // Held while a partition is compiled: its primitives stay in the cache from look-up to creation. Before 3.4, what
+    // the look-up gives for a brgemm kernel points to post-ops that are gone. If the primitive is evicted before it is
+    // created, its code is made from those: a ReLU is lost, for all who find that code in the cache later.
+    std::shared_lock<std::shared_mutex> compiling() const;
     // Throws UnsupportedError naming the first release that has the function.
     template <typename F>
     F need(F function, const char* symbol, const char* since) const {
@@ -185,6 +192,7 @@ public:
     }
 
 private:
+    void keep_recent_primitives() const;
     void drop_constants(dnnl_engine_kind_t kind) const noexcept;
     [[noreturn]] void missing(const char* symbol, const char* since) const;
 
@@ -195,6 +203,8 @@ private:
     unsigned cpu_runtime_ = 0, gpu_runtime_ = 0;
     mutable std::atomic<std::size_t> dropped_constants_{0};
     mutable std::atomic<int> verbose_{0};
+    mutable std::mutex turn_;  // who waits to drop goes before compilations that come later
+    mutable std::shared_mutex compiling_;
 };
 
 std::string runtime_name(unsigned runtime);
