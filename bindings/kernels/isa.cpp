@@ -10,7 +10,6 @@ namespace dgo {
 
 namespace avx2 {
 extern const VectorCode kVectorCode;
-BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
 }  // namespace avx2
 namespace avx512 {
 extern const VectorCode kVectorCode;
@@ -86,10 +85,7 @@ const VectorCode& vector_code() {
     return code;
 }
 
-BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
-    vector_code();  // refuses a CPU without AVX2
-    return avx2::copy_block(kind, src, dst);
-}
+BlockFn copy_block(BlockKind kind, Cell src, Cell dst) { return vector_code().copy.block(kind, src, dst); }
 
 const VectorCode& vector_code_of(const std::string& isa) { return isa.empty() ? vector_code() : named(isa); }
 

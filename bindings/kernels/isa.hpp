@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/chain/vtable.hpp"
+#include "kernels/copy/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/norm/vtable.hpp"
@@ -20,6 +21,7 @@ struct VectorCode {
     const char* isa;
     int64_t lanes;  // floats of a vector
     const ChainCode& chain;
+    const CopyCode& copy;
     const DepthwiseCode& depthwise;
     const FilterCode& filter;
     const NormCode& norm;

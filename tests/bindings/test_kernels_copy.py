@@ -78,6 +78,58 @@ def test_copy_of_every_pair_of_types(seed, src_dtype, dst_dtype, shape, order):
     check_copy(src, src_dtype, dst_dtype, dst_strides)
 
 
+EDGES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 255, 257, 300)
+GUARD = 64  # elements
+
+
+def check_guarded(src, src_dtype, dst_dtype, dst_strides):
+    """`check_copy` with bytes around either side that are not to be written, and numbers that are not to be read."""
+    elements = span(src.shape, dst_strides)
+    found, expected = (blank(elements + 2 * GUARD, dst_dtype) for _ in range(2))
+    view(expected[GUARD:], src.shape, dst_strides)[...] = convert(src, dst_dtype)
+    kernel = kernels.copy(src.shape, code(src_dtype), element_strides(src), code(dst_dtype), dst_strides)
+    kernel.run(src.ctypes.data, found[GUARD:].ctypes.data)
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+@pytest.mark.parametrize("src_dtype", [*FLOATS, "s8"])
+@pytest.mark.parametrize("dst_dtype", [*FLOATS, "s8"])
+def test_transposition_of_every_edge(seed, src_dtype, dst_dtype):
+    """Rows and columns that fill tiles, and those that do not; gaps behind the rows of either side."""
+    rng = np.random.default_rng(seed)
+    for rows, columns in [(n, m) for n in EDGES for m in EDGES if n * m < 40_000]:
+        gap = int(rng.choice([0, 0, 1, 3]))
+        buffer = random_values(rng, (rows, columns + gap), src_dtype)
+        src = buffer[:, :columns].T
+        print(f"seed {seed}: {rows} x {columns}, gap {gap}")
+        check_guarded(src, src_dtype, dst_dtype, [rows + int(rng.choice([0, 0, 1, 4])), 1])
+
+
+@pytest.mark.parametrize(
+    "dtypes_", [("bf16", "bf16"), ("bf16", "f32"), ("f32", "bf16"), ("f32", "f16"), ("f32", "f32")]
+)
+@pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_weights_in_other_orders(seed, dtypes_, order):
+    """Short runs that another axis continues, on either side."""
+    rng = np.random.default_rng(seed)
+    for sizes in [(40, 35, 4), (33, 64, 9), (9, 70, 16), (130, 20, 25), (5, 300, 3), (64, 1, 8), (300, 3, 49)]:
+        src = random_values(rng, sizes, dtypes_[0]).transpose(order)
+        check_guarded(src, *dtypes_, element_strides(np.empty(src.shape, np.int8)))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("shape", [(64, 64), (64, 9), (9, 64)])
+def test_transposition_rounds_and_keeps_nan(dtype, shape):
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = neighbourhood(ALL_FLOAT_PATTERNS.view(dtypes.numpy_dtype(dtype)))
+        src = np.resize(values, (-(-values.size // (shape[0] * shape[1])), *shape)).transpose(0, 2, 1)
+        check_copy(src, "f32", dtype, element_strides(np.empty(src.shape, np.int8)))
+        some = src[0].copy()
+        some[::3, ::5] = np.nan
+        result = run_copy(some, "f32", dtype, [shape[0], 1]).reshape(some.shape)
+        np.testing.assert_array_equal(result.astype(np.float32), some.astype(result.dtype).astype(np.float32))
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_copy_large_enough_for_several_threads(seed, dtype):
     rng = np.random.default_rng(seed)

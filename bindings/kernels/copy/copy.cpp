@@ -14,6 +14,11 @@ namespace {
 // Bytes of both sides that a task moves at most: half of a small second-level cache.
 constexpr int64_t kTaskBytes = 256 * 1024;
 
+// Of blocks that are transposed: cells of a side at first, and in a multiple of which they are cut.
+constexpr int64_t kSquare = 256, kLeastPart = 64;
+constexpr int64_t kLongRun = 256;           // cells
+constexpr double kCachedBytes = 1024 * 1024;  // of both sides
+
 void check_strides(const char* operand, size_t rank, const std::vector<int64_t>& strides) {
     if (strides.size() != rank) {
         fail(ErrorKind::invalid_argument, std::string("copy: ") + operand + " has " + std::to_string(strides.size()) +
@@ -108,6 +113,23 @@ BlockKind StridedCopy::choose_block(std::vector<Axis>& axes) {
     n0_ = outer.size;
     block_.src0 = outer.src;
     block_.dst0 = outer.dst;
+    if (kind == BlockKind::transposed) {
+        // Short runs of either side that are continued by another axis are lengthened by it.
+        const auto fold = [&](int64_t& size, int64_t Axis::* run, int64_t Axis::* step, CopyFold& found) {
+            if (size >= kLongRun) return;
+            for (size_t i = 0; i < axes.size(); ++i) {
+                if (axes[i].*run != size) continue;
+                const Axis axis = take(i);
+                found = {size, axis.*step};
+                size *= axis.size;
+                return;
+            }
+        };
+        // either side may be continued by the same axis: the shorter one is
+        if (n0_ <= n1_) fold(n0_, &Axis::src, &Axis::dst, block_.fold0);
+        fold(n1_, &Axis::dst, &Axis::src, block_.fold1);
+        if (block_.fold0.size == 0) fold(n0_, &Axis::src, &Axis::dst, block_.fold0);
+    }
     return kind;
 }
 
@@ -120,11 +142,13 @@ void StridedCopy::cut(const std::vector<Axis>& outer, int64_t src_size, int64_t 
         ++axes_;
     };
     for (const Axis& axis : outer) add(axis.size, axis.src * src_size, axis.dst * dst_size);
-    const auto add_blocks = [&](int64_t extent, int64_t step, int64_t src, int64_t dst) {
-        add(ceil_div(extent, step), step * src * src_size, step * dst * dst_size);
+    // folded rows are whole folds from block to block
+    const auto advance = [](int64_t step, int64_t stride, const CopyFold& fold) {
+        return fold.size != 0 ? step / fold.size * fold.step : step * stride;
     };
-    add_blocks(n0_, block_.n0, block_.src0, block_.dst0);
-    add_blocks(n1_, block_.n1, block_.src1, block_.dst1);
+    const int64_t n0 = block_.n0, n1 = block_.n1;
+    add(ceil_div(n0_, n0), n0 * block_.src0 * src_size, advance(n0, block_.dst0, block_.fold0) * dst_size);
+    add(ceil_div(n1_, n1), advance(n1, block_.src1, block_.fold1) * src_size, n1 * block_.dst1 * dst_size);
     tasks_ = 1;
     for (int i = 0; i < axes_; ++i) tasks_ *= size_[i];
 }
@@ -174,10 +198,15 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
 
     const int64_t cells = std::max<int64_t>(kTaskBytes / (src_size + dst_size), 1);
     if (kind == BlockKind::transposed) {
-        // Square enough that every line of either side is used up before it leaves the first-level cache.
-        block_.n1 = std::min<int64_t>(n1_, 64);
-        block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(cells / block_.n1 / 16 * 16, 16));
-        block_.n1 = std::min<int64_t>(n1_, std::max<int64_t>(cells / block_.n0 / 16 * 16, 16));
+        // Square, so that as few pages as possible are in use.
+        const auto part = [](int64_t extent, int64_t most, const CopyFold& fold) {
+            const int64_t unit = std::max<int64_t>(fold.size, 1), step = unit * ceil_div(kLeastPart, unit);
+            return std::min(extent, std::max(most / step * step, step));
+        };
+        block_.n1 = part(n1_, kSquare, block_.fold1);
+        block_.n0 = part(n0_, cells / block_.n1, block_.fold0);
+        block_.n1 = part(n1_, cells / block_.n0, block_.fold1);
+        block_.cached = bytes_ <= kCachedBytes;
     } else {
         block_.n1 = std::min(n1_, cells);
         block_.n0 = std::min<int64_t>(n0_, std::max<int64_t>(cells / block_.n1, 1));

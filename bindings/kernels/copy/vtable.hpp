@@ -7,11 +7,18 @@
 
 namespace dgo {
 
+// Rows that are more than one axis: row i lies at i / size * step + i % size * (its own stride). Size 0: one axis.
+struct CopyFold {
+    int64_t size = 0, step = 0;
+};
+
 // A two-dimensional block of a copy; strides in elements.
 struct CopyBlock {
     int64_t n0, n1;
     int64_t src0, src1;
     int64_t dst0, dst1;
+    CopyFold fold0{}, fold1{};  // of the rows of dst and of src, where the block is transposed
+    bool cached = false;        // both sides are likely to be in the second cache
 };
 using BlockFn = void (*)(const char* src, char* dst, const CopyBlock& block);
 
@@ -23,8 +30,12 @@ enum class BlockKind {
     strided,     // nothing
 };
 
-// Null for a pair of cells that is not converted. One function for all instruction sets, of AVX2 alone: blocks are
-// moved by eight lanes.
+struct CopyCode {
+    // Null for a pair of cells that is not converted.
+    BlockFn (*block)(BlockKind kind, Cell src, Cell dst);
+};
+
+// The one of this CPU.
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst);
 
 }  // namespace dgo

@@ -21,6 +21,12 @@ struct Integers {
 struct Floats {
     __m256 low, high;
 };
+struct Halves {
+    __m256i low, high;
+};
+struct Quarters {
+    __m128i at[4];
+};
 
 template <class To, class From>
 inline To cast(const From& from) {
@@ -75,6 +81,77 @@ inline void _mm512_mask_storeu_ps(void* at, __mmask16 mask, __m512 v) {
     for (int i = 0; i < 16; ++i) {
         if ((mask >> i & 1) != 0) static_cast<float*>(at)[i] = lane[i];
     }
+}
+
+// Instructions that treat each half, or each quarter, alike.
+inline __m256i _mm512_castsi512_si256(__m512i v) { return emulated::cast<emulated::Halves>(v).low; }
+
+inline __m512i emulated_halves(__m256i low, __m256i high) {
+    return emulated::cast<__m512i>(emulated::Halves{low, high});
+}
+
+inline __m512i _mm512_castsi256_si512(__m256i v) { return emulated_halves(v, v); }
+
+inline __m512i _mm512_castsi128_si512(__m128i v) { return _mm512_castsi256_si512(_mm256_set_m128i(v, v)); }
+
+#define DGO_BY_HALVES(name)                                                          \
+    inline __m512i _mm512_##name(__m512i a, __m512i b) {                             \
+        const auto x = emulated::cast<emulated::Halves>(a), y = emulated::cast<emulated::Halves>(b); \
+        return emulated_halves(_mm256_##name(x.low, y.low), _mm256_##name(x.high, y.high)); \
+    }
+DGO_BY_HALVES(unpacklo_epi8)
+DGO_BY_HALVES(unpackhi_epi8)
+DGO_BY_HALVES(unpacklo_epi16)
+DGO_BY_HALVES(unpackhi_epi16)
+DGO_BY_HALVES(unpacklo_epi32)
+DGO_BY_HALVES(unpackhi_epi32)
+DGO_BY_HALVES(packus_epi32)
+#undef DGO_BY_HALVES
+
+#undef _mm512_inserti64x4
+inline __m512i _mm512_inserti64x4(__m512i v, __m256i half, int at) {
+    auto both = emulated::cast<emulated::Halves>(v);
+    (at != 0 ? both.high : both.low) = half;
+    return emulated::cast<__m512i>(both);
+}
+
+#undef _mm512_extracti64x4_epi64
+inline __m256i _mm512_extracti64x4_epi64(__m512i v, int at) {
+    const auto both = emulated::cast<emulated::Halves>(v);
+    return at != 0 ? both.high : both.low;
+}
+
+#undef _mm512_inserti32x4
+inline __m512i _mm512_inserti32x4(__m512i v, __m128i quarter, int at) {
+    auto all = emulated::cast<emulated::Quarters>(v);
+    all.at[at] = quarter;
+    return emulated::cast<__m512i>(all);
+}
+
+#undef _mm512_extracti32x4_epi32
+inline __m128i _mm512_extracti32x4_epi32(__m512i v, int at) { return emulated::cast<emulated::Quarters>(v).at[at]; }
+
+#undef _mm512_shuffle_i64x2
+inline __m512i _mm512_shuffle_i64x2(__m512i a, __m512i b, int order) {
+    const auto x = emulated::cast<emulated::Quarters>(a), y = emulated::cast<emulated::Quarters>(b);
+    return emulated::cast<__m512i>(
+        emulated::Quarters{{x.at[order & 3], x.at[order >> 2 & 3], y.at[order >> 4 & 3], y.at[order >> 6 & 3]}});
+}
+
+inline __m512i _mm512_permutexvar_epi64(__m512i index, __m512i v) {
+    int64_t at[8], from[8], lane[8];
+    __builtin_memcpy(at, &index, sizeof(at));
+    __builtin_memcpy(from, &v, sizeof(from));
+    for (int i = 0; i < 8; ++i) lane[i] = from[at[i] & 7];
+    return emulated::cast<__m512i>(lane);
+}
+
+// The only comparison that is used: whether either is a NaN.
+#undef _mm512_cmp_ps_mask
+inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int) {
+    const auto x = emulated::cast<emulated::Floats>(a), y = emulated::cast<emulated::Floats>(b);
+    const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.low, y.low, _CMP_UNORD_Q));
+    return static_cast<__mmask16>(low | _mm256_movemask_ps(_mm256_cmp_ps(x.high, y.high, _CMP_UNORD_Q)) << 8);
 }
 
 inline __m512 _mm512_permutexvar_ps(__m512i index, __m512 v) {

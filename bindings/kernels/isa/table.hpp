@@ -6,6 +6,7 @@
 namespace dgo::DGO_ISA {
 
 extern const ChainCode kChainCode;
+extern const CopyCode kCopyCode;
 extern const DepthwiseCode kDepthwiseCode;
 extern const FilterCode kFilterCode;
 extern const NormCode kNormCode;

@@ -1,5 +1,6 @@
 // Two-dimensional copies for every pair of cells, in the four kinds of copy/vtable.hpp.
 #include "kernels/copy/vtable.hpp"
+#include "kernels/isa/copy/lines.hpp"
 #include "kernels/isa/transpose.hpp"
 
 namespace dgo::DGO_ISA {
@@ -30,42 +31,23 @@ constexpr bool kByLanes<Raw4, Raw4> = true;
 
 // ---- rows -----------------------------------------------------------------------------------------------
 
-// Many bf16 at once: testing all for NaN and rounding without it is faster than masking each vector.
-template <class S>
-DGO_INLINE void to_bf16(const typename S::T* src, Bf16::T* dst) {
-    Vec<8>::u32 v[4];
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; ++u) v[u] = load<S, 8>(src + 8 * u);
-    const __m256 a = _mm256_cmp_ps(bits<__m256>(v[0]), bits<__m256>(v[1]), _CMP_UNORD_Q);
-    const __m256 b = _mm256_cmp_ps(bits<__m256>(v[2]), bits<__m256>(v[3]), _CMP_UNORD_Q);
-    if (__builtin_expect(_mm256_testz_si256(bits<__m256i>(a), bits<__m256i>(a)) &
-                             _mm256_testz_si256(bits<__m256i>(b), bits<__m256i>(b)),
-                         1)) {
-#pragma GCC unroll 2
-        for (int u = 0; u < 4; u += 2) {
-            const __m256i low = bits<__m256i>(Bf16::round(v[u])), high = bits<__m256i>(Bf16::round(v[u + 1]));
-            store_bytes(dst + 8 * u, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8));
-        }
-    } else {
-        for (int u = 0; u < 4; ++u) store<Bf16, 8>(dst + 8 * u, v[u]);
-    }
-}
-
 // At least 8 cells; the last vector overlaps the one before it.
 template <class S, class D>
 DGO_INLINE void convert_long(const typename S::T* src, typename D::T* dst, int64_t n) {
-    constexpr int L = 8;
     int64_t i = 0;
-    for (; i + 4 * L <= n; i += 4 * L) {
-        if constexpr (kSame<D, Bf16>) {
-            to_bf16<S>(src + i, dst + i);
-        } else {
+    constexpr int64_t kStep = 4 * kLanes;
+    for (; i + kStep <= n; i += kStep) {
 #pragma GCC unroll 4
-            for (int u = 0; u < 4; ++u) store<D, L>(dst + i + u * L, load<S, L>(src + i + u * L));
+        for (int64_t u = i; u < i + kStep; u += D::kSize == 2 ? 2 * kLanes : kLanes) {
+            if constexpr (D::kSize == 2) {
+                store_bytes(dst + u, narrow_two<D>(load<S, kLanes>(src + u), load<S, kLanes>(src + u + kLanes)));
+            } else {
+                store<D, kLanes>(dst + u, load<S, kLanes>(src + u));
+            }
         }
     }
-    for (; i + L <= n; i += L) store<D, L>(dst + i, load<S, L>(src + i));
-    if (i < n) store<D, L>(dst + n - L, load<S, L>(src + n - L));
+    for (; i + 8 <= n; i += 8) store<D, 8>(dst + i, load<S, 8>(src + i));
+    if (i < n) store<D, 8>(dst + n - 8, load<S, 8>(src + n - 8));
 }
 
 // K cells a row, K known to the compiler.
@@ -235,6 +217,7 @@ void transposed_tiles(const typename S::T* src, typename D::T* dst, const CopyBl
     return b.src1 < b.dst0 ? transposed_to_far<S, D>(src, dst, b) : transposed_from_far<S, D>(src, dst, b);
 }
 
+// Blocks of less than a line on either side.
 template <class S, class D>
 void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b) {
     if constexpr (kByLanes<S, D>) {
@@ -262,10 +245,111 @@ void transposed_cells(const typename S::T* src, typename D::T* dst, CopyBlock b)
     transposed_one_by_one<S, D>(src, dst, b);
 }
 
+constexpr int64_t kAtOnce = 256;  // rows of either side whose addresses are at hand
+
+// Rows that lie a step apart, or such rows again and again.
+template <class Row>
+DGO_INLINE void addresses(Row first, int64_t begin, int64_t count, int64_t step, const CopyFold& fold, Row* at) {
+    if (fold.size == 0) {
+        for (int64_t i = 0; i < count; ++i) at[i] = first + (begin + i) * step;
+        return;
+    }
+    int64_t outer = begin / fold.size, inner = begin % fold.size;
+    for (int64_t i = 0; i < count; ++i) {
+        at[i] = first + outer * fold.step + inner * step;
+        if (++inner == fold.size) inner = 0, ++outer;
+    }
+}
+
+constexpr int64_t kAhead = 2;          // tiles
+constexpr int64_t kSameSets = 1024;    // bytes from row to row by which a column of lines shares few sets of a cache
+
+// Lines of a tile that will be read or written: rows may be megabytes apart, so that nobody else fetches them.
+template <int Write, class Row>
+DGO_INLINE void fetch(const Row* rows, int64_t count, int64_t at, int64_t cells) {
+    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(*Row{}));
+    for (int64_t i = 0; i < count; ++i) {
+        for (int64_t c = 0; c < cells; c += kLine) __builtin_prefetch(rows[i] + at + c, Write);
+    }
+}
+
+// The tiles of a matrix one after the other, the last ones over those before them.
+template <int64_t Wide, int64_t Tall>
+struct TileWalk {
+    int64_t rows, columns;
+    bool along_columns;
+    int64_t row = 0, column = 0;
+
+    int64_t tiles() const { return ceil_div(rows, Wide) * ceil_div(columns, Tall); }
+    int64_t i() const { return smaller(row, rows - Wide); }
+    int64_t j() const { return smaller(column, columns - Tall); }
+    void step() {
+        if (along_columns) {
+            column += Tall;
+            if (column >= columns) column = 0, row += Wide;
+        } else {
+            row += Wide;
+            if (row >= rows) row = 0, column += Tall;
+        }
+    }
+};
+
+// `tile` on all of a block, `Wide` by `Tall` of which it turns.
+template <class S, class D, int64_t Wide, int64_t Tall, class Tile>
+DGO_INLINE void by_tiles(const typename S::T* src, typename D::T* dst, const CopyBlock& b, Tile&& tile) {
+    const typename S::T* from[kAtOnce];
+    typename D::T* to[kAtOnce];
+    // Columns of lines that would push each other out are written along the rows.
+    const bool along_columns = b.dst0 * static_cast<int64_t>(sizeof(*dst)) % kSameSets == 0;
+    const int64_t ahead = b.cached ? 0 : kAhead;
+    for (int64_t j0 = 0; j0 < b.n1; j0 += kAtOnce) {
+        const int64_t j_first = smaller(j0, b.n1 - Tall), columns = smaller(kAtOnce, b.n1 - j_first);
+        addresses(src, j_first, columns, b.src1, b.fold1, from);
+        for (int64_t i0 = 0; i0 < b.n0; i0 += kAtOnce) {
+            const int64_t i_first = smaller(i0, b.n0 - Wide), rows = smaller(kAtOnce, b.n0 - i_first);
+            addresses(dst + j_first, i_first, rows, b.dst0, b.fold0, to);
+            TileWalk<Wide, Tall> now{rows, columns, along_columns}, later = now;
+            const int64_t tiles = now.tiles();
+            const auto fetch_next = [&] {
+                fetch<0>(from + later.j(), Tall, i_first + later.i(), Wide);
+                fetch<1>(to + later.i(), Wide, later.j(), Tall);
+                later.step();
+            };
+            for (int64_t t = 0; t < smaller(ahead, tiles); ++t) fetch_next();
+            for (int64_t t = 0; t < tiles; ++t, now.step()) {
+                if (ahead != 0 && t + ahead < tiles) fetch_next();
+                tile(from + now.j(), i_first + now.i(), to + now.i(), now.j());
+            }
+        }
+    }
+}
+
 template <class S, class D>
-void transposed(const char* src, char* dst, const CopyBlock& b) {
-    const auto* from = reinterpret_cast<const typename S::T*>(src);
-    transposed_cells<S, D>(from, reinterpret_cast<typename D::T*>(dst), b);
+void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
+    const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
+    auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
+    if constexpr (kByLanes<S, D>) {
+        using Cells = Turned<S, D>;
+        if (b.n0 >= Cells::kWide && b.n1 >= Cells::kTall) {
+            return by_tiles<S, D, Cells::kWide, Cells::kTall>(src, dst, b, turn_tile<S, D>);
+        }
+        if (b.n0 >= Cells::kRows && b.n1 >= Cells::kTall) {
+            return by_tiles<S, D, Cells::kRows, Cells::kTall>(src, dst, b, turn_columns<S, D>);
+        }
+        if (b.n0 >= Cells::kWide && b.n1 >= Cells::kRows) {
+            return by_tiles<S, D, Cells::kWide, Cells::kRows>(src, dst, b, turn_rows<S, D>);
+        }
+    }
+    // one part after the other
+    const int64_t rows = b.fold0.size != 0 ? b.fold0.size : b.n0, columns = b.fold1.size != 0 ? b.fold1.size : b.n1;
+    for (int64_t i = 0; i < b.n0; i += rows) {
+        for (int64_t j = 0; j < b.n1; j += columns) {
+            const CopyBlock part{smaller(rows, b.n0 - i), smaller(columns, b.n1 - j), b.src0, b.src1, b.dst0, b.dst1};
+            const int64_t from = b.fold1.size != 0 ? j / columns * b.fold1.step : 0;
+            const int64_t to = b.fold0.size != 0 ? i / rows * b.fold0.step : 0;
+            transposed_cells<S, D>(src + i + from, dst + j + to, part);
+        }
+    }
 }
 
 // ---- broadcast and strided ------------------------------------------------------------------------------
@@ -335,8 +419,6 @@ BlockFn pick_number(BlockKind kind, Cell dst) {
     }
 }
 
-}  // namespace
-
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
     if (src == dst) {
         switch (src) {
@@ -364,5 +446,10 @@ BlockFn copy_block(BlockKind kind, Cell src, Cell dst) {
         default: return nullptr;
     }
 }
+
+}  // namespace
+
+extern const CopyCode kCopyCode;
+const CopyCode kCopyCode = {copy_block};
 
 }  // namespace dgo::DGO_ISA
