@@ -725,6 +725,9 @@ class kernels:
 
     @staticmethod
     def isa() -> str: ...
+    @staticmethod
+    def isa_reason() -> str:
+        """Why that is not a wider one, or empty."""
 
     class Kernel:
         @property

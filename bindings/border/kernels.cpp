@@ -109,6 +109,7 @@ void bind_columns(py::module_& m) {
 void bind_kernels(py::module_& parent) {
     py::module_ m = parent.def_submodule("kernels", "Own vector code.");
     m.def("isa", [] { return vector_code().isa; }, "The instruction set in use: 'avx2' or 'avx512'.");
+    m.def("isa_reason", [] { return vector_reason(); }, "Why that is not a wider one, or ''.");
 
     py::class_<Kernel, std::shared_ptr<Kernel>>(m, "Kernel", "One step of a params.")
         .def_readonly("arity", &Kernel::arity, "The number of operands of run().")

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from .._core import kernels
 from ..errors import Error
 from . import cpu, follow
 from .engines import engine, engines
 from .libraries import candidates, load_error
 from .threads import get_num_threads
 
+# of narrow products, the best first
+NARROW_SETS = ("amx", "avx512bf16")
+_BETTER_NARROW = {name: NARROW_SETS[:i] for i, name in enumerate(NARROW_SETS)}
+_NARROW_VARIABLE = "DNNL_GRAPH_OPS_NARROW"
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
 
@@ -44,12 +50,39 @@ def info() -> dict[str, Any]:
         "ml_dtypes": ml_dtypes.__version__,
         "platform": platform.platform(),
         "cpu": _cpu(),
+        "own_kernels": own_kernels(),
         "threads": get_num_threads(),
         "runtimes": [_runtime(runtime) for runtime in candidates()],
         "engines": [repr(item) for item in engines()],
         "sycl_thread": follow.state(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(_VARIABLES)},
     }
+
+
+def own_kernels() -> dict[str, Any]:
+    """By dtype the instruction set that own kernels multiply with here, and under "not" why no better one.
+
+    What has no narrow products, as depthwise layers, computes in bf16 as in f32.
+    """
+    try:
+        wide, reason = kernels.isa(), kernels.isa_reason()
+        narrow, lacking = kernels.narrow_isa()
+    except Error as error:
+        return {"error": str(error)}
+    wider = {"avx512": reason} if reason else {}
+    # a set that was named leaves nothing to say
+    said = lacking or f"{_NARROW_VARIABLE} is {narrow}"
+    better = dict.fromkeys(_BETTER_NARROW.get(narrow, NARROW_SETS), said)
+    return {
+        "f32": _own(wide, wider),
+        "bf16": _own(narrow or wide, better if narrow else {**better, **wider}),
+        "f16": _own(wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
+        "s8": _own("none", {wide: "own kernels multiply no integers, the library does"}),
+    }
+
+
+def _own(name: str, better: Mapping[str, str]) -> dict[str, Any]:
+    return {"set": name, "not": dict(better)} if better else {"set": name}
 
 
 def _runtime(runtime: Any) -> dict[str, Any]:

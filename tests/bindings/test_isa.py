@@ -1,5 +1,7 @@
 """Which instruction set the own kernels use, and how to force one."""
 
+import json
+
 import pytest
 from children import child
 from family.test_isa import cpu_flags
@@ -93,3 +95,52 @@ def test_a_set_of_narrow_products_by_its_name():
     if "amx_bf16" not in cpu_flags():
         found = narrow_isa(narrow="amx")
         assert found.startswith("RuntimeUnavailableError narrow products by 'amx' do not run here: this CPU lacks")
+
+
+INFO = """
+import json
+from dnnl_graph_ops.runtime.info import own_kernels
+print(json.dumps(own_kernels()))
+"""
+
+
+def own_kernels(**variables):
+    done = child("-c", INFO, **{"DNNL_GRAPH_OPS_ISA": "", "ONEDNN_MAX_CPU_ISA": "", **variables})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_info_says_which_set_each_dtype_has_and_why_no_better_one():
+    found = own_kernels()
+    assert list(found) == ["f32", "bf16", "f16", "s8"]
+    assert found["f32"]["set"] == isa()
+    narrow, _, reason = narrow_isa().partition(":")
+    assert found["bf16"]["set"] == (narrow or isa())
+    assert set(found["bf16"].get("not", {}).values()) == ({reason.strip()} if reason else set())
+    assert found["s8"]["set"] == "none"
+    for row in found.values():
+        assert row["set"] not in row.get("not", {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ONEDNN_MAX_CPU_ISA", "avx2", "ONEDNN_MAX_CPU_ISA is AVX2"),
+        ("DNNL_GRAPH_OPS_ISA", "avx2", "DNNL_GRAPH_OPS_ISA is avx2"),
+    ],
+)
+def test_info_names_what_was_asked_for(variable, value, said):
+    found = own_kernels(**{variable: value})
+    assert found["f32"] == {"set": "avx2", "not": {"avx512": said}}
+    assert found["bf16"] == {"set": "avx2", "not": {"amx": said, "avx512bf16": said, "avx512": said}}
+    assert found["f16"]["not"]["avx512"] == said
+
+
+def test_info_names_a_set_of_narrow_products_that_was_asked_for():
+    said = "DNNL_GRAPH_OPS_NARROW is emulated"
+    found = own_kernels(DNNL_GRAPH_OPS_NARROW="emulated")["bf16"]
+    assert found == {"set": "emulated", "not": {"amx": said, "avx512bf16": said}}
+
+
+def test_info_goes_on_without_a_set():
+    assert "which is no instruction set" in own_kernels(DNNL_GRAPH_OPS_ISA="sse2")["error"]
