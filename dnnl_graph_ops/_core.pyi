@@ -1093,3 +1093,15 @@ class kernels:
         weights_strides: _Dims,
         threads: int = 0,
     ) -> ScratchKernel: ...
+    @staticmethod
+    def narrow_backward_weights(
+        problem: FilterProblem,
+        src_dtype: int,
+        src_strides: _Dims,
+        diff_dst_dtype: int,
+        diff_dst_strides: _Dims,
+        weights_dtype: int,
+        weights_strides: _Dims,
+        threads: int = 0,
+        isa: str = "",
+    ) -> ScratchKernel: ...

@@ -7,6 +7,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
 #include "kernels/filtering/filter_product.hpp"
+#include "kernels/narrow/gradient.hpp"
 #include "kernels/narrow/isa.hpp"
 #include "kernels/narrow/product.hpp"
 #include "kernels/overlap/overlap_product.hpp"
@@ -234,6 +235,19 @@ void bind_filter_kernels(py::module_& m) {
         "run(src, packed, [bias], the tail's, scratch, dst), as filter_forward or filter_backward_data: src and packed "
         "are "
         "bf16, sums f32.");
+    m.def(
+        "narrow_backward_weights",
+        [](const FilterProblem& p, int src_dtype, const Dims& src_strides, int diff_dst_dtype,
+           const Dims& diff_dst_strides, int weights_dtype, const Dims& weights_strides, int threads,
+           const std::string& isa) {
+            return std::shared_ptr<ScratchKernel>(
+                narrow_backward_weights(p, tensor(p, src_dtype, src_strides, "src_strides", p.in),
+                                        tensor(p, diff_dst_dtype, diff_dst_strides, "diff_dst_strides", p.out),
+                                        weights(p, weights_dtype, weights_strides), threads, isa));
+        },
+        "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
+        "weights_strides"_a, "threads"_a = 0, "isa"_a = "",
+        "run(src, diff_dst, scratch, diff_weights): src and diff_dst in bf16, sums in f32, diff_weights in either.");
 }
 
 }  // namespace dgo

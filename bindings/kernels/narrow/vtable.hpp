@@ -11,13 +11,19 @@ namespace dgo {
 constexpr int64_t kNarrowPanel = 32, kNarrowDepth = 32;
 constexpr int64_t kNarrowBlockRows = 32;  // of a block in registers
 
-// The params are those of the direct form; src and the weights are bf16.
+struct NarrowGradientParams;
+
+// The params of products are those of the direct form; src and the weights are bf16.
 struct NarrowCode {
     const char* isa;
     int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
     void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
                      char* scratch, char* dst);
     void (*pack)(const PackParams& params, const char* weights, char* packed);
+    int64_t (*gradient_scratch)(const NarrowGradientParams& params);  // bytes per thread
+    int64_t (*gradient_sums)(const NarrowGradientParams& params);  // bytes of all sums, where the steps have parts
+    void (*gradient)(const NarrowGradientParams& params, const char* src, const char* diff, char* scratch,
+                     char* weights);
 };
 
 }  // namespace dgo

@@ -58,6 +58,15 @@ public:
     NarrowState& operator=(const NarrowState&) = delete;
 };
 
+// A panel, or the same units with the halves of all of them apart: how far a half and the next unit lie, in bytes.
+struct NarrowPanel {
+    const char* at;
+    int64_t half, unit;
+
+    NarrowPanel(const char* panel, int64_t to_half = kNarrowUnitBytes / 2, int64_t to_unit = kNarrowUnitBytes)
+        : at(panel), half(to_half), unit(to_unit) {}
+};
+
 // Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all.
 struct NarrowSums {
     const float* start;
@@ -70,7 +79,7 @@ struct NarrowSums {
 
 // Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.
 template <int kHalves, int kVectors>
-inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums) {
     const auto start = [&](int64_t i, int64_t j) { return sums.start + 16 * i * sums.start_step + 16 * j; };
     const auto to = [&](int64_t i, int64_t j) { return sums.to + 16 * i * sums.to_step + 16 * j; };
     const int64_t in = sums.start_step * 4, out = sums.to_step * 4;
@@ -80,15 +89,15 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* pan
     if constexpr (kHalves == 2) _tile_loadd(2, start(1, 0), in);
     if constexpr (kHalves == 2 && kVectors == 2) _tile_loadd(3, start(1, 1), in);
     for (const NarrowTerm* term = terms; term != terms + count; ++term) {
-        const char *a = term->rows[0].at, *b = panel + term->panel;
+        const char *a = term->rows[0].at, *b = panel.at + term->panel;
         const char* below = kHalves == 2 ? term->rows[1].at : nullptr;
         const int64_t pitch = term->rows[0].pitch, pitch_below = kHalves == 2 ? term->rows[1].pitch : 0;
-        for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += kNarrowUnitBytes) {
+        for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += panel.unit) {
             _tile_loadd(4, a, pitch);
             _tile_loadd(6, b, 64);
             _tile_dpbf16ps(0, 4, 6);
             if constexpr (kVectors == 2) {
-                _tile_loadd(7, b + kNarrowUnitBytes / 2, 64);
+                _tile_loadd(7, b + panel.half, 64);
                 _tile_dpbf16ps(1, 4, 7);
             }
             if constexpr (kHalves == 2) {
@@ -116,7 +125,7 @@ DGO_INLINE void add_pairs(Lanes& sum, Lanes row, Lanes columns) {
 
 // kDotRows rows from `row` of a half on.
 template <int kVectors>
-DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const char* panel,
+DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const NarrowPanel& panel,
                          const NarrowSums& sums) {
     const int64_t first = half * kNarrowRows + row;
     Lanes sum[kDotRows][kVectors];
@@ -129,11 +138,11 @@ DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64
     }
     for (const NarrowTerm* term = terms; term != terms + count; ++term) {
         const int64_t pitch = term->rows[half].pitch;
-        const char *a = term->rows[half].at + row * pitch, *b = panel + term->panel;
+        const char *a = term->rows[half].at + row * pitch, *b = panel.at + term->panel;
         const auto step = [&]() __attribute__((always_inline)) {
             Lanes right[kVectors];
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = load_bytes<Lanes>(b + j * (kNarrowUnitBytes / 2));
+            for (int j = 0; j < kVectors; ++j) right[j] = load_bytes<Lanes>(b + j * panel.half);
 #pragma GCC unroll 8
             for (int i = 0; i < kDotRows; ++i) {
                 const Lanes pair = load_bytes<float>(a + i * pitch) - Lanes{};
@@ -144,7 +153,7 @@ DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64
             b += 64;
         };
         int64_t d = 0;
-        for (; d + kNarrowUnit <= term->depth; d += kNarrowUnit, b += kNarrowUnitBytes / 2) {
+        for (; d + kNarrowUnit <= term->depth; d += kNarrowUnit, b += panel.unit - kNarrowUnitBytes / 2) {
 #pragma GCC unroll 2
             for (int u = 0; u < 16; ++u) step();
         }
@@ -158,7 +167,7 @@ DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64
 }
 
 template <int kHalves, int kVectors>
-inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums) {
     for (int half = 0; half < kHalves; ++half) {
         for (int64_t row = 0; row < kNarrowRows; row += kDotRows)
             dot_rows<kVectors>(terms, count, half, row, panel, sums);
@@ -179,15 +188,15 @@ DGO_INLINE float narrow_element(const char* at) {
 
 // Of each unit the sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
 template <int kHalves, int kVectors>
-inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums) {
+inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums) {
     for (int64_t i = 0; i < kHalves * kNarrowRows; ++i) {
         for (int64_t j = 0; j < kVectors * 16; ++j) {
             float sum = sums.start[i * sums.start_step + j];
             for (const NarrowTerm* term = terms; term != terms + count; ++term) {
                 const NarrowRows& rows = term->rows[i / kNarrowRows];
                 const char* a = rows.at + i % kNarrowRows * rows.pitch;
-                const char* b = panel + term->panel + j / 16 * (kNarrowUnitBytes / 2) + j % 16 * 4;
-                for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += kNarrowUnitBytes) {
+                const char* b = panel.at + term->panel + j / 16 * panel.half + j % 16 * 4;
+                for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += panel.unit) {
                     float part[2] = {0.0f, 0.0f};
                     for (int64_t k = 0; k < kNarrowUnit; ++k) {
                         const float product =
@@ -205,7 +214,7 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const char* pan
 #endif
 
 // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 rows and columns of a panel.
-inline void narrow_product(const NarrowTerm* terms, int64_t count, const char* panel, const NarrowSums& sums,
+inline void narrow_product(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums,
                            int64_t rows, int64_t columns) {
     if (rows > kNarrowRows) {
         (columns > 16 ? narrow_block<2, 2> : narrow_block<2, 1>)(terms, count, panel, sums);

@@ -14,6 +14,7 @@ void apply_tail(const TailParams& params, const char* const* operands, const Tai
 }
 
 extern const NarrowCode kNarrowCode;
-const NarrowCode kNarrowCode = {DGO_TEXT(DGO_ISA), narrow_products_scratch, run_narrow_products, run_narrow_pack};
+const NarrowCode kNarrowCode = {DGO_TEXT(DGO_ISA),       narrow_products_scratch, run_narrow_products, run_narrow_pack,
+                                narrow_gradient_scratch, narrow_gradient_sums,    run_narrow_gradient};
 
 }  // namespace dgo::DGO_ISA

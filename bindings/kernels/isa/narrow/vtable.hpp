@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/isa/narrow/block.hpp"
+#include "kernels/narrow/gradient_params.hpp"
 #include "kernels/narrow/vtable.hpp"
 
 namespace dgo::DGO_ISA {
@@ -10,5 +11,9 @@ int64_t narrow_products_scratch(const ProductParams& params);
 void run_narrow_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
                          TailCall tail, char* scratch, char* dst);
 void run_narrow_pack(const PackParams& params, const char* weights, char* packed);
+int64_t narrow_gradient_scratch(const NarrowGradientParams& params);
+int64_t narrow_gradient_sums(const NarrowGradientParams& params);
+void run_narrow_gradient(const NarrowGradientParams& params, const char* src, const char* diff, char* scratch,
+                         char* weights);
 
 }  // namespace dgo::DGO_ISA

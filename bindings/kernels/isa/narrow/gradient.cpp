@@ -1,0 +1,204 @@
+// Backward weights: src put across and diff_dst in pairs of positions, multiplied tap by tap -> sums -> taps.
+#include <omp.h>
+
+#include "kernels/isa/filtering/tiles.hpp"
+#include "kernels/isa/filtering/transpose_panels.hpp"
+#include "kernels/isa/narrow/gradient_pack.hpp"
+#include "kernels/isa/narrow/vtable.hpp"
+
+namespace dgo::DGO_ISA {
+namespace {
+
+// Adds the products of a step to the sums, or lets these begin with it.
+void multiply(const Step& step, const GradientTask& task, const GradientSizes& s, bool first,
+              const GradientMemory& memory) {
+    const NarrowGradientParams& params = step.params;
+    const int64_t halves = ceil_div(task.out_end - task.out, kHalf);
+    const int64_t rows = round_up(task.in_end - task.in, kHalf), columns = halves * kHalf;
+    const int64_t depth = 2 * step.lines * step.pairs;
+    const int64_t whole = kNarrowStep == 2 ? depth : depth / kNarrowUnit * kNarrowUnit;
+    for (int64_t x = 0; x < params.kernel[2]; ++x) {
+        for (int64_t out = 0; out < columns; out += kNarrowColumns) {
+            const NarrowPanel panel(memory.right + (x * halves + out / kHalf) * s.panel, s.panel,
+                                    kUnitPairs * kPairBytes);
+            for (int64_t y = 0; y < params.kernel[1]; ++y) {
+                NarrowTerm terms[2];
+                int64_t count = 0;
+                if (whole > 0) terms[count++] = {{}, params.slots[y] * step.pairs * kPairBytes, whole};
+                if (whole < depth) terms[count++] = {{}, last_unit(step, y), depth - whole};
+                float* sums =
+                    task.sums + (y * params.kernel[2] + x) * s.tap + out / kNarrowColumns * params.in_units * kBlock;
+                for (int64_t in = 0; in < rows; in += kNarrowColumns, sums += kBlock) {
+                    for (int64_t i = 0; i < count; ++i) {
+                        const char* at = memory.left + in * s.pitch + (terms[i].depth == whole ? 0 : whole * 2);
+                        terms[i].rows[0] = {at, s.pitch};
+                        terms[i].rows[1] = {at + kHalf * s.pitch, s.pitch};
+                    }
+                    const NarrowSums where{first ? memory.zeros : sums, first ? 0 : kNarrowColumns, sums,
+                                           kNarrowColumns};
+                    narrow_product(terms, count, panel, where, rows - in, columns - out);
+                }
+            }
+        }
+    }
+}
+
+void sum_task(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
+              const GradientMemory& memory) {
+    const GradientSizes s = sizes_of(params);
+    if (task.step == task.step_end) __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
+    const int64_t panels = params.kernel[2] * ceil_div(task.out_end - task.out, kHalf);
+    for (int64_t number = task.step; number < task.step_end; ++number) {
+        const Step step = step_of(params, task.plane, number);
+        pack_left(step, task, s, src, memory);
+        pack_right(step, task, s, diff, memory);
+        pack_last_units(step, panels, s, memory);
+        multiply(step, task, s, number == task.step, memory);
+    }
+}
+
+void narrowed(const NarrowGradientParams& params, const float* from, int64_t count, int64_t stride, char* to) {
+    const auto put = [&](auto tag) {
+        using C = decltype(tag);
+        for (int64_t i = 0; i < count; ++i) C::put(reinterpret_cast<typename C::T*>(to) + i * stride, from[i]);
+    };
+    if (params.weights_cell == Cell::bf16) {
+        put(Bf16{});
+    } else {
+        put(F32{});
+    }
+}
+
+// to[i * stride + j] = from[i + j * from_stride]
+void write_across(const NarrowGradientParams& params, const float* from, int64_t from_stride, int64_t rows,
+                  int64_t columns, int64_t stride, char* to, float* flat) {
+    const auto* bits_of = reinterpret_cast<const F32::T*>(from);
+    if (params.weights_cell == Cell::f32) {
+        transpose_to<F32>(bits_of, from_stride, rows, columns, reinterpret_cast<float*>(to), stride);
+        return;
+    }
+    transpose_to<F32>(bits_of, from_stride, rows, columns, flat, columns);
+    // taps of neighbouring channels follow each other
+    if (stride == columns) return narrow(params.weights_cell, flat, rows * columns, to);
+    for (int64_t i = 0; i < rows; ++i) {
+        narrow(params.weights_cell, flat + i * columns, columns, to + i * stride * params.weights_item);
+    }
+}
+
+// The sums of up to 32 in channels from `row` of the task on -> diff_weights; those of `parts`, `part` floats apart, are
+// added up in place.
+void write_rows(const NarrowGradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
+                char* weights, float* flat) {
+    const GradientSizes s = sizes_of(params);
+    const FilterWeights& w = params.weights;
+    const TapOrder order = order_of(params);
+    const int64_t rows = smaller(kNarrowColumns, task.in_end - task.in - row), across = params.in_units * kBlock;
+    float* block = task.sums + row / kNarrowColumns * kBlock;
+    for (int64_t out = task.out; out < task.out_end; out += kNarrowColumns, block += across) {
+        const int64_t count = smaller(kNarrowColumns, task.out_end - out);
+        for (int64_t tap = 0; tap < s.taps && parts > 1; ++tap) {
+            float* to = block + tap * s.tap;
+            for (int64_t other = 1; other < parts; ++other) {
+                for (int64_t i = 0; i < rows * kNarrowColumns; ++i) to[i] += to[other * part + i];
+            }
+        }
+        const int64_t first = task.group * w.group_stride + (task.in + row) * w.in_stride + out * w.out_stride +
+                              task.plane * w.tap_strides[0];
+        for (int64_t r = 0; r < rows && order == TapOrder::taps; ++r) {
+            write_across(params, block + r * kNarrowColumns, s.tap, count, s.taps, w.out_stride,
+                         weights + (first + r * w.in_stride) * params.weights_item, flat);
+        }
+        for (int64_t tap = 0; tap < s.taps && order != TapOrder::taps; ++tap) {
+            const int64_t y = tap / params.kernel[2], x = tap % params.kernel[2];
+            const float* from = block + tap * s.tap;
+            char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
+            if (order == TapOrder::rows) {
+                write_across(params, from, kNarrowColumns, count, rows, w.out_stride, to, flat);
+                continue;
+            }
+            for (int64_t r = 0; r < rows; ++r, from += kNarrowColumns, to += w.in_stride * params.weights_item) {
+                if (order == TapOrder::columns) {
+                    narrow(params.weights_cell, from, count, to);
+                } else {
+                    narrowed(params, from, count, w.out_stride, to);
+                }
+            }
+        }
+    }
+}
+
+GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t part, float* sums) {
+    GradientTask task;
+    const int64_t in = rank % params.in_parts, out = rank / params.in_parts % params.out_parts;
+    const int64_t outer = rank / params.in_parts / params.out_parts;
+    task.plane = outer % params.kernel[0];
+    task.group = outer / params.kernel[0];
+    task.in = in * params.in_units * kNarrowColumns;
+    task.in_end = smaller(task.in + params.in_units * kNarrowColumns, params.in_channels);
+    task.out = out * params.out_units * kNarrowColumns;
+    task.out_end = smaller(task.out + params.out_units * kNarrowColumns, params.out_channels);
+    const int64_t steps = steps_of(params, task.plane);
+    task.step = steps * part / params.step_parts;
+    task.step_end = steps * (part + 1) / params.step_parts;
+    task.sums = sums;
+    return task;
+}
+
+int64_t tasks_of(const NarrowGradientParams& params) {
+    return params.groups * params.kernel[0] * params.in_parts * params.out_parts;
+}
+
+}  // namespace
+
+int64_t narrow_gradient_scratch(const NarrowGradientParams& params) {
+    int64_t bytes = 0;
+    divide(params, nullptr, &bytes);
+    return bytes;
+}
+
+int64_t narrow_gradient_sums(const NarrowGradientParams& params) {
+    if (params.step_parts == 1) return 0;
+    ScratchCarver carver(nullptr);
+    int64_t sets;
+    if (__builtin_mul_overflow(tasks_of(params), params.step_parts, &sets)) return ScratchCarver::kMost;
+    int64_t floats;
+    if (__builtin_mul_overflow(sizes_of(params).task, sets, &floats)) return ScratchCarver::kMost;
+    carver.take(floats);
+    return carver.bytes;
+}
+
+void run_narrow_gradient(const NarrowGradientParams& params, const char* src, const char* diff, char* memory,
+                         char* weights) {
+    const GradientSizes s = sizes_of(params);
+    const int64_t tasks = tasks_of(params), parts = params.step_parts;
+    auto* shared = reinterpret_cast<float*>(memory + params.sums);
+#pragma omp parallel num_threads(params.threads)
+    {
+        const NarrowState state;
+        int64_t bytes = 0;
+        const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
+        __builtin_memset(own.zeros, 0, kNarrowColumns * sizeof(float));
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t item = 0; item < tasks * parts; ++item) {
+            float* sums = parts == 1 ? own.sums : shared + item * s.task;
+            const GradientTask task = task_of(params, item / parts, item % parts, sums);
+            const char* x = src + task.group * params.in_channels * 2;
+            const char* y = diff + task.group * params.out_channels * 2;
+            sum_task(params, task, x, y, own);
+            if (parts > 1) continue;
+            for (int64_t row = 0; row < task.in_end - task.in; row += kNarrowColumns) {
+                write_rows(params, task, row, 1, 0, weights, own.flat);
+            }
+        }
+        if (parts > 1) {
+#pragma omp for schedule(dynamic, 1)
+            for (int64_t item = 0; item < tasks * params.in_units; ++item) {
+                const int64_t rank = item / params.in_units, row = item % params.in_units * kNarrowColumns;
+                const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);
+                if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights, own.flat);
+            }
+        }
+    }
+}
+
+}  // namespace dgo::DGO_ISA
