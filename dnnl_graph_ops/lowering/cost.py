@@ -40,6 +40,7 @@ IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW = 2.5  # for the library's convolutions that read one channel
 PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
+HALF = 16  # channels that narrow products pack together
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS, NARROW = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
@@ -155,7 +156,21 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 def narrow(problem: Problem, env: Env) -> Counts:
     """Own products of pairs in bf16."""
-    return own(problem, env, direct_tile(problem))
+    if problem.direction != BACKWARD_WEIGHTS:
+        return own(problem, env, direct_tile(problem))
+    g = problem.geometry
+    ic, oc = (padded(n, HALF) for n in _channels(problem))
+    *outer, last = g.kernel
+    places = g.batch * prod(g.src[:-1]) * padded(g.src[-1], 2)
+    return Counts(
+        products=places * prod(g.kernel) * g.groups * ic * oc,
+        # src for each tap of a first axis of three, diff_dst for each tap of the last one
+        values=prod(outer[:-1]) * (places * g.groups * ic + problem.dst.size * last / g.strides[-1]),
+        runs=0,
+        weights=problem.weights.size,
+        variable=0,
+        bytes=_detours(problem, env),
+    )
 
 
 def overlap(problem: Problem, env: Env) -> Counts:

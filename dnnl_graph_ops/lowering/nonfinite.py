@@ -71,6 +71,7 @@ SPREADS: dict[tuple[str, str], frozenset[str]] = {
     (BACKWARD_WEIGHTS, "own stem"): _SRC,
     (BACKWARD_WEIGHTS, "own depthwise"): _NOTHING,
     (BACKWARD_WEIGHTS, "own direct"): _SRC,
+    (BACKWARD_WEIGHTS, "own narrow"): _SRC,
     (BACKWARD_WEIGHTS, "minimal filtering 2"): _SRC | _DST,
     (BACKWARD_WEIGHTS, "minimal filtering 3"): _SRC | _DST,
     (BACKWARD_WEIGHTS, "minimal filtering 4"): _SRC | _DST,

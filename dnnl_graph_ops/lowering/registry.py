@@ -479,7 +479,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
         for results in (None, *filtering.TILES)
     ),
-    *map(_narrow, (FORWARD, BACKWARD_DATA)),
+    *map(_narrow, (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)),
 )
 
 

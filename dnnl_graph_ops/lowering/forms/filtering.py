@@ -171,7 +171,7 @@ def build(program: Program, problem: Problem, tile: tuple[int, ...], env: Env) -
     for part in parts(problem, tile):
         description = filter_problem(part, tile, env.varies)
         if problem.direction == BACKWARD_WEIGHTS:
-            _backward_weights(program, part, description, threads, label)
+            backward_weights(program, part, description, threads, label)
             continue
         # of strides of 1, the same for all sizes
         packed = packed_weights(program, description, part, threads) if packed is None else packed
@@ -233,14 +233,22 @@ def backward_data(
         program.copy(target, problem.src, "diff_src from channels last")
 
 
-def _backward_weights(program: Program, problem: Problem, description: Any, threads: int, label: str) -> None:
+def backward_weights(
+    program: Program,
+    problem: Problem,
+    description: Any,
+    threads: int,
+    label: str,
+    make: Callable[..., Any] = kernels.filter_backward_weights,
+) -> None:
+    """Append the steps of a kernel of backward weights."""
     src = channels_last(program, problem.src, "src to channels last")
     diff_dst = channels_last(program, problem.dst, "diff_dst to channels last")
     weights = problem.weights
     if not mergeable_groups(weights):
         weights = program.scratch(weights.shape, weights.dtype)
     merged = weights.merge(0)
-    kernel = kernels.filter_backward_weights(
+    kernel = make(
         description, _code(src), _strides(src), _code(diff_dst), _strides(diff_dst), _code(merged),
         list(merged.strides), threads,
     )  # fmt: skip
