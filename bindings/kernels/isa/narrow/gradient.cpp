@@ -50,6 +50,7 @@ void sum_task(const NarrowGradientParams& params, const GradientTask& task, cons
     const int64_t panels = params.kernel[2] * ceil_div(task.out_end - task.out, kHalf);
     for (int64_t number = task.step; number < task.step_end; ++number) {
         const Step step = step_of(params, task.plane, number);
+        step.find(memory.places);
         pack_left(step, task, s, src, memory);
         pack_right(step, task, s, diff, memory);
         pack_last_units(step, panels, s, memory);
@@ -69,26 +70,67 @@ void narrowed(const NarrowGradientParams& params, const float* from, int64_t cou
     }
 }
 
+DGO_INLINE __m256 rounded(const float* at, int64_t count) {
+    const __m256 row = load_row<F32>(reinterpret_cast<const F32::T*>(at), count);
+    return bits<__m256>(Bf16::narrow<8>(bits<Vec<8>::u32>(row)));
+}
+
+// `count` of 16 words, or all of them.
+DGO_INLINE void store_some_words(char* to, __m256i words, int64_t count) {
+    if (count >= 16) return store_bytes(to, words);
+    __m128i part = _mm256_castsi256_si128(words);
+    if ((count & 8) != 0) {
+        store_bytes(to, part);
+        to += 16;
+        part = _mm256_extracti128_si256(words, 1);
+    }
+    if ((count & 4) != 0) {
+        store_bytes(to, _mm_cvtsi128_si64(part));
+        to += 8;
+        part = _mm_unpackhi_epi64(part, part);
+    }
+    if ((count & 2) != 0) {
+        store_bytes(to, _mm_cvtsi128_si32(part));
+        to += 4;
+        part = _mm_srli_si128(part, 4);
+    }
+    if ((count & 1) != 0) store_bytes(to, static_cast<uint16_t>(_mm_cvtsi128_si32(part)));
+}
+
+// bf16: to[i * stride + j] = from[i + j * from_stride], two j at a time.
+void write_pairs_across(const float* from, int64_t from_stride, int64_t rows, int64_t columns, int64_t stride,
+                        char* to) {
+    for (int64_t j = 0; j < columns; j += 16) {
+        for (int64_t i = 0; i < rows; i += 8) {
+            const int64_t count = smaller(8, rows - i);
+            __m256 r[8];
+#pragma GCC unroll 8
+            for (int64_t pair = 0; pair < 8; ++pair) {
+                const int64_t first = smaller(j + 2 * pair, columns - 1), second = smaller(first + 1, columns - 1);
+                const auto low = bits<Vec<8>::u32>(rounded(from + i + first * from_stride, count));
+                const auto high = bits<Vec<8>::u32>(rounded(from + i + second * from_stride, count));
+                r[pair] = bits<__m256>(low | high << 16);
+            }
+            transpose8(r);
+            for (int64_t c = 0; c < count; ++c) {
+                store_some_words(to + ((i + c) * stride + j) * 2, bits<__m256i>(r[c]), columns - j);
+            }
+        }
+    }
+}
+
 // to[i * stride + j] = from[i + j * from_stride]
 void write_across(const NarrowGradientParams& params, const float* from, int64_t from_stride, int64_t rows,
-                  int64_t columns, int64_t stride, char* to, float* flat) {
-    const auto* bits_of = reinterpret_cast<const F32::T*>(from);
-    if (params.weights_cell == Cell::f32) {
-        transpose_to<F32>(bits_of, from_stride, rows, columns, reinterpret_cast<float*>(to), stride);
-        return;
-    }
-    transpose_to<F32>(bits_of, from_stride, rows, columns, flat, columns);
-    // taps of neighbouring channels follow each other
-    if (stride == columns) return narrow(params.weights_cell, flat, rows * columns, to);
-    for (int64_t i = 0; i < rows; ++i) {
-        narrow(params.weights_cell, flat + i * columns, columns, to + i * stride * params.weights_item);
-    }
+                  int64_t columns, int64_t stride, char* to) {
+    if (params.weights_cell == Cell::bf16) return write_pairs_across(from, from_stride, rows, columns, stride, to);
+    transpose_to<F32>(reinterpret_cast<const F32::T*>(from), from_stride, rows, columns, reinterpret_cast<float*>(to),
+                      stride);
 }
 
 // The sums of up to 32 in channels from `row` of the task on -> diff_weights; those of `parts`, `part` floats apart, are
 // added up in place.
 void write_rows(const NarrowGradientParams& params, const GradientTask& task, int64_t row, int64_t parts, int64_t part,
-                char* weights, float* flat) {
+                char* weights) {
     const GradientSizes s = sizes_of(params);
     const FilterWeights& w = params.weights;
     const TapOrder order = order_of(params);
@@ -106,14 +148,14 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
                               task.plane * w.tap_strides[0];
         for (int64_t r = 0; r < rows && order == TapOrder::taps; ++r) {
             write_across(params, block + r * kNarrowColumns, s.tap, count, s.taps, w.out_stride,
-                         weights + (first + r * w.in_stride) * params.weights_item, flat);
+                         weights + (first + r * w.in_stride) * params.weights_item);
         }
         for (int64_t tap = 0; tap < s.taps && order != TapOrder::taps; ++tap) {
             const int64_t y = tap / params.kernel[2], x = tap % params.kernel[2];
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
-                write_across(params, from, kNarrowColumns, count, rows, w.out_stride, to, flat);
+                write_across(params, from, kNarrowColumns, count, rows, w.out_stride, to);
                 continue;
             }
             for (int64_t r = 0; r < rows; ++r, from += kNarrowColumns, to += w.in_stride * params.weights_item) {
@@ -187,7 +229,7 @@ void run_narrow_gradient(const NarrowGradientParams& params, const char* src, co
             sum_task(params, task, x, y, own);
             if (parts > 1) continue;
             for (int64_t row = 0; row < task.in_end - task.in; row += kNarrowColumns) {
-                write_rows(params, task, row, 1, 0, weights, own.flat);
+                write_rows(params, task, row, 1, 0, weights);
             }
         }
         if (parts > 1) {
@@ -195,7 +237,7 @@ void run_narrow_gradient(const NarrowGradientParams& params, const char* src, co
             for (int64_t item = 0; item < tasks * params.in_units; ++item) {
                 const int64_t rank = item / params.in_units, row = item % params.in_units * kNarrowColumns;
                 const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);
-                if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights, own.flat);
+                if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights);
             }
         }
     }

@@ -14,22 +14,21 @@ struct Sixteen {
 // The first channels of 16 at one position; the others are zero, and their memory is not touched.
 struct Channels {
     int64_t count;
-    __m256i pairs;
-
-    explicit Channels(int64_t channels) : count(channels) {
-        const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        pairs = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count / 2)), index);
-    }
 
     template <bool kAll>
     DGO_INLINE Sixteen load(const char* at) const {
-        uint16_t some[16];
-        if constexpr (!kAll) {
-            store_bytes(some, _mm256_maskload_epi32(reinterpret_cast<const int*>(at), pairs));
-            if (count % 2 != 0) some[count - 1] = load_bytes<uint16_t>(at + (count - 1) * 2);
-            at = reinterpret_cast<const char*>(some);
-        }
         Sixteen all;
+        if constexpr (!kAll) {
+#ifdef DGO_WIDE
+            const auto some = static_cast<__mmask16>((1u << count) - 1);
+            all.part[0] = bits<Vec<kLanes>::u32>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, at)));
+            return all;
+#else
+            uint16_t some[16] = {};
+            __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
+            return load<true>(reinterpret_cast<const char*>(some));
+#endif
+        }
         for (int v = 0; v < Sixteen::kVectors; ++v) all.part[v] = load_words<2, kLanes>(at + v * kLanes * 2);
         return all;
     }
@@ -68,7 +67,7 @@ DGO_INLINE void put_line(const Line& line, const Channels& channels, int64_t pai
 }
 
 inline void put_pairs(const Line& line, int64_t channels, int64_t pairs, char* to) {
-    const Channels some(channels);
+    const Channels some{channels};
     if (channels == kHalf) {
         put_line<true>(line, some, pairs, to);
     } else {
@@ -76,21 +75,22 @@ inline void put_pairs(const Line& line, int64_t channels, int64_t pairs, char* t
     }
 }
 
-// A line of src by its number among those that meet a tap of the first axis.
-struct SrcLine {
-    int64_t image, z, y;
-};
-
 // Lines [first, first + lines) of one plane, or where steps go across planes, of all; positions [x, x + width) of each.
 struct Step {
     const NarrowGradientParams& params;
     int64_t plane;  // tap of the first axis
     int64_t first, lines, x, width, pairs;  // pairs: of a line
 
-    SrcLine line(int64_t i) const {
+    void find(SrcLine* places) const {
+        const FilterTensor& t = params.src;
         const NarrowRange& range = params.planes[plane];
-        const int64_t at = first + i, height = params.in[1], depth = range.end - range.first;
-        return {at / height / depth, range.first + at / height % depth, at % height};
+        const int64_t height = params.in[1], depth = range.end - range.first;
+        for (int64_t i = 0; i < lines; ++i) {
+            const int64_t of_plane = (first + i) / height;
+            SrcLine line{x * t.strides[2], of_plane / depth, range.first + of_plane % depth, (first + i) % height};
+            line.offset += line.image * t.batch_stride + line.z * t.strides[0] + line.y * t.strides[1];
+            places[i] = line;
+        }
     }
 };
 
@@ -130,10 +130,7 @@ inline void pack_left(const Step& step, const GradientTask& task, const Gradient
     for (int64_t channel = task.in; channel < task.in_end; channel += kHalf) {
         const int64_t count = smaller(kHalf, task.in_end - channel);
         for (int64_t i = 0; i < step.lines; ++i) {
-            const SrcLine at = step.line(i);
-            const int64_t offset =
-                at.image * t.batch_stride + at.z * t.strides[0] + at.y * t.strides[1] + step.x * t.strides[2] + channel;
-            const Line line{src + offset * 2, t.strides[2] * 2, 0, step.width};
+            const Line line{src + (memory.places[i].offset + channel) * 2, t.strides[2] * 2, 0, step.width};
             put_pairs(line, count, step.pairs, memory.lines + i * step.pairs * kPairBytes);
         }
         const auto* from = reinterpret_cast<const F32::T*>(memory.lines);
@@ -154,9 +151,8 @@ inline void pack_right(const Step& step, const GradientTask& task, const Gradien
     const int64_t stride = params.stride[2], halves = ceil_div(task.out_end - task.out, kHalf);
     const auto pack = [&](const NarrowLines& run, int64_t i) {
         // beyond the lines of src, those of a plane go on
-        SrcLine at = step.line(smaller(i, step.lines - 1));
-        at.y += i - smaller(i, step.lines - 1);
-        const int64_t y = params.stride[1] * at.y + run.shift;
+        const SrcLine& at = memory.places[smaller(i, step.lines - 1)];
+        const int64_t y = params.stride[1] * (at.y + larger(i - step.lines + 1, 0)) + run.shift;
         const int64_t z = params.stride[0] * at.z + params.dilation[0] * task.plane - params.pad[0];
         const bool exists = y >= 0 && y < params.out[1];
         for (int64_t channel = 0; channel < halves; ++channel) {

@@ -53,21 +53,27 @@ inline TapOrder order_of(const NarrowGradientParams& params) {
     return lines && (params.kernel[2] == 1 || w.tap_strides[2] == 1) ? TapOrder::taps : TapOrder::none;
 }
 
+// A line of src that meets a tap of the first axis: where it begins, and its image and place on the middle axis.
+struct SrcLine {
+    int64_t offset, image, z, y;
+};
+
 struct GradientMemory {
+    SrcLine* places;
     char *lines, *left, *right;
-    float *zeros, *sums, *flat;
+    float *zeros, *sums;
 };
 
 inline GradientMemory divide(const NarrowGradientParams& params, char* memory, int64_t* bytes) {
     const GradientSizes s = sizes_of(params);
     ScratchCarver carver(memory);
     GradientMemory m;
+    m.places = carver.take<SrcLine>(params.lines);
     m.lines = carver.take<char>(s.units * kUnitPairs * kPairBytes);
     m.left = carver.take<char>(s.in_halves * kHalf * s.pitch);
     m.right = carver.take<char>(params.kernel[2] * s.out_halves * s.panel);
     m.zeros = carver.take(kNarrowColumns);
     m.sums = carver.take(params.step_parts == 1 ? s.task : 0);
-    m.flat = carver.take(kNarrowColumns * larger(s.taps, kNarrowColumns));
     *bytes = carver.bytes;
     return m;
 }
