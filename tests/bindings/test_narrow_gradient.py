@@ -92,7 +92,8 @@ def test_exact_on_small_integers(seed: int, block: int, isa: str) -> None:
         check(rng, case, isa, dtype, threads)
 
 
-# lines cut into parts, several steps of a plane, planes in one step, several tasks, steps shared out, many taps
+# lines cut into parts, several steps of a plane, planes in one step, several tasks, steps shared out, many taps of
+# either axis, which are summed in parts, a last axis of one position
 LARGER = [
     Case(1, (16, 16), (1100,), (2200,), (4,), (2,), (1,), (1,), (1,), 1, "OIX"),
     Case(2, (48, 40), (33, 31), (66, 62), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
@@ -103,6 +104,12 @@ LARGER = [
     Case(1, (24, 16), (24, 24), (24, 24), (3, 3), (1, 1), (12, 12), (1, 1), (12, 12), 1, "OIX"),
     Case(2, (16, 20), (3, 9, 9), (6, 18, 18), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, "IOX"),
     Case(1, (64, 64), (1,), (256,), (256,), (128,), (0,), (1,), (1,), 1, "XOI"),
+    Case(1, (21, 21), (4, 5), (70, 100), (34, 36), (16, 16), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (40, 33), (5,), (700,), (520,), (64,), (0,), (1,), (1,), 1, "OIX"),
+    Case(1, (600, 24), (3, 2), (40, 2), (37, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "XIO"),
+    Case(37, (20, 33), (1, 1), (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(3, (20, 33), (41, 1), (82, 1), (4, 1), (2, 1), (1, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(3, (20, 16), (9, 1, 1), (18, 2, 1), (4, 2, 1), (2, 2, 1), (1, 0, 0), (1, 1, 1), (1, 1, 1), 1, "OIX"),
 ]
 
 

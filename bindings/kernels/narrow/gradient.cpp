@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/checked.hpp"
@@ -48,7 +49,6 @@ public:
         : code_(code) {
         name = kName;
         arity = 4;
-        check_axes(p);
         planes_ = ranges(p, 0);
         columns_ = ranges(p, 2);
         params_.batch = p.batch;
@@ -70,7 +70,6 @@ public:
         params_.weights_item = item_size(weights.dtype);
         params_.threads = filter_threads(p, threads);
         lay_out_steps(p);
-        lay_out_runs(p);
         lay_out_tasks(p);
         params_.scratch_per_thread = code.gradient_scratch(params_);
         params_.sums = checked_product(kName, {params_.scratch_per_thread, params_.threads});
@@ -97,45 +96,90 @@ private:
         params_.line_steps = ceil_div(height, params_.lines);
     }
 
-    // Taps whose lines are a stride apart share them as far as they overlap.
-    void lay_out_runs(const FilterProblem& p) {
-        const int64_t stride = p.stride[1], kernel = p.kernel[1];
-        slots_.assign(static_cast<size_t>(kernel), -1);
-        int64_t used = 0;
-        for (int64_t tap = 0; tap < kernel; ++tap) {
-            if (slots_[static_cast<size_t>(tap)] >= 0) continue;
-            NarrowLines run{p.dilation[1] * tap - p.pad[1], 0, used};
-            slots_[static_cast<size_t>(tap)] = used;
-            for (int64_t other = tap + 1; other < kernel && !params_.across; ++other) {
-                const int64_t shift = p.dilation[1] * (other - tap);
-                if (shift % stride != 0) continue;
-                if (shift / stride - run.more >= params_.lines) break;
-                run.more = shift / stride;
-                slots_[static_cast<size_t>(other)] = used + run.more;
+    // Taps of the middle axis that are summed together: of so many classes, whose taps are a stride apart and share
+    // lines, and of a class no more than `of_class`.
+    void lay_out_taps(const FilterProblem& p, int64_t classes, int64_t of_class) {
+        const int64_t stride = p.stride[1], dilation = p.dilation[1];
+        std::vector<std::vector<int64_t>> all;
+        std::vector<int64_t> residues;
+        for (int64_t tap = 0; tap < p.kernel[1]; ++tap) {
+            const int64_t residue = dilation * tap % stride;
+            const auto same = std::find(residues.begin(), residues.end(), residue);
+            const auto at = static_cast<size_t>(same - residues.begin());
+            if (same == residues.end() || static_cast<int64_t>(all[at].size()) == of_class) {
+                if (same != residues.end()) *same = -1;
+                residues.push_back(residue);
+                all.push_back({tap});
+            } else {
+                all[at].push_back(tap);
             }
-            used += params_.lines + run.more;
-            runs_.push_back(run);
         }
-        params_.runs = runs_.data();
-        params_.run_count = static_cast<int64_t>(runs_.size());
+        taps_.clear();
+        rows_.clear();
+        slots_.clear();
+        runs_.clear();
+        params_.most_rows = params_.slot_count = 0;
+        for (size_t first = 0; first < all.size(); first += static_cast<size_t>(classes)) {
+            NarrowTaps together{{count(rows_), 0}, {count(runs_), 0}};
+            std::vector<std::pair<int64_t, int64_t>> found;  // tap, slot
+            int64_t used = 0;
+            for (size_t i = first; i < std::min(all.size(), first + static_cast<size_t>(classes)); ++i) {
+                for (size_t k = 0; k < all[i].size(); ++k) {
+                    const int64_t tap = all[i][k];
+                    const int64_t more = k == 0 ? 0 : dilation * (tap - all[i][k - 1]) / stride;
+                    if (k > 0 && !params_.across && more < params_.lines) {
+                        runs_.back().more += more;
+                        used += more;
+                    } else {
+                        runs_.push_back({dilation * tap - p.pad[1], 0, used});
+                        used += params_.lines;
+                    }
+                    found.emplace_back(tap, used - params_.lines);
+                }
+            }
+            std::sort(found.begin(), found.end());
+            for (const auto& [tap, slot] : found) {
+                rows_.push_back(tap);
+                slots_.push_back(slot);
+            }
+            together.rows.end = count(rows_);
+            together.runs.end = count(runs_);
+            params_.most_rows = std::max(params_.most_rows, together.rows.count());
+            params_.slot_count = std::max(params_.slot_count, used);
+            taps_.push_back(together);
+        }
+        params_.taps = taps_.data();
+        params_.tap_parts = count(taps_);
+        params_.rows = rows_.data();
         params_.slots = slots_.data();
-        params_.slot_count = used;
+        params_.runs = runs_.data();
+    }
+
+    // Whether the caches hold the sums of a task and the right factor of a step.
+    bool fits(int64_t in_units, int64_t out_units) const {
+        const auto number = [](int64_t n) { return static_cast<double>(n); };
+        const double taps = number(params_.most_rows) * number(params_.row_taps);
+        const double sums = 4.0 * kUnit * kUnit * taps * number(in_units) * number(out_units);
+        const double pairs = number(params_.slot_count) * number(ceil_div(params_.width, 2));
+        const double right = 4.0 * kUnit * pairs * number(params_.row_taps) * number(out_units);
+        return sums <= kSumBytes && right <= kRightBytes;
     }
 
     void lay_out_tasks(const FilterProblem& p) {
-        const int64_t in = units_of(p.in_channels), out = units_of(p.out_channels), taps = p.kernel[1] * p.kernel[2];
-        const int64_t pairs = params_.slot_count * ceil_div(params_.width, 2);
-        const auto fits = [&](int64_t in_units, int64_t out_units) {
-            const double sums = 4.0 * kUnit * kUnit * static_cast<double>(taps) * static_cast<double>(in_units);
-            const double right = 4.0 * kUnit * static_cast<double>(pairs) * static_cast<double>(p.kernel[2]);
-            return static_cast<double>(out_units) * sums <= kSumBytes &&
-                   static_cast<double>(out_units) * right <= kRightBytes;
-        };
+        const int64_t in = units_of(p.in_channels), out = units_of(p.out_channels);
         int64_t rows = evened(in, kInUnits), columns = 1;
+        int64_t classes = p.stride[1], of_class = p.kernel[1];
+        params_.row_taps = p.kernel[2];
+        lay_out_taps(p, classes, of_class);
+        const auto halve = [](int64_t& number) { number = (number + 1) / 2; };
+        for (; classes > 1 && !fits(rows, 1); lay_out_taps(p, classes, of_class)) halve(classes);
         while (rows > kFewUnits && !fits(rows, 1)) rows = evened(in, (rows + 1) / 2);
+        while (params_.row_taps > 1 && !fits(rows, 1)) halve(params_.row_taps);
+        for (; of_class > 1 && !fits(rows, 1); lay_out_taps(p, classes, of_class)) halve(of_class);
+        params_.row_parts = ceil_div(p.kernel[2], params_.row_taps);
         while (columns < out && fits(rows, columns + 1)) ++columns;
         columns = evened(out, columns);
-        const int64_t outer = p.groups * p.kernel[0];
+        const int64_t outer = p.groups * p.kernel[0] * params_.tap_parts * params_.row_parts;
         const auto tasks = [&] { return outer * ceil_div(in, rows) * ceil_div(out, columns); };
         while (columns > 1 && tasks() < params_.threads) columns = evened(out, (columns + 1) / 2);
         while (rows > kFewUnits && tasks() < params_.threads) rows = evened(in, (rows + 1) / 2);
@@ -155,11 +199,47 @@ private:
         }
     }
 
+    template <class T>
+    static int64_t count(const std::vector<T>& list) {
+        return static_cast<int64_t>(list.size());
+    }
+
     const NarrowCode& code_;
     std::vector<NarrowRange> planes_, columns_;
+    std::vector<NarrowTaps> taps_;
     std::vector<NarrowLines> runs_;
-    std::vector<int64_t> slots_;
+    std::vector<int64_t> rows_, slots_;
     NarrowGradientParams params_{};
+};
+
+// A last axis of one position would leave half of each pair empty: another axis, or the batch, takes its place.
+struct Turned {
+    FilterProblem problem;
+    FilterTensor src, diff;
+    FilterWeights weights;
+
+    Turned(const FilterProblem& p, const FilterTensor& from, const FilterTensor& to, const FilterWeights& of)
+        : problem(p), src(from), diff(to), weights(of) {
+        if (p.in[2] > 1) return;
+        if (p.kernel[2] == 1 && (p.in[1] > 1 || p.in[0] > 1)) {
+            const int other = p.in[1] > 1 ? 1 : 0;
+            for (Axes* axes : all()) std::swap((*axes)[other], (*axes)[2]);
+        } else if (p.in[1] == 1 && p.in[0] == 1 && p.kernel[0] == 1 && p.batch > 1) {
+            for (Axes* axes : all()) *axes = {{(*axes)[1], (*axes)[2], 1}};
+            problem.in[2] = problem.out[2] = p.batch;
+            problem.pad[2] = 0;
+            problem.batch = 1;
+            src.strides[2] = src.batch_stride;
+            diff.strides[2] = diff.batch_stride;
+        }
+    }
+
+private:
+    std::vector<Axes*> all() {
+        FilterProblem& p = problem;
+        return {&p.in,       &p.out,  &p.kernel,    &p.stride,     &p.pad,
+                &p.dilation, &p.tile, &src.strides, &diff.strides, &weights.tap_strides};
+    }
 };
 
 }  // namespace
@@ -176,7 +256,10 @@ std::unique_ptr<ScratchKernel> narrow_backward_weights(const FilterProblem& prob
                                               " and " + std::to_string(diff_weights.dtype) +
                                               "; use filter_backward_weights");
     }
-    return std::make_unique<NarrowGradient>(problem, src, diff_dst, diff_weights, threads, narrow_code_of(isa));
+    check_axes(problem);
+    const Turned turned(problem, src, diff_dst, diff_weights);
+    return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
+                                            narrow_code_of(isa));
 }
 
 }  // namespace dgo

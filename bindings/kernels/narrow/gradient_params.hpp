@@ -10,6 +10,13 @@ namespace dgo {
 
 struct NarrowRange {
     int64_t first, end;
+
+    int64_t count() const { return end - first; }
+};
+
+// Taps of the middle axis that are summed together, in order, and the lines that they share.
+struct NarrowTaps {
+    NarrowRange rows, runs;
 };
 
 // Lines of diff_dst that some taps of the middle axis share: the first is line stride * i + shift for line i of src.
@@ -28,14 +35,16 @@ struct NarrowGradientParams {
     FilterTensor src, diff;
     const NarrowRange *planes,
         *columns;  // positions of src that meet diff_dst, for each tap of the first and last axis
+    const NarrowTaps* taps;
+    int64_t tap_parts;
+    const int64_t *rows, *slots;  // of `taps`: the tap, and its first line
     const NarrowLines* runs;
-    int64_t run_count;
-    const int64_t* slots;  // of each tap of the middle axis its first
-    int64_t slot_count;
+    int64_t most_rows, slot_count;  // of one of `taps`, the most
+    int64_t row_taps, row_parts;    // of the last axis that are summed together, and how many times
     // A step: so many lines of src, of as many positions; `across` planes, or of one plane.
     int64_t lines, width, line_steps, width_steps;
     bool across;
-    // Blocks of 32 channels of a task, of which one takes one tap of the first axis; the parts of the channels and steps.
+    // Blocks of 32 channels of a task, which has one tap of the first axis; the parts of the channels and steps.
     int64_t in_units, out_units, in_parts, out_parts, step_parts;
     int64_t scratch_per_thread, sums;  // bytes; sums: offset of those of parts of the steps
     int threads;

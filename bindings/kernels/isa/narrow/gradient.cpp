@@ -17,17 +17,18 @@ void multiply(const Step& step, const GradientTask& task, const GradientSizes& s
     const int64_t rows = round_up(task.in_end - task.in, kHalf), columns = halves * kHalf;
     const int64_t depth = 2 * step.lines * step.pairs;
     const int64_t whole = kNarrowStep == 2 ? depth : depth / kNarrowUnit * kNarrowUnit;
-    for (int64_t x = 0; x < params.kernel[2]; ++x) {
+    const int64_t* slots = params.slots + task.taps.rows.first;
+    for (int64_t x = 0; x < task.columns.count(); ++x) {
         for (int64_t out = 0; out < columns; out += kNarrowColumns) {
             const NarrowPanel panel(memory.right + (x * halves + out / kHalf) * s.panel, s.panel,
                                     kUnitPairs * kPairBytes);
-            for (int64_t y = 0; y < params.kernel[1]; ++y) {
+            for (int64_t y = 0; y < task.taps.rows.count(); ++y) {
                 NarrowTerm terms[2];
                 int64_t count = 0;
-                if (whole > 0) terms[count++] = {{}, params.slots[y] * step.pairs * kPairBytes, whole};
+                if (whole > 0) terms[count++] = {{}, slots[y] * step.pairs * kPairBytes, whole};
                 if (whole < depth) terms[count++] = {{}, last_unit(step, y), depth - whole};
-                float* sums =
-                    task.sums + (y * params.kernel[2] + x) * s.tap + out / kNarrowColumns * params.in_units * kBlock;
+                float* sums = task.sums + (y * task.columns.count() + x) * s.tap +
+                              out / kNarrowColumns * params.in_units * kBlock;
                 for (int64_t in = 0; in < rows; in += kNarrowColumns, sums += kBlock) {
                     for (int64_t i = 0; i < count; ++i) {
                         const char* at = memory.left + in * s.pitch + (terms[i].depth == whole ? 0 : whole * 2);
@@ -47,13 +48,12 @@ void sum_task(const NarrowGradientParams& params, const GradientTask& task, cons
               const GradientMemory& memory) {
     const GradientSizes s = sizes_of(params);
     if (task.step == task.step_end) __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
-    const int64_t panels = params.kernel[2] * ceil_div(task.out_end - task.out, kHalf);
     for (int64_t number = task.step; number < task.step_end; ++number) {
         const Step step = step_of(params, task.plane, number);
         step.find(memory.places);
         pack_left(step, task, s, src, memory);
         pack_right(step, task, s, diff, memory);
-        pack_last_units(step, panels, s, memory);
+        pack_last_units(step, task, s, memory);
         multiply(step, task, s, number == task.step, memory);
     }
 }
@@ -134,11 +134,14 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
     const GradientSizes s = sizes_of(params);
     const FilterWeights& w = params.weights;
     const TapOrder order = order_of(params);
+    const bool in_taps = order == TapOrder::taps || order == TapOrder::lines;
+    const int64_t lines = task.taps.rows.count(), columns = task.columns.count();
+    const int64_t together = order == TapOrder::taps ? lines * columns : in_taps ? columns : 1;
     const int64_t rows = smaller(kNarrowColumns, task.in_end - task.in - row), across = params.in_units * kBlock;
     float* block = task.sums + row / kNarrowColumns * kBlock;
     for (int64_t out = task.out; out < task.out_end; out += kNarrowColumns, block += across) {
         const int64_t count = smaller(kNarrowColumns, task.out_end - out);
-        for (int64_t tap = 0; tap < s.taps && parts > 1; ++tap) {
+        for (int64_t tap = 0; tap < lines * columns && parts > 1; ++tap) {
             float* to = block + tap * s.tap;
             for (int64_t other = 1; other < parts; ++other) {
                 for (int64_t i = 0; i < rows * kNarrowColumns; ++i) to[i] += to[other * part + i];
@@ -146,12 +149,9 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
         }
         const int64_t first = task.group * w.group_stride + (task.in + row) * w.in_stride + out * w.out_stride +
                               task.plane * w.tap_strides[0];
-        for (int64_t r = 0; r < rows && order == TapOrder::taps; ++r) {
-            write_across(params, block + r * kNarrowColumns, s.tap, count, s.taps, w.out_stride,
-                         weights + (first + r * w.in_stride) * params.weights_item);
-        }
-        for (int64_t tap = 0; tap < s.taps && order != TapOrder::taps; ++tap) {
-            const int64_t y = tap / params.kernel[2], x = tap % params.kernel[2];
+        for (int64_t tap = 0; tap < lines * columns; tap += together) {
+            const int64_t y = params.rows[task.taps.rows.first + tap / columns];
+            const int64_t x = task.columns.first + tap % columns;
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
@@ -159,7 +159,9 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
                 continue;
             }
             for (int64_t r = 0; r < rows; ++r, from += kNarrowColumns, to += w.in_stride * params.weights_item) {
-                if (order == TapOrder::columns) {
+                if (in_taps) {
+                    write_across(params, from, s.tap, count, together, w.out_stride, to);
+                } else if (order == TapOrder::columns) {
                     narrow(params.weights_cell, from, count, to);
                 } else {
                     narrowed(params, from, count, w.out_stride, to);
@@ -172,7 +174,12 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
 GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t part, float* sums) {
     GradientTask task;
     const int64_t in = rank % params.in_parts, out = rank / params.in_parts % params.out_parts;
-    const int64_t outer = rank / params.in_parts / params.out_parts;
+    int64_t outer = rank / params.in_parts / params.out_parts;
+    const int64_t column = outer % params.row_parts * params.row_taps;
+    task.columns = {column, smaller(column + params.row_taps, params.kernel[2])};
+    outer /= params.row_parts;
+    task.taps = params.taps[outer % params.tap_parts];
+    outer /= params.tap_parts;
     task.plane = outer % params.kernel[0];
     task.group = outer / params.kernel[0];
     task.in = in * params.in_units * kNarrowColumns;
@@ -187,7 +194,7 @@ GradientTask task_of(const NarrowGradientParams& params, int64_t rank, int64_t p
 }
 
 int64_t tasks_of(const NarrowGradientParams& params) {
-    return params.groups * params.kernel[0] * params.in_parts * params.out_parts;
+    return params.groups * params.kernel[0] * params.tap_parts * params.row_parts * params.in_parts * params.out_parts;
 }
 
 }  // namespace

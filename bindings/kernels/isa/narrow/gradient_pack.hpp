@@ -157,8 +157,9 @@ inline void pack_right(const Step& step, const GradientTask& task, const Gradien
         const bool exists = y >= 0 && y < params.out[1];
         for (int64_t channel = 0; channel < halves; ++channel) {
             const int64_t count = smaller(kHalf, task.out_end - task.out - channel * kHalf);
-            for (int64_t tap = 0; tap < params.kernel[2]; ++tap) {
-                char* to = memory.right + (tap * halves + channel) * s.panel + (run.slot + i) * step.pairs * kPairBytes;
+            for (int64_t tap = task.columns.first; tap < task.columns.end; ++tap) {
+                char* to = memory.right + ((tap - task.columns.first) * halves + channel) * s.panel +
+                           (run.slot + i) * step.pairs * kPairBytes;
                 const NarrowRange& columns = params.columns[tap];
                 const int64_t begin = larger(columns.first - step.x, 0),
                               end = smaller(columns.end - step.x, step.width);
@@ -173,23 +174,26 @@ inline void pack_right(const Step& step, const GradientTask& task, const Gradien
             }
         }
     };
-    for (int64_t run = 0; run < params.run_count; ++run) {
+    for (int64_t run = task.taps.runs.first; run < task.taps.runs.end; ++run) {
         for (int64_t i = 0; i < step.lines + params.runs[run].more; ++i) pack(params.runs[run], i);
     }
 }
 
 // Where whole units are read, the last one of a tap, filled up with zeros, is apart: behind the lines, in bytes.
-inline int64_t last_unit(const Step& step, int64_t tap) {
-    return (step.params.slot_count * step.pairs + tap * kUnitPairs) * kPairBytes;
+inline int64_t last_unit(const Step& step, int64_t number) {
+    return (step.params.slot_count * step.pairs + number * kUnitPairs) * kPairBytes;
 }
 
-inline void pack_last_units(const Step& step, int64_t panels, const GradientSizes& s, const GradientMemory& memory) {
+inline void pack_last_units(const Step& step, const GradientTask& task, const GradientSizes& s,
+                            const GradientMemory& memory) {
     const int64_t pairs = step.lines * step.pairs, left = pairs % kUnitPairs;
     if (kNarrowStep == 2 || left == 0) return;
+    const int64_t* slots = step.params.slots + task.taps.rows.first;
+    const int64_t panels = task.columns.count() * ceil_div(task.out_end - task.out, kHalf);
     for (int64_t panel = 0; panel < panels; ++panel) {
         char* at = memory.right + panel * s.panel;
-        for (int64_t tap = 0; tap < step.params.kernel[1]; ++tap) {
-            const char* from = at + (step.params.slots[tap] * step.pairs + pairs - left) * kPairBytes;
+        for (int64_t tap = 0; tap < task.taps.rows.count(); ++tap) {
+            const char* from = at + (slots[tap] * step.pairs + pairs - left) * kPairBytes;
             char* to = at + last_unit(step, tap);
             __builtin_memcpy(to, from, static_cast<size_t>(left * kPairBytes));
             __builtin_memset(to + left * kPairBytes, 0, static_cast<size_t>((kUnitPairs - left) * kPairBytes));

@@ -12,11 +12,13 @@ constexpr int64_t kPairBytes = 64;   // a pair of positions of them
 constexpr int64_t kUnitPairs = kNarrowUnit / 2;
 constexpr int64_t kBlock = kNarrowColumns * kNarrowColumns + 16;  // floats; not a multiple of 4 KB, a cache set's step
 
-// What one thread sums: a tap of the first axis for in channels [in, in_end) and out channels [out, out_end) of a group
-// over steps [step, step_end).
+// What one thread sums: a tap of the first axis and some of the others, for in channels [in, in_end) and out channels
+// [out, out_end) of a group, over steps [step, step_end).
 struct GradientTask {
     int64_t group, plane, in, in_end, out, out_end, step, step_end;
-    float* sums;  // [tap of the other axes][32 out channels][32 in channels][kBlock], rows are in channels
+    NarrowTaps taps;
+    NarrowRange columns;  // taps of the last axis
+    float* sums;  // [tap][32 out channels][32 in channels][kBlock], rows are in channels
 };
 
 struct GradientSizes {
@@ -28,29 +30,30 @@ struct GradientSizes {
 
 inline GradientSizes sizes_of(const NarrowGradientParams& params) {
     GradientSizes s;
-    s.taps = params.kernel[1] * params.kernel[2];
+    s.taps = params.most_rows * params.row_taps;
     const int64_t line = ceil_div(params.width, 2);
     s.pairs = params.lines * line;
     s.units = ceil_div(s.pairs, kUnitPairs);
     s.in_halves = smaller(2 * params.in_units, ceil_div(params.in_channels, kHalf));
     s.out_halves = smaller(2 * params.out_units, ceil_div(params.out_channels, kHalf));
     s.pitch = s.units * 64 + 64;
-    const int64_t tails = kNarrowStep > 2 ? params.kernel[1] * kUnitPairs : 0;
+    const int64_t tails = kNarrowStep > 2 ? params.most_rows * kUnitPairs : 0;
     s.panel = (params.slot_count * line + tails + 1) * kPairBytes;
     s.tap = params.in_units * params.out_units * kBlock;
     s.task = s.taps * s.tap;
     return s;
 }
 
-// How the taps lie in memory decides in which order they are put together.
-enum class TapOrder { columns, rows, taps, none };
+// How the taps lie in memory decides in which order they are put together; lines: of the last axis.
+enum class TapOrder { columns, rows, taps, lines, none };
 
 inline TapOrder order_of(const NarrowGradientParams& params) {
     const FilterWeights& w = params.weights;
     if (w.out_stride == 1) return TapOrder::columns;
     if (w.in_stride == 1) return TapOrder::rows;
-    const bool lines = params.kernel[1] == 1 || w.tap_strides[1] == params.kernel[2];
-    return lines && (params.kernel[2] == 1 || w.tap_strides[2] == 1) ? TapOrder::taps : TapOrder::none;
+    if (params.kernel[2] > 1 && w.tap_strides[2] != 1) return TapOrder::none;
+    const bool all = params.tap_parts == 1 && params.row_parts == 1;
+    return all && (params.kernel[1] == 1 || w.tap_strides[1] == params.kernel[2]) ? TapOrder::taps : TapOrder::lines;
 }
 
 // A line of src that meets a tap of the first axis: where it begins, and its image and place on the middle axis.
@@ -71,7 +74,7 @@ inline GradientMemory divide(const NarrowGradientParams& params, char* memory, i
     m.places = carver.take<SrcLine>(params.lines);
     m.lines = carver.take<char>(s.units * kUnitPairs * kPairBytes);
     m.left = carver.take<char>(s.in_halves * kHalf * s.pitch);
-    m.right = carver.take<char>(params.kernel[2] * s.out_halves * s.panel);
+    m.right = carver.take<char>(params.row_taps * s.out_halves * s.panel);
     m.zeros = carver.take(kNarrowColumns);
     m.sums = carver.take(params.step_parts == 1 ? s.task : 0);
     *bytes = carver.bytes;
