@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -181,12 +180,3 @@ def test_an_unknown_set_is_named() -> None:
     narrow = unwritten((1, 4, 16), "bf16")
     with pytest.raises(errors.InvalidArgumentError, match="'mmx'"):
         make(case, narrow, narrow, unwritten((16, 16, 1)), "mmx")
-
-
-if __name__ == "__main__":
-    start, stop = map(int, sys.argv[1:3])
-    for seed in range(start, stop):
-        for isa in SETS:
-            rng = np.random.default_rng(seed)
-            case = random_case(rng)
-            check(rng, case, isa, str(rng.choice(["bf16", "f32"])), int(rng.choice([1, 2, 3])))

@@ -281,7 +281,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
 @pytest.mark.parametrize("isa", ["emulated", "none"])
 def test_narrow_products_by_name(isa: str, seed: int) -> None:
     """The forms of bf16 by plain code, and without narrow products."""
-    cases = [f"lowering/test_forms.py::test_every_form_is_exact[{kind}-bf16]" for kind in KINDS[:2]]
+    cases = [f"lowering/test_forms.py::test_every_form_is_exact[{kind}-bf16]" for kind in KINDS]
     done = child(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *cases,
         seconds=580, DNNL_GRAPH_OPS_NARROW=isa,
