@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ..errors import InvalidArgumentError
 from ..runtime import cpu
 from ..runtime.engines import Engine
-from ..runtime.libraries import Runtime
 
 ALGORITHMS = ("auto", "direct", "fast")
 ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
@@ -22,11 +20,6 @@ def default_algorithm() -> str:
     if value.lower() not in ALGORITHMS:
         raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")
     return value.lower()
-
-
-@cache
-def _version(runtime: Runtime) -> tuple[int, ...]:
-    return runtime.version_info
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class Env:
 
     @property
     def version(self) -> tuple[int, ...]:
-        return _version(self.engine.runtime)
+        return self.engine.runtime.version_info
 
     @property
     def release(self) -> str:
