@@ -12,7 +12,10 @@ from typing import Any
 from .. import dtypes
 from .._core import Executor, kernels
 from ..errors import Error
+from ..lowering import fits
+from ..lowering.family import MEMBERS
 from ..lowering.groups import Group
+from ..lowering.lower import Decision
 from ..lowering.program import HostStep, KernelStep, Place, View, data_of
 from ..lowering.registry import REMARKS
 from ..runtime import cpu
@@ -90,6 +93,8 @@ class PartitionReport:
     candidates: tuple[tuple[str, float], ...]
     measured: bool
     steps: tuple[StepReport, ...]
+    # the instruction set and dtype that estimates were fitted to, where nothing was to those in use
+    estimated_from: str = ""
 
     @property
     def implementation(self) -> str:
@@ -147,6 +152,8 @@ class Explanation:
         rows: list[tuple[str, ...]] = [("ops", "formulation", "computed in", "scratch", "weighed")]
         for part in self.partitions:
             how = "measured" if part.measured else "estimated"
+            if part.estimated_from:
+                how += f" from {part.estimated_from}"
             others = ", ".join(f"{name} {seconds * 1e6:.0f} us" for name, seconds in part.candidates[:4])
             rows.append(
                 (
@@ -197,6 +204,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             tuple(decision.candidates),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if part.group == i),
+            _estimated_from(group, decision, engine),
         )
         for i, (group, decision) in enumerate(specialised.built.decisions)
     )
@@ -211,6 +219,16 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         partitions,
         tuple(steps),
     )
+
+
+def _estimated_from(group: Group, decision: Decision, engine: Engine) -> str:
+    heads = [node for node in group.nodes if node.kind in MEMBERS]
+    if engine.kind != "cpu" or decision.measured or not decision.candidates or not heads:
+        return ""
+    dtype = heads[0].inputs[0].dtype
+    own = (cpu.isa(engine), dtype if cpu.computes_natively(dtype, engine) else "f32")
+    found = fits.origin(own[0], engine.runtime.version, own[1])
+    return "" if found == own else f"{found[0]}, {found[1]}"
 
 
 def _isa_of(kernel: kernels.Kernel) -> str:

@@ -165,7 +165,7 @@ def test_a_second_dtype_joins_the_first(tmp_path):
 
 def test_fitting_lowers_what_choosing_costs(tmp_path):
     """Times that are exactly what some constants say are predicted again."""
-    truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2")["f32"]}
+    truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").constants["f32"]}
     env = fit.Elsewhere(dgo.engine("cpu"), 2, name="avx2")
     rows = []
     for layer in LAYERS:
@@ -178,6 +178,6 @@ def test_fitting_lowers_what_choosing_costs(tmp_path):
             )
     recorded = fit.Recorded({"isa": "avx2", "threads": 2, "dtype": "f32", "max_gmacs": 1.0}, rows)
     samples = fit.samples(recorded)
-    before = fit.mean([fit.loss(s, fits.package("avx2")["f32"]) for s in samples])
+    before = fit.mean([fit.loss(s, fits.package("avx2").constants["f32"]) for s in samples])
     assert fit.mean([fit.loss(s, fit.fit(samples)) for s in samples]) <= before
     assert fit.mean([fit.loss(s, truth) for s in samples]) == 1.0

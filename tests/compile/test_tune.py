@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from children import child
 from reference.data import integers
 
 import dnnl_graph_ops as dgo
@@ -42,6 +43,32 @@ def test_what_was_measured_is_right_and_remembered(folder: Path, monkeypatch: py
     monkeypatch.setattr(tune, "_race", again)
     remembered = layer("measure", weights)
     np.testing.assert_array_equal(remembered(src), plain(src))
+
+
+EXPLAINED = """
+import numpy as np
+import dnnl_graph_ops as dgo
+graph = dgo.Graph()
+src = graph.input("src", (2, 6, 5, 16), "{}")
+weights = graph.input("weights", (4, 4, 24, 16), "{}")
+net = graph.compile(dgo.ops.conv_transpose(src, weights, strides=2, pads_begin=1), tune="{}")
+part = net.explain().partitions[0]
+print(part.estimated_from, " from " in str(net.explain()), sep="|")
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "dtype", "how", "expected"),
+    [
+        ("SSE41", "f32", "heuristic", "avx2, f32|True"),
+        ("SSE41", "bf16", "heuristic", "avx2, f32|True"),
+        ("SSE41", "f32", "measure", "|False"),
+        ("AVX2", "f16", "heuristic", "|False"),  # computed in f32
+    ],
+)
+def test_explain_says_whose_estimates_they_are(folder: Path, limit: str, dtype: str, how: str, expected: str) -> None:
+    done = child("-c", EXPLAINED.format(dtype, dtype, how), ONEDNN_MAX_CPU_ISA=limit, XDG_CACHE_HOME=str(folder))
+    assert done.stdout.strip() == expected, done.stderr
 
 
 def rows(*pairs: tuple[str, Any]) -> bytes:

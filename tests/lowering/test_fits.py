@@ -39,16 +39,47 @@ def test_the_packages_files(key):
 @pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
 def test_every_native_dtype_has_constants_of_its_set(row):
     f32 = fits.find(row.name, RELEASE, "f32")
-    assert f32 is fits.package(row.fit)["f32"]
+    assert f32 is fits.package(row.fit).constants["f32"]
     if "bf16" in cpu.native(row.name):
-        assert fits.find(row.name, RELEASE, "bf16") is fits.package(row.fit)["bf16"]
+        assert fits.find(row.name, RELEASE, "bf16") is fits.package(row.fit).constants["bf16"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
+def test_every_combination_has_constants_and_says_whose(row, dtype):
+    found = fits.find(row.name, RELEASE, dtype)
+    assert found.keys() == FAMILIES
+    isa, fitted = fits.origin(row.name, RELEASE, dtype)
+    assert isa in {fits.package(key).isa for key in fits.keys(row.name)}
+    assert found is next(
+        file.constants[fitted] for key in fits.keys(row.name) if (file := fits.package(key)).isa == isa
+    )
+    # of the dtype itself wherever a set below has it, and never of a wider one than that needs
+    names = {name for key in fits.keys(row.name) for name in fits.package(key).constants}
+    assert fitted == next(name for name in fits.INSTEAD.get(dtype, ("f32",)) if name in names)
+
+
+@pytest.mark.parametrize(
+    ("isa", "dtype", "expected"),
+    [
+        ("avx512_core_bf16", "f32", ("avx512_core_bf16", "f32")),
+        ("avx512_core_fp16", "bf16", ("avx512_core_bf16", "bf16")),
+        ("avx512_core_fp16", "f16", ("avx512_core_bf16", "bf16")),
+        ("avx2_vnni_2", "bf16", ("avx2", "f32")),
+        ("sse41", "f32", ("avx2", "f32")),
+        ("avx10_2_amx_2", "f16", ("avx512_core_amx", "f16")),
+        ("isa 0x1", "f32", ("avx2", "f32")),
+    ],
+)
+def test_whose_constants(isa, dtype, expected):
+    assert fits.origin(isa, RELEASE, dtype) == expected
 
 
 def test_a_set_without_a_file_takes_the_nearest_below(monkeypatch, folder):
     there = fits.package_file
     monkeypatch.setattr(fits, "package_file", lambda key: there("absent" if key == "avx512_amx" else key))
     fits.package.cache_clear()
-    assert fits.find("avx512_core_amx", RELEASE, "f32") == fits.package("avx512")["f32"]
+    assert fits.find("avx512_core_amx", RELEASE, "f32") == fits.package("avx512").constants["f32"]
     fits.package.cache_clear()
 
 
@@ -72,7 +103,7 @@ def is_mine(fit):
 def test_a_users_file_comes_first(folder):
     put(folder, json.dumps(mine()))
     assert is_mine(fits.find(ISA, RELEASE, "f32"))
-    assert fits.find(ISA, RELEASE, "bf16") is fits.package("avx512")["bf16"]
+    assert fits.find(ISA, RELEASE, "bf16") is fits.package("avx512").constants["bf16"]
 
 
 @pytest.mark.parametrize("change", [{"cpu": "another"}, {"onednn": "3.3.0"}, {"isa": "avx512_core"}])

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...runtime import cache_files, cpu
 
@@ -45,19 +45,39 @@ def keys(isa: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(row.fit for row in cpu.contained(isa)), "avx2")))
 
 
+class Fitted(NamedTuple):
+    """What a file says: the instruction set of its machine, and constants by dtype."""
+
+    isa: str
+    constants: Fits
+
+
 @cache
 def find(isa: str, onednn: str, dtype: str) -> Constants:
     """The constants for this instruction set, release and dtype: the user's, or the package's nearest."""
-    mine = _users(isa, onednn)
-    files = [*([] if mine is None else [mine]), *map(package, keys(isa))]
-    return next(file[name] for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file)
+    return next(file.constants[name] for file, name in _nearest(isa, onednn, dtype))
 
 
 @cache
-def package(key: str) -> Fits:
+def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
+    """The instruction set and dtype that the constants of `find` were fitted to: others where none were to these."""
+    return next((file.isa, name) for file, name in _nearest(isa, onednn, dtype))
+
+
+def _nearest(isa: str, onednn: str, dtype: str) -> Iterator[tuple[Fitted, str]]:
+    mine = _users(isa, onednn)
+    files = [*([] if mine is None else [Fitted(isa, mine)]), *map(package, keys(isa))]
+    return ((file, name) for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file.constants)
+
+
+@cache
+def package(key: str) -> Fitted:
     """The package's own constants for a key of `cpu.SETS`: none where it was fitted on no such machine."""
     path = package_file(key)
-    return parse(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+    if not path.exists():
+        return Fitted("", {})
+    content = json.loads(path.read_text("utf-8"))
+    return Fitted(content["isa"], parse(content))
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
@@ -71,7 +91,7 @@ def _users(isa: str, onednn: str) -> Fits | None:
         if made_for != (cpu_model(), isa, onednn):
             return None
         found = parse(content)
-        if any(prices.keys() != package("avx2")["f32"].keys() for prices in found.values()):
+        if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in found.values()):
             raise ValueError("not every family of forms has its constants")
         return found
     except OSError:
