@@ -55,7 +55,7 @@ def random_case(rng: np.random.Generator) -> Case:
     groups = int(rng.choice([1, 1, 1, 2, 3]))
     channels = tuple(int(rng.choice([1, 3, 16, 16, 17, 24, 32, 33, 70])) * groups for _ in range(2))
     most = {1: 40, 2: 12, 3: 5}[rank]
-    source = tuple(int(n) for n in rng.integers(1, most, rank))
+    source = tuple(1 if rng.random() < 0.2 else int(n) for n in rng.integers(1, most, rank))
     strides = tuple(int(n) for n in rng.choice([1, 1, 2, 2, 3], rank))
     kernel = tuple(int(rng.integers(1, 3 * s + 2 if rank < 3 else 2 * s + 1)) for s in strides)
     dilations = tuple(int(n) for n in rng.choice([1, 1, 1, 2, 3], rank))
@@ -107,6 +107,7 @@ LARGER = [
     Case(1, (40, 33), (5,), (700,), (520,), (64,), (0,), (1,), (1,), 1, "OIX"),
     Case(1, (600, 24), (3, 2), (40, 2), (37, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "XIO"),
     Case(37, (20, 33), (1, 1), (4, 4), (4, 4), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(5, (34, 20), (1, 1, 1), (2, 3, 1), (1, 3, 5), (2, 3, 3), (1, -2, 4), (1, 1, 1), (1, 1, 1), 1, "OIX"),
     Case(3, (20, 33), (41, 1), (82, 1), (4, 1), (2, 1), (1, 0), (1, 1), (1, 1), 1, "IOX"),
     Case(3, (20, 16), (9, 1, 1), (18, 2, 1), (4, 2, 1), (2, 2, 1), (1, 0, 0), (1, 1, 1), (1, 1, 1), 1, "OIX"),
 ]

@@ -224,7 +224,7 @@ struct Turned {
         if (p.kernel[2] == 1 && (p.in[1] > 1 || p.in[0] > 1)) {
             const int other = p.in[1] > 1 ? 1 : 0;
             for (Axes* axes : all()) std::swap((*axes)[other], (*axes)[2]);
-        } else if (p.in[1] == 1 && p.in[0] == 1 && p.kernel[0] == 1 && p.batch > 1) {
+        } else if (p.in[1] == 1 && p.in[0] == 1 && p.kernel[0] == 1 && p.pad[0] == 0 && p.batch > 1) {
             for (Axes* axes : all()) *axes = {{(*axes)[1], (*axes)[2], 1}};
             problem.in[2] = problem.out[2] = p.batch;
             problem.pad[2] = 0;
