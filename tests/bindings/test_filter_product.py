@@ -344,3 +344,36 @@ def test_wrong_ranks_are_refused():
         kernels.FilterProblem(1, 16, 16, [4, 4], [8, 8], [4], [2, 2], [0, 0], [1, 1])
     with pytest.raises(errors.InvalidArgumentError, match="3 groups"):
         kernels.FilterProblem(1, 16, 16, [4], [8], [4], [2], [0], [1], [1], 3)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("direction", ["forward", "backward_data"])
+@pytest.mark.parametrize(
+    ("channels", "kernel"),
+    # few taps, and more than whole vectors of them; as many weights as no cache keeps, and few
+    [
+        ((512, 256), (2, 2)),
+        ((300, 257), (5, 1)),
+        ((260, 250), (3, 3)),
+        ((40, 33), (3, 3)),
+        ((5, 3), (4, 4)),
+        ((9, 70), (5, 5)),
+    ],
+)
+def test_weights_of_any_order_are_packed_alike(seed, channels, kernel, direction, dtype):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 200, (*channels, *kernel)).astype(dtypes.numpy_dtype(dtype))
+    out = [3 * s - s + k - 2 for s, k in zip((2, 2), kernel, strict=True)]
+    problem = kernels.FilterProblem(1, *channels, [3, 3], out, list(kernel), [2, 2], [1, 1], [1, 1])
+    assert not problem.refusal()
+    packed = []
+    for order in [(2, 3, 0, 1), (2, 3, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3)]:
+        laid = np.ascontiguousarray(weights.transpose(order)).transpose(np.argsort(order))
+        packed.append(np.full(problem.packed_size(direction), 7, np.float32))
+        strides = [stride // laid.itemsize for stride in laid.strides]
+        kernels.filter_pack(problem, direction, code(dtype), strides).run(laid.ctypes.data, packed[-1])
+    # columns that fill a panel up hold anything
+    there = packed[0] != 0
+    assert np.count_nonzero(there) >= weights.size
+    for one in packed[1:]:
+        np.testing.assert_array_equal(one[there], packed[0][there])

@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kTransposedFloats = 4096;  // of a task, where the panels leave the choice: half a first cache level
 constexpr int64_t kCachedWeights = 1 << 18;
 constexpr int64_t kFetched = 3;  // rows ahead
+constexpr int64_t kTogether = 4;  // taps
 
 // `count` consecutive columns of a panel: channels of one target.
 struct PanelSlice {
@@ -38,7 +39,7 @@ int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8
 bool taps_together(const PackParams& params) {
     const bool cached = tap_count(params) * params.n * params.k < kCachedWeights;
     const bool even = tap_count(params) % kLanes == 0 && params.n % kPanel == 0;
-    if (tap_count(params) < 8 || (cached && !even)) return false;
+    if (tap_count(params) < kTogether || (cached && !even)) return false;
     const Axes dense = dense_taps(params, 1);
     for (int a = 0; a < kFilterAxes; ++a) {
         if (params.kernel[a] > 1 && params.tap_strides[a] != dense[a]) return false;
@@ -199,12 +200,13 @@ void pack_panel(const PackParams& params, const TargetGroup& group, const TapCol
 void pack_block(const PackParams& params, const char* weights, int64_t k, int64_t n, float* scratch, float* packed) {
     const int64_t rows = smaller(row_block(params), params.k - k), stride = padded_block(params);
     const int64_t block = column_block(params), width = smaller(block, params.n - n), all = row_block(params) * stride;
+    const int64_t of_line = larger(64 / (params.n_stride * params.item), 1);  // columns
     with_cell(params.cell, weights + (k * params.k_stride + n * params.n_stride) * params.item,
               [&](auto cell, const auto* at) {
                   for (int64_t row = 0; row < rows; ++row) {
-                      // Columns are far apart: nobody else fetches their next lines.
+                      // Columns may be far apart: nobody else fetches their next lines.
                       const auto* later = at + (row + kFetched) * params.k_stride;
-                      for (int64_t c = 0; c < width; ++c) {
+                      for (int64_t c = 0; c < width; c += of_line) {
                           _mm_prefetch(reinterpret_cast<const char*>(later + c * params.n_stride), _MM_HINT_T0);
                       }
                       transpose_to<decltype(cell)>(at + row * params.k_stride, params.n_stride, tap_count(params),

@@ -24,25 +24,43 @@ DGO_INLINE void store_row(float* at, __m256 row, int64_t count) {
     for (int64_t i = 0; i < count; ++i) at[i] = some[i];
 }
 
+// Eight rows of eight columns; of the rows the first `count` are stored.
+template <class C>
+DGO_INLINE void transpose_eight(const typename C::T* from, int64_t from_stride, int64_t count, float* to,
+                                int64_t to_stride) {
+    __m256 r[8];
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; ++c) r[c] = bits<__m256>(load_float<C, 8>(from + c * from_stride));
+    transpose8(r);
+    if (count >= 8) {
+#pragma GCC unroll 8
+        for (int c = 0; c < 8; ++c) store_bytes(to + c * to_stride, r[c]);
+    } else {
+        for (int64_t c = 0; c < count; ++c) store_bytes(to + c * to_stride, r[c]);
+    }
+}
+
 // to[i * to_stride + j] = from[i + j * from_stride] for i < rows, j < columns.
 template <class C>
 void transpose_to(const typename C::T* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
                   int64_t to_stride) {
-    for (int64_t j = 0; j < columns; j += 8) {
-        int64_t i = 0;
-        for (; columns - j >= 8 && rows - i >= 8; i += 8) {
-            __m256 r[8];
-#pragma GCC unroll 8
-            for (int c = 0; c < 8; ++c) r[c] = bits<__m256>(load_float<C, 8>(from + i + (j + c) * from_stride));
-            transpose8(r);
-#pragma GCC unroll 8
-            for (int c = 0; c < 8; ++c) store_bytes(to + (i + c) * to_stride + j, r[c]);
+    for (int64_t next = 0; next < columns; next += 8) {
+        // the last eight columns, and rows, may be among those before
+        const int64_t j = larger(smaller(next, columns - 8), 0);
+        const typename C::T* at = from + j * from_stride;
+        // few rows are read with what follows them, while that is of columns, too
+        if (columns >= 8 && (rows >= 8 || (columns - 8 - j) * from_stride + rows >= 8)) {
+            for (int64_t i = 0; i < rows; i += 8) {
+                const int64_t row = larger(smaller(i, rows - 8), 0);
+                transpose_eight<C>(at + row, from_stride, rows, to + row * to_stride + j, to_stride);
+            }
+            continue;
         }
-        for (; i < rows; i += 8) {
+        for (int64_t i = 0; i < rows; i += 8) {
             __m256 r[8];
             const int64_t count = smaller(8, rows - i);
 #pragma GCC unroll 8
-            for (int c = 0; c < 8; ++c) r[c] = load_row<C>(from + i + smaller(j + c, columns - 1) * from_stride, count);
+            for (int c = 0; c < 8; ++c) r[c] = load_row<C>(at + i + smaller(c, columns - 1 - j) * from_stride, count);
             transpose8(r);
             for (int64_t c = 0; c < count; ++c) store_row(to + (i + c) * to_stride + j, r[c], columns - j);
         }
