@@ -238,9 +238,10 @@ def _isa_of(kernel: kernels.Kernel) -> str:
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:
     part = plan.parts[number]
     if not isinstance(part, Compiled):
-        implementation = "NumPy" if isinstance(part, HostStep) else f"own, {_isa_of(part.kernel)}"
+        implementation = part.by if isinstance(part, HostStep) else f"own, {_isa_of(part.kernel)}"
+        slow = isinstance(part, HostStep) and part.by != "NumPy"
         reads, writes = _layouts(part.reads), _layouts(part.writes)
-        return StepReport(_titled(part.label, part), implementation, reads, writes, 0, False, _scratch(part.writes))
+        return StepReport(_titled(part.label, part), implementation, reads, writes, 0, slow, _scratch(part.writes))
     if number not in plan.executed:
         # where it cannot be run apart now, perhaps another time
         with suppress(Error):

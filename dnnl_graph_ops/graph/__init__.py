@@ -1,5 +1,5 @@
 """Logical graphs: Graph, Value, Node."""
 
-from .graph import FPMATH_MODES, Graph, Node, Value
+from .graph import FPMATH_MODES, Graph, Host, Node, Value
 
-__all__ = ["FPMATH_MODES", "Graph", "Node", "Value"]
+__all__ = ["FPMATH_MODES", "Graph", "Host", "Node", "Value"]

@@ -100,15 +100,34 @@ class Late(Protocol):
         """What it is made of, as JSON can hold it; the hook "late" reads it. `keep` numbers what lies beside that."""
 
 
+class Host(Protocol):
+    """Computes the outputs of a node from the arrays of its inputs.
+
+    `key` is all that the results depend on besides these; `title` the op in words, `by` what computes it.
+    """
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def by(self) -> str: ...
+
+    def __call__(self, arrays: Sequence[np.ndarray[Any, Any]], /) -> Sequence[np.ndarray[Any, Any]]: ...
+
+
 class Node:
     """One logical op: its kind (CamelCase, as in the op pages), checked attributes, inputs and outputs.
 
     Attributes:
         absorbed: ops whose work it took over when a net was compiled.
         late: of a Wildcard that stands for ops which depend on sizes: makes its outputs of its inputs with known sizes.
+        host: of a Wildcard that `late` made: computes it.
     """
 
-    __slots__ = ("absorbed", "attrs", "id", "inputs", "kind", "late", "name", "outputs")
+    __slots__ = ("absorbed", "attrs", "host", "id", "inputs", "kind", "late", "name", "outputs")
 
     def __init__(self, id: int, kind: str, name: str, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
         self.id = id
@@ -119,6 +138,7 @@ class Node:
         self.outputs: tuple[Value, ...] = ()
         self.absorbed: tuple[Node, ...] = ()
         self.late: Late | None = None
+        self.host: Host | None = None
 
     def __repr__(self) -> str:
         return f"Node({self.kind}, {self.name!r})"

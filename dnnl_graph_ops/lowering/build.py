@@ -117,9 +117,11 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
         OWN[node.kind].build(program, node, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
     shapes = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
-    recipe = ("NumPy", node.kind, repr(sorted(node.attrs.items())), shapes)
-    program.host(step(node), inputs, outputs, f"{node.kind} (NumPy)", recipe)
-    return Decision("NumPy", node.outputs[0].dtype)
+    title, by, does = node.kind, "NumPy", repr(sorted(node.attrs.items()))
+    if node.host is not None:
+        title, by, does = node.host.title, node.host.by, node.host.key.hex()
+    program.host(step(node), inputs, outputs, f"{title} ({by})", (by, title, does, shapes), by)
+    return Decision(by, node.outputs[0].dtype)
 
 
 def _is_own_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> bool:

@@ -311,7 +311,7 @@ class KernelStep:
 class HostStep:
     """A NumPy function on views: it gets the inputs' arrays, then the outputs' arrays to fill.
 
-    `recipe`: as of a KernelStep.
+    `recipe`: as of a KernelStep. `by`: what computes it.
     """
 
     function: Callable[..., None]
@@ -321,6 +321,7 @@ class HostStep:
     group: int | None = None
     condition: Condition | None = None
     recipe: Hashable = None
+    by: str = "NumPy"
 
 
 Step = NativeStep | KernelStep | HostStep
@@ -392,8 +393,10 @@ class Program:
         writes: Sequence[View],
         label: str,
         recipe: Hashable = None,
+        by: str = "NumPy",
     ) -> None:
-        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, self.group, self.condition, recipe))
+        where = self.group, self.condition
+        self.steps.append(HostStep(function, tuple(reads), tuple(writes), label, *where, recipe, by))
 
     # -- the kernels that everything uses ---------------------------------------------------------------------
 

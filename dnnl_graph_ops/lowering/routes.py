@@ -75,6 +75,8 @@ def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequen
 def route_of(node: Node, env: Env) -> Route:
     """How a node runs, whose shapes are known."""
     reason = why_not(node, env)
+    if node.host is not None:
+        return Route(How.ON_HOST, str(reason))
     if reason is None:
         return Route(How.NATIVELY)
     twin = EQUAL[node.kind](node) if node.kind in EQUAL else None

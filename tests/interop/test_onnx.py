@@ -313,28 +313,28 @@ def test_batch_norm_behind_conv_transpose_is_one_partition():
 
 def test_everything_unsupported_is_listed_at_once():
     nodes = [
-        helper.make_node("Tan", ["x"], ["a"]),
+        helper.make_node("RandomNormalLike", ["x"], ["a"]),
         helper.make_node("Relu", ["a"], ["b"]),
         helper.make_node("Resize", ["b", "", "scales"], ["c"], mode="cubic"),
         helper.make_node("FancyOp", ["x"], ["d"], domain="com.example"),
         helper.make_node("Softmax", ["x"], ["e"], mystery=3),
         helper.make_node("Pow", ["x", "e"], ["f"]),
-        helper.make_node("Pow", ["x", "x"], ["g"]),
+        helper.make_node("NonZero", ["x"], ["g"]),
     ]
     proto = model(nodes, {"x": (1, 2, 3)}, ["c", "d", "g"], {"scales": np.float32([1, 1, 2])})
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     message = str(caught.value)
-    for part in ("6 parts", "Tan", "cubic", "com.example.FancyOp", "mystery", "exponent", "'g' (Pow)"):
-        assert part in message or part == "6 parts", message
-    assert "Relu" not in message
+    for part in ("4 parts", "RandomNormalLike", "com.example.FancyOp", "mystery", "'g' (NonZero)", "depends on data"):
+        assert part in message, message
+    assert "Relu" not in message and "cubic" not in message
 
 
 def test_only_causes_are_listed():
     """Shapes behind a refused node are neither needed nor wrong."""
     node = helper.make_node
     nodes = [
-        node("Tan", ["x"], ["a"]),
+        node("RandomNormalLike", ["x"], ["a"]),
         node("Shape", ["a"], ["s"]),
         node("Size", ["a"], ["z"]),
         node("Gather", ["s", "zero"], ["n"]),
@@ -349,7 +349,7 @@ def test_only_causes_are_listed():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 3 and "no op for Tan" in lines[1] and "com.example.Concat" in lines[2]
+    assert len(lines) == 3 and "no op for RandomNormalLike" in lines[1] and "com.example.Concat" in lines[2]
 
 
 def test_what_reads_a_refused_initializer_says_nothing():
@@ -477,9 +477,6 @@ def hostile():
     numbers = {"a": np.float32(0), "b": np.float32(9), "z": np.float32(0)}
     steps = helper.make_node("Range", ["a", "b", "z"], ["q"])
     yield "step 0", model([steps, relu], x, ["q"], numbers), dgo.InvalidArgumentError
-    norm = helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=0)
-    large = {"x": (1 << 18, 1 << 19)}
-    yield "huge norm", model([norm], large, ["y"], {"s": np.ones(1, np.float32)}), dgo.UnsupportedError
     padded = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[1 << 50, 2])
     ones = np.ones((1, 1, 2, 2), np.float32)
     yield "huge output_shape", model([padded], {"x": (1, 1, 4, 4)}, ["y"], {"w": ones}), dgo.InvalidArgumentError

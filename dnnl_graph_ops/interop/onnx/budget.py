@@ -17,6 +17,11 @@ class Budget:
         self.total = self.left = _BUDGET + _TIMES_OWN * own if total is None else total
         self._refusal = ""
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether something was refused, which nothing else can make good."""
+        return bool(self._refusal)
+
     def take(self, count: int) -> bool:
         """Whether `count` bytes more fit; they are counted then."""
         fits = count <= self.left

@@ -194,7 +194,11 @@ def power(step: Step) -> Operand:
 
 @rule("Where", inputs=3)
 def where(step: Step) -> Value:
-    return step.op("Select", *(step.value(i) for i in range(3)))
+    try:
+        return step.op("Select", *(step.value(i) for i in range(3)))
+    except ShapeError as error:
+        # a condition that the sources are broadcast to
+        raise UnsupportedError(f"{step.where}: {error}") from None
 
 
 @rule("Cast", to=integer(None), saturate=integer(1))

@@ -20,10 +20,9 @@ from . import (  # noqa: F401  (fill the table)
 )
 from .budget import Budget
 from .fold import FOLDED
-from .late import FAULTS, built, constant_of, fault
+from .late import FAULTS, built, constant_of, fault, lacking
 from .model import Model, read
 from .node import Item, Measured, OnnxNode
-from .table import check
 
 _SHOWN = 50
 
@@ -64,7 +63,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
             problems += _append(graph, node, known, budget)
         elif node.domain or node.op_type not in FOLDED:
             # behind a node that cannot be expressed: only what is wrong with this one too
-            problems += check(node)
+            problems += lacking(node)
     if problems:
         raise UnsupportedError(_refusal(problems))
     graph.outputs = _outputs(graph, model, known, budget)

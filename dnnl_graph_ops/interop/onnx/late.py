@@ -14,6 +14,7 @@ from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...graph.array_file import field, sizes
 from ...shapes import Meta
+from . import reference
 from .budget import Budget
 from .fold import NUMPY, fold
 from .model import REMEDY
@@ -43,22 +44,58 @@ def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) 
         if found is not None:
             return found
         problems = check(node)
-        if problems:
-            raise UnsupportedError("\n  ".join(problems))
-        entry = RULES[node.op_type]
-        counts = len(graph.nodes), len(graph.constants)
+        entry = RULES.get(node.op_type) if not problems else None
+        defaults = entry.defaults if entry else {}
+        counts = len(graph.nodes), len(graph.constants), len(known)
 
-        step = Step(graph, node, entry.defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
+        step = Step(graph, node, defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
         try:
+            if entry is None:
+                raise UnsupportedError("\n  ".join(problems))
             made = entry.build(step)
-        except NeedsSizes:
-            if entry.late is None:
+        except UnsupportedError as error:
+            if budget.exceeded:
                 raise
             # what has been made until then has no readers
             del graph.nodes[counts[0] :], graph.constants[counts[1] :]
-            metas = entry.late(step)
-            return _late(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
+            while len(known) > counts[2]:
+                known.popitem()
+            if isinstance(error, NeedsSizes) and entry is not None and entry.late is not None:
+                metas = entry.late(step)
+                return _late(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
+            return _by_reference(graph, step, str(error))
         return made if isinstance(made, tuple) else (made,)
+
+
+def lacking(node: OnnxNode) -> list[str]:
+    """What of a node cannot be expressed, whatever its inputs are, not even by the reference implementation."""
+    problems = check(node)
+    if problems:
+        try:
+            reference.check(node)
+        except UnsupportedError:
+            return problems
+    return []
+
+
+def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
+    """The results of a node that the table does not express."""
+    node, known, budget = step.node, step.known, step.budget
+    try:
+        one = reference.found(node, known)
+        results = reference.folded(node, known, budget, one)
+        if results is not None:
+            return results
+        if isinstance(graph, _Scratch):
+            return reference.appended(graph, step, one)
+        metas = one.metas
+        if not one.is_known and not reference.is_open(node, known):
+            raise UnsupportedError(f"{node.where}: the shape of its result depends on data")
+    except UnsupportedError as error:
+        if budget.exceeded:
+            raise
+        raise UnsupportedError(f"{why}; {str(error).removeprefix(node.where + ': ')}") from None
+    return _late(graph, node, metas, known, budget)
 
 
 def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:

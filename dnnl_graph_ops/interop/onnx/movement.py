@@ -58,7 +58,7 @@ def flatten(step: Step) -> Value:
     src, axis = step.value(0), step.attr("axis")
     # an unknown size that is the first axis stays one; others are what is left
     dims = [-1 if dim is None else dim for dim in _flattened(step).shape]
-    return step.reshape(src, [src.shape[0], *dims[1:]] if axis in (1, 1 - src.ndim) else dims)
+    return step.reshape(src, [src.shape[0], *dims[1:]] if src.ndim > 1 and axis in (1, 1 - src.ndim) else dims)
 
 
 def _axes(step: Step) -> list[int] | None:

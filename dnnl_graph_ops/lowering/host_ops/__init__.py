@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...graph import Node
+from ...graph import Host, Node
 from ...schema import OPS
 from . import elementwise, movement, normalization, quantization, resampling, windows
 from .common import Array, Maker, always, store, wide
@@ -24,6 +24,8 @@ HOST: dict[str, Maker] = {
 def step(node: Node) -> Callable[..., None]:
     """The node as a function of its inputs' arrays and the outputs' arrays that it fills."""
     attrs, count = dict(node.attrs), len(node.inputs)
+    if node.host is not None:
+        return _whole(node.host, count)
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
     convert = not OPS[node.kind].has_wide_integers
@@ -34,6 +36,16 @@ def step(node: Node) -> Callable[..., None]:
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):
             store(target, result)
+
+    return run
+
+
+def _whole(host: Host, count: int) -> Callable[..., None]:
+    """What something outside of the table computes."""
+
+    def run(*arrays: Array) -> None:
+        for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):
+            target[...] = result
 
     return run
 

@@ -1,0 +1,121 @@
+"""onnx's own node tests, and the steps of its reference implementation."""
+
+import pickle
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+from onnx import TensorProto, helper  # noqa: E402
+
+from .models import model  # noqa: E402
+from .node_cases import node_cases, ops_of, outcome  # noqa: E402
+
+# a part of the tests, in processes of their own chance; of all, so many in a hundred pass
+SOME = 400
+LEAST = 65
+
+
+def test_none_is_wrong(rng, pytestconfig):
+    """Each passes or is refused with a reason; none ends in an error of somebody else's."""
+    cases = node_cases()
+    assert len(cases) > 1000
+    if not pytestconfig.getoption("--all"):
+        cases = tuple(cases[i] for i in rng.permutation(len(cases))[:SOME])
+    found = {case.name: (ops_of(case), outcome(case)) for case in cases}
+    bad = {name: row for name, row in found.items() if row[1].way in ("wrong", "foreign")}
+    assert not bad
+    counts = Counter(result.way for _, result in found.values())
+    assert counts["passed"] * 100 >= LEAST * len(found), counts
+
+
+def x(shape=(2, 5), seed=3):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def ranked(shape=(2, 5)):
+    """The places of the three largest, and the values times 2."""
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["v", "i"]),
+        helper.make_node("Mul", ["v", "two"], ["w"]),
+    ]
+    return model(nodes, {"x": shape}, ["w", "i"], {"k": np.int64([3]), "two": np.float32([2])})
+
+
+def check(net, data):
+    values, places = net(data)
+    order = np.argsort(-data, axis=-1)[:, :3]
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, 2 * np.take_along_axis(data, order, -1))
+
+
+def test_runs_and_explain_says_what_is_slow():
+    net = dgo.from_onnx(ranked()).compile()
+    check(net, x())
+    (slow,) = [step for part in net.explain().partitions for step in part.steps if step.reference]
+    assert slow.step == "TopK (onnx.reference)" and slow.implementation == "onnx.reference"
+
+
+def test_sizes_of_the_call():
+    net = dgo.from_onnx(ranked((None, None))).compile()
+    for shape in ((2, 5), (4, 3), (1, 9)):
+        check(net, x(shape))
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (None, None)])
+def test_pickled_and_saved(tmp_path, shape):
+    net = dgo.from_onnx(ranked(shape)).compile()
+    check(pickle.loads(pickle.dumps(net)), x())
+    net.save(tmp_path / "net.dgo")
+    check(dgo.load(tmp_path / "net.dgo"), x())
+
+
+def test_several_threads():
+    net = dgo.from_onnx(ranked()).compile()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: check(net, x(seed=seed)), range(40)))
+
+
+def test_strided_operands_and_results():
+    net = dgo.from_onnx(ranked()).compile()
+    check(net, x((5, 2)).T)
+
+
+def test_what_is_known_is_computed_as_the_model_is_read():
+    """Types that the package does not have are fine inside."""
+    nodes = [
+        helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("CumSum", ["d", "axis"], ["s"]),
+        helper.make_node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    graph = dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"], {"c": np.float32([1, 2, 3, 4, 5]), "axis": np.int64(0)}))
+    assert [node.kind for node in graph.nodes] == ["Add"]
+    np.testing.assert_array_equal(graph.compile()(x()), x() + np.float32([1, 3, 6, 10, 15]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "message"),
+    [
+        ([helper.make_node("RandomNormalLike", ["x"], ["y"])], {}, "random"),
+        ([helper.make_node("NonZero", ["x"], ["y"])], {}, "depends on data"),
+        ([helper.make_node("EyeLike", ["x"], ["y"], dtype=TensorProto.DOUBLE)], {}, "DOUBLE"),
+        ([helper.make_node("CumSum", ["x", "x"], ["y"])], {}, "axis of FLOAT"),
+        ([helper.make_node("Mul", ["x", "w"], ["y"])], {"w": np.ones(2)}, "float64"),
+        ([helper.make_node("TopK", ["x", "k"], ["y"])], {"k": np.int64([9])}, "infer"),
+        ([helper.make_node("Relux", ["x"], ["y"])], {}, "no op for Relux"),
+    ],
+)
+def test_refused(nodes, constants, message):
+    with pytest.raises(dgo.UnsupportedError, match=message):
+        dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"], constants))
+
+
+def test_a_failing_step_is_an_error_of_the_package():
+    nodes = [helper.make_node("Einsum", ["x", "x"], ["y"], equation="ij,kk->ik")]
+    with pytest.raises(dgo.Error, match=r"onnx\.reference"):
+        dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"])).compile()(x())
