@@ -46,6 +46,10 @@ def ranked(shape=(2, 5)):
     return model(nodes, {"x": shape}, ["w", "i"], {"k": np.int64([3]), "two": np.float32([2])})
 
 
+def steps_of(net):
+    return {step.step: step for part in net.explain().partitions for step in part.steps}
+
+
 def check(net, data):
     values, places = net(data)
     order = np.argsort(-data, axis=-1)[:, :3]
@@ -56,8 +60,19 @@ def check(net, data):
 def test_runs_and_explain_says_what_is_slow():
     net = dgo.from_onnx(ranked()).compile()
     check(net, x())
-    (slow,) = [step for part in net.explain().partitions for step in part.steps if step.reference]
-    assert slow.step == "TopK (onnx.reference)" and slow.implementation == "onnx.reference"
+    assert "TopK (NumPy)" in steps_of(net)
+    net = dgo.from_onnx(model([helper.make_node("Hardmax", ["x"], ["y"])], {"x": (2, 5)}, ["y"])).compile()
+    np.testing.assert_array_equal(net(x()), x() == x().max(-1, keepdims=True))
+    (slow,) = steps_of(net).values()
+    assert slow.reference and slow.step == "Hardmax (onnx.reference)"
+    assert slow.implementation == "onnx.reference"
+
+
+def test_lp_normalization_by_magnitudes():
+    node = helper.make_node("LpNormalization", ["x"], ["y"], p=1)
+    net = dgo.from_onnx(model([node], {"x": (2, 5)}, ["y"])).compile()
+    np.testing.assert_allclose(net(x()), x() / np.abs(x()).sum(-1, keepdims=True), rtol=1e-6)
+    assert not net(np.zeros((2, 5), np.float32)).any()
 
 
 def test_sizes_of_the_call():

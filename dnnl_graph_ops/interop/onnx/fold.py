@@ -62,6 +62,11 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
     return (result,)
 
 
+def computed(node: OnnxNode, inputs: Sequence[Array]) -> Any:
+    """The result of a node in the table below."""
+    return _FOLDS[node.op_type].compute(node, inputs)
+
+
 @dataclass(frozen=True)
 class _Fold:
     """How a node is computed, and a bound of the bytes that this makes and reads, known beforehand."""

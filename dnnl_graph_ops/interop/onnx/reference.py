@@ -1,10 +1,10 @@
-"""Nodes that the table does not express, computed by onnx's own reference implementation: slow, but every one runs."""
+"""Nodes that the table does not express, computed by NumPy or by onnx's own reference implementation, which is slow."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,12 +18,14 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Item, Measured, OnnxNode
+from .numpy_steps import COMPUTES
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
 _FEW_BYTES = 1 << 12
 # what is computed as the model is read; the reference implementation is slow
 _MOST_BYTES = 1 << 20
+_FLOAT8 = (17, 19)
 _CODES = {name: code for code, name in DTYPES.items()}
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 
@@ -53,8 +55,12 @@ class Reference:
     title: str
     model: bytes
     results: tuple[Wanted, ...]
+    # of NumPy, where that does it
+    compute: Callable[[Sequence[Array]], Any] | None
 
-    by = "onnx.reference"
+    @property
+    def by(self) -> str:
+        return "onnx.reference" if self.compute is None else "NumPy"
 
     @property
     def key(self) -> bytes:
@@ -74,6 +80,8 @@ class Reference:
 
     def check(self) -> None:
         """Refuse what the reference implementation lacks as well."""
+        if self.compute is not None:
+            return
         try:
             self._evaluator  # noqa: B018
         except Error:
@@ -87,18 +95,23 @@ class Reference:
         Raises:
             Error: onnx.reference fails, or gives something else than onnx inferred.
         """
-        given = {f"x{i}": np.array(array) for i, array in enumerate(arrays)}
         try:
             with np.errstate(all="ignore"):
-                found = [np.asarray(item) for item in self._evaluator.run(None, given)]
+                found = [np.asarray(item) for item in self._run(arrays)]
         except (Error, MemoryError):
             raise
         except Exception as error:
-            raise Error(f"{self.where}: onnx.reference: {type(error).__name__}: {error}") from None
+            raise Error(f"{self.where}: {self.by}: {type(error).__name__}: {error}") from None
         for array, wanted in zip(found, self.results, strict=True):
             if array.shape != wanted.shape:
-                raise ShapeError(f"{self.where}: onnx.reference gives shape {array.shape}, not {wanted.shape}")
+                raise ShapeError(f"{self.where}: {self.by} gives shape {array.shape}, not {wanted.shape}")
         return [array.astype(NUMPY[wanted.code]) for array, wanted in zip(found, self.results, strict=True)]
+
+    def _run(self, arrays: Sequence[Array]) -> Sequence[Any]:
+        if self.compute is None:
+            return self._evaluator.run(None, {f"x{i}": np.array(array) for i, array in enumerate(arrays)})
+        results = self.compute(arrays)
+        return results if isinstance(results, tuple) else (results,)
 
 
 class Found(NamedTuple):
@@ -166,7 +179,10 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
     model.graph.output.extend(
         onnx.helper.make_tensor_value_info(f"y{i}", one.code, None) for i, one in enumerate(wanted)
     )
-    reference = Reference(node.where, node.op_type, model.SerializeToString(), wanted)
+    given = [node.inputs[index] for index in operands]
+    reference = Reference(
+        node.where, node.op_type, model.SerializeToString(), wanted, _by_numpy(node, given, known, wanted)
+    )
     reference.check()
     return Found(reference, tuple(operands))
 
@@ -220,6 +236,23 @@ def _schema(node: OnnxNode) -> Any:
         if value is None or name not in schema.attributes:
             raise UnsupportedError(f"{node.where}: attribute {name!r}" + (" of its type" if value is None else ""))
     return schema
+
+
+def _by_numpy(
+    node: OnnxNode, given: Sequence[str], known: Mapping[str, Item], wanted: Sequence[Wanted]
+) -> Callable[[Sequence[Array]], Any] | None:
+    """The node by NumPy, as a function of these operands; None: it is not among what that does."""
+    function = COMPUTES.get(node.op_type) if not node.domain else None
+    # what saturates has more rules than NumPy's conversion
+    if function is None or any(code in _FLOAT8 for code, _ in wanted):
+        return None
+    parts = {name: known[name] for name in node.inputs if name and name not in given}
+
+    def compute(arrays: Sequence[Array]) -> Any:
+        tensors: dict[str, Any] = {**parts, **dict(zip(given, arrays, strict=True))}
+        return function(node, [tensors.get(name) for name in node.inputs])
+
+    return compute
 
 
 def _is_part(item: Item) -> bool:
