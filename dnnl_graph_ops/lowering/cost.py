@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
+from ..runtime import cpu
 from . import fits
 from .env import Env
 from .forms.deconvolution import fold_end
@@ -41,6 +42,7 @@ SHALLOW = 2.5  # for the library's convolutions that read one channel
 PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 HALF = 16  # channels that narrow products pack together
+TILE_DEPTH = 32  # of narrow products by tiles
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS, NARROW = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
@@ -155,9 +157,11 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 
 def narrow(problem: Problem, env: Env) -> Counts:
-    """Own products of pairs in bf16."""
+    """Own products of pairs in bf16; tiles fill up what is summed."""
     if problem.direction != BACKWARD_WEIGHTS:
-        return own(problem, env, direct_tile(problem))
+        counts, summed = own(problem, env, direct_tile(problem)), _channels(problem)[problem.direction == BACKWARD_DATA]
+        filled = padded(summed, TILE_DEPTH) / summed if "amx" in cpu.native(env.isa) else 1.0
+        return counts._replace(products=counts.products * filled)
     g = problem.geometry
     ic, oc = (padded(n, HALF) for n in _channels(problem))
     *outer, last = g.kernel

@@ -15,7 +15,7 @@ namespace {
 constexpr PanelSizes kPanels{kNarrowPanel, 64, kNarrowDepth};
 constexpr int64_t kParallelWeights = 1 << 16;
 // Rows of a task: as many bytes of their copies as stay near, within these bounds.
-constexpr int64_t kLeftBytes = 512 * 1024, kFewestRows = 64, kMostRows = 256;
+constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
 
 void check_direct(const FilterProblem& problem) {
     for (int64_t tile : problem.tile.axis) {

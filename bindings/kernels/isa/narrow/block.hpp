@@ -67,6 +67,14 @@ struct NarrowPanel {
         : at(panel), half(to_half), unit(to_unit) {}
 };
 
+// Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
+// other, and what is asked for in vain behind the last one is never waited for.
+constexpr int64_t kNarrowAhead = 4 * kNarrowUnitBytes;
+
+DGO_INLINE void fetch_ahead(const char* line) {
+    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(line) + kNarrowAhead), _MM_HINT_T0);
+}
+
 // Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all.
 struct NarrowSums {
     const float* start;
@@ -93,6 +101,7 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPan
         const char* below = kHalves == 2 ? term->rows[1].at : nullptr;
         const int64_t pitch = term->rows[0].pitch, pitch_below = kHalves == 2 ? term->rows[1].pitch : 0;
         for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += panel.unit) {
+            for (int64_t line = 0; kHalves == 1 && line < kNarrowUnitBytes; line += 64) fetch_ahead(b + line);
             _tile_loadd(4, a, pitch);
             _tile_loadd(6, b, 64);
             _tile_dpbf16ps(0, 4, 6);
@@ -123,14 +132,14 @@ DGO_INLINE void add_pairs(Lanes& sum, Lanes row, Lanes columns) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(columns));
 }
 
-// kDotRows rows from `row` of a half on.
-template <int kVectors>
-DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const NarrowPanel& panel,
-                         const NarrowSums& sums) {
+// kRows rows from `row` of a half on.
+template <int kRows, int kVectors, bool kFetch>
+inline void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const NarrowPanel& panel,
+                     const NarrowSums& sums) {
     const int64_t first = half * kNarrowRows + row;
-    Lanes sum[kDotRows][kVectors];
+    Lanes sum[kRows][kVectors];
 #pragma GCC unroll 8
-    for (int i = 0; i < kDotRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) {
             sum[i][j] = load_bytes<Lanes>(sums.start + (first + i) * sums.start_step + j * kLanes);
@@ -142,10 +151,13 @@ DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64
         const auto step = [&]() __attribute__((always_inline)) {
             Lanes right[kVectors];
 #pragma GCC unroll 2
-            for (int j = 0; j < kVectors; ++j) right[j] = load_bytes<Lanes>(b + j * panel.half);
+            for (int j = 0; j < kVectors; ++j) {
+                if (kFetch) fetch_ahead(b + j * panel.half);
+                right[j] = load_bytes<Lanes>(b + j * panel.half);
+            }
 #pragma GCC unroll 8
-            for (int i = 0; i < kDotRows; ++i) {
-                const Lanes pair = load_bytes<float>(a + i * pitch) - Lanes{};
+            for (int i = 0; i < kRows; ++i) {
+                const auto pair = bits<Lanes>(load_bytes<uint32_t>(a + i * pitch) - Vec<kLanes>::u32{});
 #pragma GCC unroll 2
                 for (int j = 0; j < kVectors; ++j) add_pairs(sum[i][j], pair, right[j]);
             }
@@ -160,17 +172,25 @@ DGO_INLINE void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64
         for (; d < term->depth; d += 2) step();
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < kDotRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) store_bytes(sums.to + (first + i) * sums.to_step + j * kLanes, sum[i][j]);
     }
 }
 
-template <int kHalves, int kVectors>
-inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums) {
-    for (int half = 0; half < kHalves; ++half) {
-        for (int64_t row = 0; row < kNarrowRows; row += kDotRows)
-            dot_rows<kVectors>(terms, count, half, row, panel, sums);
+// Of few rows no more are computed.
+template <int kVectors>
+inline void dot_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums,
+                      int64_t rows) {
+    for (int64_t done = 0; done < rows; done += kDotRows) {
+        const int half = done < kNarrowRows ? 0 : 1;
+        const int64_t row = done % kNarrowRows, left = rows - done;
+        const auto some = left > 4
+                              ? (done == 0 ? &dot_rows<kDotRows, kVectors, true> : &dot_rows<kDotRows, kVectors, false>)
+                          : left > 2  ? &dot_rows<4, kVectors, true>
+                          : left == 2 ? &dot_rows<2, kVectors, true>
+                                      : &dot_rows<1, kVectors, true>;
+        some(terms, count, half, row, panel, sums);
     }
 }
 
@@ -213,14 +233,18 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPan
 
 #endif
 
-// to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 rows and columns of a panel.
+// to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
 inline void narrow_product(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums,
                            int64_t rows, int64_t columns) {
+#ifdef DGO_NARROW_DOT
+    (columns > 16 ? dot_block<2> : dot_block<1>)(terms, count, panel, sums, smaller(rows, 2 * kNarrowRows));
+#else
     if (rows > kNarrowRows) {
         (columns > 16 ? narrow_block<2, 2> : narrow_block<2, 1>)(terms, count, panel, sums);
     } else {
         (columns > 16 ? narrow_block<1, 2> : narrow_block<1, 1>)(terms, count, panel, sums);
     }
+#endif
 }
 
 }  // namespace dgo::DGO_ISA

@@ -8,8 +8,10 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int64_t kChunk = 256;  // columns of results that stay near
-constexpr int64_t kChunkBytes = 256 * 1024;  // of their weights
+// Of results and of the depth at once: the rows of a block stay in the first cache level, and in the second the weights,
+// with the rows and the sums of a task.
+constexpr int64_t kChunk = 256, kPart = 512;
+constexpr int64_t kColumnBytes = kNarrowColumns * 2;  // of a panel, for each element of the depth
 
 // A run of the destination: of it elements [low, high) exist.
 struct NarrowTarget {
@@ -35,6 +37,8 @@ struct NarrowScratch {
 
 int64_t units(const ProductParams& params) { return ceil_div(params.src.channels, kNarrowUnit); }
 int64_t panel_bytes(const ProductParams& params) { return params.src.segments * units(params) * kNarrowUnitBytes; }
+int64_t parts(const ProductParams& params) { return ceil_div(panel_bytes(params), kPart * kColumnBytes); }
+int64_t most_narrow_spans(const ProductParams& params) { return params.src.segments + parts(params); }
 
 // From one copied row to the next: not a multiple of 4 KB apart, which would share one cache set.
 int64_t copy_pitch(const ProductParams& params) {
@@ -54,12 +58,12 @@ NarrowScratch divide_narrow(const ProductParams& params, char* memory, int64_t* 
     scratch.left = carver.take<char>(groups * runs * kNarrowRows * copy_pitch(params));
     scratch.bias = carver.take(params.channel_groups * params.dst.run);
     scratch.columns_bias = carver.take(kChunk);
-    scratch.result = carver.take(kNarrowBlockRows * kChunk);
+    scratch.result = carver.take((parts(params) > 1 ? params.block : kNarrowBlockRows) * kChunk);
     scratch.rows = carver.take<NarrowRows>((groups + 1) * runs);
     scratch.targets = carver.take<NarrowTarget>(runs_of_chunk(params) * params.block);
-    scratch.spans = carver.take<NarrowSpan>(kChunk / kNarrowColumns * params.src.segments);
+    scratch.spans = carver.take<NarrowSpan>(kChunk / kNarrowColumns * most_narrow_spans(params));
     scratch.span_counts = carver.take<int64_t>(kChunk / kNarrowColumns);
-    scratch.terms = carver.take<NarrowTerm>(params.src.segments);
+    scratch.terms = carver.take<NarrowTerm>(most_narrow_spans(params));
     scratch.tail = nullptr;
     *bytes = carver.bytes;
     return scratch;
@@ -139,8 +143,10 @@ void find_narrow_targets(const ProductParams& params, const FilterImage& image, 
     });
 }
 
-// The spans of the panel at a column of a group; neighbours in a run become one where no unit is filled up.
+// The spans of the panel at a column of a group, none in two parts of the depth; neighbours in a run become one where no
+// unit is filled up.
 int64_t find_narrow_spans(const ProductParams& params, const TargetGroup& group, int64_t column, NarrowSpan* spans) {
+    constexpr int64_t kPartBytes = kPart * kColumnBytes;
     const int64_t channels = params.src.channels, fold = params.src.fold;
     const int64_t first = column / params.dst.channels;
     const int64_t last = smaller((column + kNarrowColumns - 1) / params.dst.channels, group.target_count - 1);
@@ -150,22 +156,51 @@ int64_t find_narrow_spans(const ProductParams& params, const TargetGroup& group,
         for (int64_t t = first; all && t <= last; ++t) {
             all = params.zero[s * params.dst.segments + group.targets[t]] != 0;
         }
-        if (all) continue;
-        const int64_t begin = s % fold * channels, panel = s * units(params) * kNarrowUnitBytes;
-        NarrowSpan* before = spans + count - 1;
-        if (count > 0 && before->run == s / fold && before->begin + before->depth == begin &&
-            before->depth % kNarrowUnit == 0) {
-            before->depth += channels;
-        } else {
-            spans[count++] = {s / fold, begin, channels, panel};
+        int64_t panel = s * units(params) * kNarrowUnitBytes;
+        for (int64_t done = 0, depth; !all && done < channels; done += depth, panel += depth * kColumnBytes) {
+            const int64_t begin = s % fold * channels + done, room = (kPartBytes - panel % kPartBytes) / kColumnBytes;
+            depth = smaller(channels - done, room);
+            NarrowSpan* before = spans + count - 1;
+            if (count > 0 && before->run == s / fold && before->begin + before->depth == begin &&
+                before->panel + before->depth * kColumnBytes == panel && panel % kPartBytes != 0) {
+                before->depth += depth;
+            } else {
+                spans[count++] = {s / fold, begin, depth, panel};
+            }
         }
     }
     return count;
 }
 
-// Rows [t, end) of columns [begin, stop) from scratch memory to where they belong.
+// The terms of 32 rows for the spans of one part of the depth, or of all.
+int64_t find_terms(const NarrowRows* rows, int64_t runs, const NarrowSpan* spans, int64_t count, int64_t part,
+                   NarrowTerm* terms) {
+    constexpr int64_t kPartBytes = kPart * kColumnBytes;
+    int64_t found = 0;
+    for (const NarrowSpan* span = spans; span != spans + count; ++span) {
+        if (part >= 0 && span->panel / kPartBytes != part) continue;
+        const NarrowRows &above = rows[span->run], &below = rows[runs + span->run];
+        terms[found++] = {{{above.at + span->begin * 2, above.pitch}, {below.at + span->begin * 2, below.pitch}},
+                          span->panel,
+                          span->depth};
+    }
+    return found;
+}
+
+DGO_INLINE void round_row(Cell cell, const float* from, int64_t count, char* to) {
+    int64_t c = 0;
+#if defined(DGO_NARROW_AMX) || defined(DGO_NARROW_DOT)
+    for (; cell == Cell::bf16 && c + 2 * kLanes <= count; c += 2 * kLanes) {
+        store_bytes(to + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + c + kLanes), _mm512_loadu_ps(from + c)));
+    }
+    if (c == count) return;
+#endif
+    narrow(cell, from + c, count - c, to + c * (cell == Cell::f32 ? 4 : 2));
+}
+
+// Rows [t, end) of columns [begin, stop) from `result` to where they belong.
 void write_rows(const ProductParams& params, const FilterImage& image, int64_t begin, int64_t stop, int64_t t,
-                int64_t end, const NarrowScratch& scratch) {
+                int64_t end, float* result, const NarrowScratch& scratch) {
     const NarrowTarget* targets = scratch.targets;
     for (int64_t column = begin, next; column < stop; column = next, targets += params.block) {
         next = smaller((column / image.run + 1) * image.run, stop);
@@ -175,7 +210,7 @@ void write_rows(const ProductParams& params, const FilterImage& image, int64_t b
                 const NarrowTarget& target = targets[i];
                 const int64_t low = larger(n, target.low), high = smaller(until, target.high);
                 if (low >= high) continue;
-                visit(scratch.result + (i - t) * kChunk + column - begin + low - n, target.at + low * image.item, low,
+                visit(result + (i - t) * kChunk + column - begin + low - n, target.at + low * image.item, low,
                       high - low);
             }
         };
@@ -183,7 +218,7 @@ void write_rows(const ProductParams& params, const FilterImage& image, int64_t b
             for_each_row([&](float* row, char* to, int64_t low, int64_t n) { scratch.tail->add(row, to, low, n); });
             scratch.tail->flush();
         }
-        for_each_row([&](const float* row, char* to, int64_t, int64_t n) { narrow(image.cell, row, n, to); });
+        for_each_row([&](const float* row, char* to, int64_t, int64_t n) { round_row(image.cell, row, n, to); });
     }
 }
 
@@ -191,10 +226,13 @@ void write_rows(const ProductParams& params, const FilterImage& image, int64_t b
 void write_columns(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
                    int64_t count, int64_t begin, int64_t end, const char* packed, const float* bias, char* dst,
                    const NarrowScratch& scratch) {
-    const int64_t bytes = panel_bytes(params), runs = params.src.runs, segments = params.src.segments;
-    const int64_t most = smaller(kChunk, larger(kChunkBytes / bytes, 1) * kNarrowColumns);
+    const int64_t bytes = panel_bytes(params), runs = params.src.runs, most = most_narrow_spans(params);
+    // rows of one block find all of their weights once: in order
+    const int64_t part_count = count > kNarrowBlockRows ? parts(params) : 1;
+    // without zeros all panels have the same spans
+    const bool alike = params.zero == nullptr;
     for (int64_t column = begin, stop; column < end; column = stop) {
-        stop = smaller(column + most, end);
+        stop = smaller(column + kChunk, end);
         const int64_t base = column / image.run;
         for (int64_t run = base; run * image.run < stop; ++run) {
             find_narrow_targets(params, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
@@ -203,31 +241,31 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
         for (int64_t c = column; c < column + round_up(stop - column, kNarrowColumns); ++c) {
             scratch.columns_bias[c - column] = bias[c % image.run];
         }
-        // without zeros all panels have the same spans
-        const bool alike = params.zero == nullptr;
         for (int64_t c = column; c < (alike ? column + 1 : stop); c += kNarrowColumns) {
             const int64_t panel = (c - column) / kNarrowColumns;
-            scratch.span_counts[panel] = find_narrow_spans(params, group, c, scratch.spans + panel * segments);
+            scratch.span_counts[panel] = find_narrow_spans(params, group, c, scratch.spans + panel * most);
         }
-        for (int64_t t = 0; t < count; t += kNarrowBlockRows) {
-            const NarrowRows* rows = scratch.rows + t / kNarrowRows * runs;
-            const int64_t rows_end = smaller(t + kNarrowBlockRows, count);
-            for (int64_t c = column; c < stop; c += kNarrowColumns) {
-                const int64_t panel = alike ? 0 : (c - column) / kNarrowColumns;
-                const NarrowSpan* spans = scratch.spans + panel * segments;
-                for (int64_t i = 0; i < scratch.span_counts[panel] && (c == column || !alike); ++i) {
-                    const NarrowSpan& span = spans[i];
-                    const NarrowRows &above = rows[span.run], &below = rows[runs + span.run];
-                    scratch.terms[i] = {
-                        {{above.at + span.begin * 2, above.pitch}, {below.at + span.begin * 2, below.pitch}},
-                        span.panel,
-                        span.depth};
+        for (int64_t part = 0; part < part_count; ++part) {
+            for (int64_t t = 0; t < count; t += kNarrowBlockRows) {
+                const NarrowRows* rows = scratch.rows + t / kNarrowRows * runs;
+                const int64_t rows_end = smaller(t + kNarrowBlockRows, count);
+                float* result = scratch.result + (part_count > 1 ? t * kChunk : 0);
+                int64_t terms = 0;
+                for (int64_t c = column; c < stop; c += kNarrowColumns) {
+                    const int64_t panel = alike ? 0 : (c - column) / kNarrowColumns;
+                    if (c == column || !alike) {
+                        terms = find_terms(rows, runs, scratch.spans + panel * most, scratch.span_counts[panel],
+                                           part_count > 1 ? part : -1, scratch.terms);
+                    }
+                    float* to = result + c - column;
+                    const float* bias_there = scratch.columns_bias + c - column;
+                    const NarrowSums sums{part == 0 ? bias_there : to, part == 0 ? 0 : kChunk, to, kChunk};
+                    if (part > 0 && terms == 0) continue;
+                    narrow_product(scratch.terms, terms, packed + c / kNarrowColumns * bytes, sums, rows_end - t,
+                                   stop - c);
                 }
-                float* to = scratch.result + c - column;
-                narrow_product(scratch.terms, scratch.span_counts[panel], packed + c / kNarrowColumns * bytes,
-                               {scratch.columns_bias + c - column, 0, to, kChunk}, rows_end - t, stop - c);
+                if (part == part_count - 1) write_rows(params, image, column, stop, t, rows_end, result, scratch);
             }
-            write_rows(params, image, column, stop, t, rows_end, scratch);
         }
     }
 }
