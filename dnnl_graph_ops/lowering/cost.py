@@ -43,6 +43,7 @@ PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 HALF = 16  # channels that narrow products pack together
 TILE_DEPTH = 32  # of narrow products by tiles
+MOST_TOGETHER, ALONE = 128, 10.0  # taps of weights that they pack together; how much longer one by one takes
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS, NARROW = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
@@ -158,11 +159,14 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 def narrow(problem: Problem, env: Env) -> Counts:
     """Own products of pairs in bf16; tiles fill up what is summed."""
+    g = problem.geometry
     if problem.direction != BACKWARD_WEIGHTS:
         counts, summed = own(problem, env, direct_tile(problem)), _channels(problem)[problem.direction == BACKWARD_DATA]
         filled = padded(summed, TILE_DEPTH) / summed if "amx" in cpu.native(env.isa) else 1.0
-        return counts._replace(products=counts.products * filled)
-    g = problem.geometry
+        # columns that do not come by eights are packed one by one
+        taps, columns = prod(g.kernel), _channels(problem)[problem.direction == FORWARD]
+        alone = ALONE if columns % 8 or taps > MOST_TOGETHER else 1.0
+        return counts._replace(products=counts.products * filled, variable=counts.variable * alone)
     ic, oc = (padded(n, HALF) for n in _channels(problem))
     *outer, last = g.kernel
     places = g.batch * prod(g.src[:-1]) * padded(g.src[-1], 2)
