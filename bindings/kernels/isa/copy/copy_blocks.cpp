@@ -333,11 +333,13 @@ void transposed(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
         if (b.n0 >= Cells::kWide && b.n1 >= Cells::kTall) {
             return by_tiles<S, D, Cells::kWide, Cells::kTall>(src, dst, b, turn_tile<S, D>);
         }
-        if (b.n0 >= Cells::kRows && b.n1 >= Cells::kTall) {
-            return by_tiles<S, D, Cells::kRows, Cells::kTall>(src, dst, b, turn_columns<S, D>);
-        }
-        if (b.n0 >= Cells::kWide && b.n1 >= Cells::kRows) {
-            return by_tiles<S, D, Cells::kWide, Cells::kRows>(src, dst, b, turn_rows<S, D>);
+        if constexpr (Cells::kSize < 4) {  // eight by eight of the widest are as fast
+            if (b.n0 >= Cells::kRows && b.n1 >= Cells::kTall) {
+                return by_tiles<S, D, Cells::kRows, Cells::kTall>(src, dst, b, turn_columns<S, D>);
+            }
+            if (b.n0 >= Cells::kWide && b.n1 >= Cells::kRows) {
+                return by_tiles<S, D, Cells::kWide, Cells::kRows>(src, dst, b, turn_rows<S, D>);
+            }
         }
     }
     // one part after the other
