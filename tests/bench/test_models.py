@@ -79,7 +79,7 @@ def test_a_run_from_start_to_end_has_every_column(tmp_path: Path, capsys: pytest
 
     files = {kind: str(tmp_path / f"result.{kind}") for kind in ("json", "csv", "markdown")}
     words = [word for kind, path in files.items() for word in (f"--{kind}", path)]
-    refused = str(saved(tmp_path / "refused.onnx", "Det", (2, 2)))
+    refused = str(saved(tmp_path / "refused.onnx", "Unique", (2, 2)))
     small = str(export.path("fsrcnn", small=True))
     options = ["--quick", "--peers", "onnxruntime,torch", "--threads", "1", "--streams", "2", "--case-seconds", "2"]
     status = cli.main(["--model", small, "--model", refused, *options, *words])
@@ -99,7 +99,7 @@ def test_a_run_from_start_to_end_has_every_column(tmp_path: Path, capsys: pytest
     assert "models of the zoo only" in entries["torch NCX"].reason
     assert good.ratio("onnxruntime") is not None
     assert bad.status == "failed"
-    assert "Det" in bad.reason
+    assert "Unique" in bad.reason
     out = capsys.readouterr().out
     assert "fastest of onnxruntime / ours: geometric mean" in out
     assert "not run here: refused (" in out

@@ -1,7 +1,6 @@
 """from_onnx: ONNX's own node cases, exported models, single nodes against ONNX Runtime; what is refused."""
 
 import os
-import warnings
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from onnx import TensorProto, helper  # noqa: E402
 import dnnl_graph_ops as dgo  # noqa: E402
 
 from .models import UNet, dcgan_generator, exported, model, parsed, reference, single  # noqa: E402
+from .node_cases import node_cases, ops_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -39,18 +39,9 @@ def agree(proto, inputs, tolerance=1e-5):
 # -- ONNX's own cases of ConvTranspose ---
 
 
-def node_cases():
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = collect_testcases("ConvTranspose")
-    return [case for case in found if any(n.op_type == "ConvTranspose" for n in case.model.graph.node)]
-
-
 def test_node_cases():
     """In one test: the cases take seconds to generate, which must not slow down the collection of others."""
-    cases, wrong = node_cases(), []
+    cases, wrong = [case for case in node_cases() if ops_of(case) == "ConvTranspose"], []
     for case in cases:
         net = dgo.from_onnx(case.model).compile()
         for inputs, (expected,) in case.data_sets:

@@ -36,6 +36,13 @@ _RANDOM = frozenset(
 )
 
 
+@functools.lru_cache(maxsize=64)
+def _evaluator_of(model: bytes) -> Any:
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model)
+
+
 class Wanted(NamedTuple):
     """A result as onnx infers it: its element type, by onnx's number, and its shape."""
 
@@ -66,13 +73,11 @@ class Reference:
     def key(self) -> bytes:
         return self.model
 
-    @functools.cached_property
+    @property
     def _evaluator(self) -> Any:
         onnx_package()
         try:
-            from onnx.reference import ReferenceEvaluator
-
-            return ReferenceEvaluator(self.model)
+            return _evaluator_of(self.model)
         except ImportError as error:
             raise RuntimeUnavailableError(f"{self.where}: runs by onnx.reference only: {error}") from error
         except NotImplementedError as error:
