@@ -375,11 +375,7 @@ def at_one_speed(files: Sequence[Sequence[Sample]]) -> list[Sample]:
     found = list(files[0])
     constants = fit(found) if len(files) > 1 else {}
     for rows in files[1:]:
-        ratios = [
-            form.seconds / cost.estimate(form.counts, constants[form.key], sample.env.threads)
-            for sample in rows
-            for form in sample.forms
-        ]
+        ratios = [form.seconds / estimated(form, sample, constants) for sample in rows for form in sample.forms]
         slower = float(np.median(ratios))
         for sample in rows:
             forms = tuple(form._replace(seconds=form.seconds / slower) for form in sample.forms)
@@ -396,13 +392,15 @@ class Loss(NamedTuple):
     best: str
 
 
-def loss(sample: Sample, constants: Constants) -> Loss:
-    """Of the formulation that the constants choose."""
+def estimated(form: Form, sample: Sample, constants: Constants) -> float:
+    """Seconds by the constants alone."""
+    return cost.estimate(form.counts, constants[form.key], sample.env.threads)
 
-    def estimate(form: Form) -> float:
-        return cost.estimate(form.counts, constants[form.key], sample.env.threads)
 
-    took = min(sample.forms, key=estimate)
+def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | None = None) -> Loss:
+    """Of the formulation that the constants choose, corrected by factors of some forms."""
+    by = factors or {}
+    took = min(sample.forms, key=lambda form: estimated(form, sample, constants) * by.get(form.name, 1.0))
     best = min(sample.forms, key=lambda form: form.seconds)
     return Loss(took.seconds / best.seconds, sample.where, took.name, best.name)
 
@@ -476,9 +474,9 @@ def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_graph_ops.bench.fit") -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m dnnl_graph_ops.bench.fit", description=__doc__)
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--max-gmacs", type=float, default=0.3, help="layers are halved down to this")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th layer from i on")
     parser.add_argument("--layouts", default="NXC", help="NXC, NCX or NXC,NCX")

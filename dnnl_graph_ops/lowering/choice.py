@@ -16,7 +16,7 @@ from . import tail as post
 from .env import Env
 from .problem import Problem
 from .program import Buffer, View, dense_in, is_dense, order_of
-from .registry import Formulation, Ranked, candidates, usable
+from .registry import Formulation, Ranked, candidates, estimates, usable
 
 Ints = tuple[int, ...]
 
@@ -96,10 +96,11 @@ def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints)
 def _estimated(problem: Problem, env: Env) -> Ranked:
     """With what a run has to bear of what a size takes when it is new."""
     found: Ranked = []
+    estimate = estimates(problem, env)
     for extra, form in _by_compiling(problem, env):
         # what compiling takes alone is more than all of another form: estimates take time, too
         if all(extra / _RUNS < seconds for _, seconds in found):
-            found.append((form, form.seconds(problem, env) + extra / _RUNS))
+            found.append((form, estimate(form) + extra / _RUNS))
     return sorted(found, key=lambda item: item[1])
 
 

@@ -26,8 +26,15 @@ from .program import View, is_dense
 VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
 # so few channels the library's backward deconvolutions read as they lie, for this share of the rest
 FEW_CHANNELS, AS_THEY_LIE = 4, 0.4
-# weights of so many elements, packed by the library for products forward, take so many times as long
-MANY_WEIGHTS, SLOWLY = 1 << 22, 4.0
+# weights of so many bytes, packed by the library for products forward, take as long as so many more bytes each: memory
+# for them is fresh from the system at every call
+FRESH, FRESHLY = 32 << 20, 19.0
+# multiplications and elements of the library's kernels for depthwise layers, as products and values of its others
+DEPTHWISE_BY_LIBRARY = {
+    "deconvolution": {FORWARD: (1.0, 4.5), BACKWARD_DATA: (1.0, 4.5), BACKWARD_WEIGHTS: (4.0, 7.0)},
+    "convolution": {FORWARD: (2.0, 6.7), BACKWARD_DATA: (2.0, 6.7), BACKWARD_WEIGHTS: (5.0, 3.0)},
+}
+DEPTHWISE_GRADIENT = 3  # taps of an axis that these know in backward weights
 MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
 MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
 ACROSS = 2.0  # for copies of a few columns to planes
@@ -38,7 +45,7 @@ SCATTERED = 2.0  # for columns of images that are gathered
 # write an element between those of other phases
 LINE, LINE_OF_TAP, PHASES_IN_TURN = 100, 30, 2
 IN_F32 = 1.25  # for products in f32, of those in bf16
-SHALLOW = 2.5  # for the library's convolutions that read one channel
+SHALLOW, WIDE = 2.5, 5  # for the library's convolutions that read one channel, but windows of so many taps on each axis
 PERMUTED = 1.3  # for groups narrower than a vector
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 HALF = 16  # channels that narrow products pack together
@@ -136,10 +143,11 @@ def _packing(problem: Problem, weights: float) -> float:
     return 0.0 if problem.direction == BACKWARD_WEIGHTS or problem.weights.is_constant else weights
 
 
-def _packing_forward(problem: Problem, weights: float) -> float:
-    """`_packing` by the library for products forward."""
-    slow = problem.direction == FORWARD and weights >= MANY_WEIGHTS
-    return _packing(problem, weights) * (SLOWLY if slow else 1.0)
+def _fresh(problem: Problem, env: Env, weights: float) -> float:
+    """What packing of many weights by the library for products forward takes on top, as bytes."""
+    size = weights * dtypes.itemsize(problem.dtype)
+    slow = problem.direction == FORWARD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
+    return _packing(problem, weights) * FRESHLY if slow else 0.0
 
 
 def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
@@ -237,8 +245,10 @@ def groups(problem: Problem, env: Env) -> Counts:
     )
 
 
-def literal(problem: Problem, env: Env) -> Counts:
+def literal(problem: Problem, env: Env, family: str = DECONVOLUTION) -> Counts:
     """A native op of the same sums, which reorders what is not channels last with little speed."""
+    if _has_depthwise_kernel(problem):
+        return _depthwise_by_library(problem, env, family)
     ic, oc = _channels(problem)
     wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
     surplus = problem.direction == FORWARD and any(fold_end(problem)[2])
@@ -252,6 +262,26 @@ def literal(problem: Problem, env: Env) -> Counts:
         variable=_packing(problem, problem.weights.size),
         bytes=_conversions(problem, env) + 2 * _detours(problem, env) + _gaps(problem),
         calls=1 + 2 * surplus,
+    )
+
+
+def _has_depthwise_kernel(problem: Problem) -> bool:
+    """Whether the library has vectors of channels for it: images, no dilation, gradients of few taps."""
+    g = problem.geometry
+    most = DEPTHWISE_GRADIENT if problem.direction == BACKWARD_WEIGHTS else max(g.kernel)
+    plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
+    return plain and g.groups == g.in_channels == g.out_channels > 1
+
+
+def _depthwise_by_library(problem: Problem, env: Env, family: str) -> Counts:
+    products, values = DEPTHWISE_BY_LIBRARY[family][problem.direction]
+    return Counts(
+        products=products * problem.macs,
+        values=values * (problem.src.size + problem.dst.size),
+        runs=0,
+        weights=problem.weights.size,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_conversions(problem, env) + 2 * _detours(problem, env) + _gaps(problem),
     )
 
 
@@ -291,8 +321,10 @@ def deconvolution(problem: Problem, env: Env) -> Counts:
 
 def convolution(problem: Problem, env: Env) -> Counts:
     """`literal` of an op that reads diff_dst as its source."""
-    counts = literal(problem, env)
-    shallow = problem.direction == BACKWARD_DATA and _channels(problem)[1] == 1
+    counts = literal(problem, env, CONVOLUTION)
+    g = problem.geometry
+    wide = g.rank > 1 and min(g.kernel) >= WIDE
+    shallow = problem.direction == BACKWARD_DATA and _channels(problem)[1] == 1 and not wide
     return counts._replace(products=counts.products * (SHALLOW if shallow else 1.0))
 
 
@@ -334,8 +366,11 @@ def phases(problem: Problem, env: Env, folding: Folding) -> Counts:
         values=batch * ic * windows + problem.dst.size,
         runs=batch * taps * oc / folds,
         weights=weights,
-        variable=_packing_forward(problem, weights),
-        bytes=2 * nbytes(problem.dst) * scattered * across + windowed + _conversions(problem, env),
+        variable=_packing(problem, weights),
+        bytes=2 * nbytes(problem.dst) * scattered * across
+        + windowed
+        + _conversions(problem, env)
+        + _fresh(problem, env, weights),
         calls=boxes * (1 + moved),
     )
 
@@ -352,7 +387,7 @@ def product(problem: Problem, env: Env) -> Counts:
         runs=problem.macs / max(ic, 1),
         weights=problem.weights.size,
         variable=_packing(problem, problem.weights.size),
-        bytes=_detours(problem, env) + 2 * nbytes(problem.dst) * spread,
+        bytes=_detours(problem, env) + 2 * nbytes(problem.dst) * spread + _fresh(problem, env, problem.weights.size),
         calls=2 + spread,
     )
 
@@ -372,8 +407,8 @@ def columns(problem: Problem, env: Env) -> Counts:
         values=places * oc + problem.src.size * across,
         runs=0 if one_tap(problem) else places,
         weights=problem.weights.size,
-        variable=_packing_forward(problem, problem.weights.size),
-        bytes=_detours(problem, env) + beyond,
+        variable=_packing(problem, problem.weights.size),
+        bytes=_detours(problem, env) + beyond + _fresh(problem, env, problem.weights.size),
         calls=2,
     )
 

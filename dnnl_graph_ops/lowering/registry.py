@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from . import cost
+from . import cost, nearest
 from .env import Env
 from .forms import (
     convolution,
@@ -508,7 +508,14 @@ Ranked = list[tuple[Formulation, float]]  # formulations with seconds, best firs
 
 def candidates(problem: Problem, env: Env) -> Ranked:
     """The formulations that may be used with their estimates in seconds, cheapest first."""
-    return sorted(((form, form.seconds(problem, env)) for form in usable(problem, env)), key=lambda item: item[1])
+    seconds = estimates(problem, env)
+    return sorted(((form, seconds(form)) for form in usable(problem, env)), key=lambda item: item[1])
+
+
+def estimates(problem: Problem, env: Env) -> Callable[[Formulation], float]:
+    """Seconds of a run by a form: its counts times fitted constants, corrected by layers near the problem."""
+    factors = nearest.factors(problem, env)
+    return lambda form: form.seconds(problem, env) * factors.get(form.name, 1.0)
 
 
 def usable(problem: Problem, env: Env) -> list[Formulation]:

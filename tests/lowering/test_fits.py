@@ -101,8 +101,13 @@ def is_mine(fit):
 
 
 def test_a_users_file_comes_first(folder):
+    assert fits.recorded(ISA, RELEASE, "f32") == ("avx512", "f32")
+    fits.find.cache_clear()
     put(folder, json.dumps(mine()))
     assert is_mine(fits.find(ISA, RELEASE, "f32"))
+    # the package's recorded layers correct the package's constants
+    assert fits.recorded(ISA, RELEASE, "f32") is None
+    assert fits.recorded(ISA, RELEASE, "bf16") == ("avx512", "bf16")
     assert fits.find(ISA, RELEASE, "bf16") is fits.package("avx512").constants["bf16"]
 
 

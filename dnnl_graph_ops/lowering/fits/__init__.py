@@ -64,6 +64,13 @@ def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
     return next((file.isa, name) for file, name in _nearest(isa, onednn, dtype))
 
 
+def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
+    """The key and dtype of the constants of `find`, which recorded layers correct; none for the user's own."""
+    found = find(isa, onednn, dtype)
+    named = ((key, name) for key in keys(isa) for name, constants in package(key).constants.items())
+    return next((one for one in named if package(one[0]).constants[one[1]] is found), None)
+
+
 def _nearest(isa: str, onednn: str, dtype: str) -> Iterator[tuple[Fitted, str]]:
     mine = _users(isa, onednn)
     files = [*([] if mine is None else [Fitted(isa, mine)]), *map(package, keys(isa))]

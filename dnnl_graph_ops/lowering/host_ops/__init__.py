@@ -9,7 +9,7 @@ import numpy as np
 from ...graph import Host, Node
 from ...schema import OPS
 from . import elementwise, movement, normalization, quantization, resampling, windows
-from .common import Array, Maker, always, store, wide
+from .common import Array, Maker, always, as_is, single, store, wide
 
 HOST: dict[str, Maker] = {
     **always(elementwise.RULES),
@@ -21,6 +21,10 @@ HOST: dict[str, Maker] = {
 }
 
 
+# what is no better in float64: a choice, and functions that NumPy has in f32
+_GIVEN: dict[str, Callable[[Array], Array]] = {"Cos": single, "Select": as_is, "Sin": single}
+
+
 def step(node: Node) -> Callable[..., None]:
     """The node as a function of its inputs' arrays and the outputs' arrays that it fills."""
     attrs, count = dict(node.attrs), len(node.inputs)
@@ -28,10 +32,10 @@ def step(node: Node) -> Callable[..., None]:
         return _whole(node.host, count)
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
-    convert = not OPS[node.kind].has_wide_integers
+    given = _GIVEN.get(node.kind, as_is if OPS[node.kind].has_wide_integers else wide)
 
     def run(*arrays: Array) -> None:
-        inputs = [wide(array) if convert else array for array in arrays[:count]]
+        inputs = [given(array) for array in arrays[:count]]
         with np.errstate(all="ignore"):
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):

@@ -39,6 +39,15 @@ def wide(array: Array) -> Array:
     return array.astype(np.float64)
 
 
+def single(array: Array) -> Array:
+    """The same values in f32."""
+    return array.astype(np.float32, copy=False)
+
+
+def as_is(array: Array) -> Array:
+    return array
+
+
 def store(target: Array, values: Any) -> None:
     """Write float64 values: integers to nearest even and saturated, NaN as 0."""
     name = dtypes.canonical(target.dtype)
@@ -46,7 +55,8 @@ def store(target: Array, values: Any) -> None:
     if name in _RANGES and values.dtype.kind == "f":
         low, high = _RANGES[name]
         values = np.clip(np.nan_to_num(np.rint(values), nan=0.0, posinf=high, neginf=low), low, high).astype(np.int64)
-    target[...] = np.broadcast_to(values, target.shape).astype(target.dtype)
+    values = np.broadcast_to(values, target.shape)
+    target[...] = values if values.dtype == target.dtype else values.astype(target.dtype)
 
 
 def channel_axis(rank: int, data_format: str) -> int:

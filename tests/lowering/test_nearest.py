@@ -1,0 +1,82 @@
+"""What recorded layers say of estimates: for them and their like alone, and of the constants that they belong to."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.bench.fit import Elsewhere, described
+from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.lowering import fits, nearest, registry
+from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.runtime import cpu
+
+ISA = "avx512_core_bf16"
+LAYER = Problem("a layer", 1, 64, 32, (24, 24), (4, 4), (2, 2), (1, 1), (1, 1))
+
+
+@pytest.fixture(autouse=True)
+def without_fits_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fits.find.cache_clear()
+    yield
+    fits.find.cache_clear()
+    nearest.read.cache_clear()
+
+
+def env(isa=ISA):
+    return Elsewhere(dgo.engine("cpu"), 1, name=isa)
+
+
+def written(monkeypatch, tmp_path, rows):
+    """The package's rows replaced by these: direction, forms, and lines of features and weights."""
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"directions": rows}), "utf-8")
+    monkeypatch.setattr(nearest, "package_file", lambda key, dtype: path)
+    nearest.read.cache_clear()
+
+
+@pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_the_packages_files(key, dtype):
+    """Each belongs to constants, is whole and names forms that there are."""
+    for direction, rows in nearest.read(key, dtype).items():
+        assert dtype in fits.package(key).constants
+        assert set(rows.forms) <= {form.name for form in registry.FORMULATIONS if form.direction == direction}
+        assert rows.features.shape == (len(rows.features), len(nearest.SCALES))
+        assert rows.weights.shape == (len(rows.features), len(rows.forms))
+        assert np.isfinite(rows.features).all() and np.isfinite(rows.weights).all()
+
+
+def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
+    problem = described(LAYER, FORWARD, "NXC", False)
+    place = nearest.features(problem, env())
+    written(monkeypatch, tmp_path, {FORWARD: {"forms": ["phases"], "rows": [[*place, 0.5]]}})
+    assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)})
+    plain = {form.name: form.seconds(problem, env()) for form in registry.usable(problem, env())}
+    found = {form.name: seconds for form, seconds in registry.candidates(problem, env())}
+    assert found == pytest.approx({**plain, "phases": plain["phases"] * math.exp(0.5)})
+    far = Problem("another", 64, 2048, 2, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0))
+    assert nearest.factors(described(far, FORWARD, "NCX", True), env())["phases"] == pytest.approx(1, abs=0.05)
+    assert nearest.factors(described(LAYER, BACKWARD_DATA, "NXC", False), env()) == {}
+
+
+def test_constants_without_rows_are_not_corrected():
+    problem = described(LAYER, FORWARD, "NXC", False)
+    assert nearest.read("avx2", "f32") == {}
+    assert nearest.factors(problem, env("avx2")) == {}
+    assert nearest.factors(problem, env()) != {}
+
+
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS])
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_factors_of_odd_problems_are_finite(direction, layout):
+    for size in ((1,), (1, 1), (100000,), (1, 7, 1)):
+        one = (1,) * len(size)
+        zero = (0,) * len(size)
+        layer = Problem("odd", 1, 3, 5, size, one, one, zero, zero)
+        for dtype in ("f32", "bf16", "f16"):
+            found = nearest.factors(described(layer, direction, layout, False, dtype), env())
+            assert all(0.05 < factor < 20 for factor in found.values())
