@@ -198,7 +198,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
     partitions = tuple(
         PartitionReport(
             ops_of(group),
-            tuple(node.kind for node in group.listed),
+            tuple(node.host.title if node.host else node.kind for node in group.listed),
             decision.formulation,
             decision.compute,
             tuple(decision.candidates),

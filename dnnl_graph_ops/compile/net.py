@@ -23,6 +23,7 @@ from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain
 from .grouping import POLICIES, group, reachable
 from .pickled import MadeBy, made_here
+from .precision import PRECISIONS
 from .profile import profile
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
@@ -255,6 +256,7 @@ class Net(NetBase):
             [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
             self.env(),
             policy=self.options.policy,
+            precision=self.options.precision,
             name=self.graph.name,
         )
 
@@ -427,20 +429,38 @@ def compile_graph(
     policy: str = "fusion",
     tune: str = "heuristic",
     algorithm: str | None = None,
+    precision: str | None = None,
 ) -> Net:
     """Implements `Graph.compile`."""
     chosen = _outputs(graph, outputs)
     if algorithm is None:
         algorithm = default_algorithm()
     options = Options(
-        _choice(policy, "policy", POLICIES),
-        _choice(tune, "tune", TUNES),
-        _choice(algorithm, "algorithm", ALGORITHMS),
+        choice(policy, "policy", POLICIES),
+        choice(tune, "tune", TUNES),
+        choice(algorithm, "algorithm", ALGORITHMS),
+        "f32" if precision is None else choice(precision, "precision", PRECISIONS),
     )
-    return Net(graph, chosen, graph.engine or default_engine(), options)
+    engine = graph.engine or default_engine()
+    if precision is not None:
+        _check_precision(options, engine)
+    return Net(graph, chosen, engine, options)
 
 
-def _choice(value: Any, name: str, allowed: Any) -> str:
+def _check_precision(options: Options, engine: Engine) -> None:
+    """Raises:
+    InvalidArgumentError: other choices leave nothing to choose.
+    """
+    if options.tune == "off" or options.policy != "fusion" or engine.memory is not None or engine.kind != "cpu":
+        raise InvalidArgumentError(
+            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
+            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
+            f"in {options.precision}"
+        )
+
+
+def choice(value: Any, name: str, allowed: Any) -> str:
+    """An option of Graph.compile in lower case."""
     if not isinstance(value, str):
         raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
     if value.lower() not in allowed:

@@ -16,6 +16,7 @@ from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
 from . import packed
 from .absorb import scaled
+from .precision import PRECISIONS, converted
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +34,7 @@ def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterato
     """Those of the arrays that were packed of these constants, by recipes as `read` takes them."""
     places: dict[Constant, Any] = {}
     for number, constant in enumerate(constants):
-        places[constant] = {"constant": number}
-        for how, other in constant.derivations().items():
-            places[other] = {"constant": number, "how": how}
+        _place(constant, {"constant": number}, places)
     used = set(map(id, arrays))
     for recipe, array in packed.kept().items():
         if id(array) in used and array.size:
@@ -49,6 +48,12 @@ def of_arrays(arrays: Sequence[Array], constants: Sequence[Constant]) -> Iterato
                 yield record, array
 
 
+def _place(constant: Constant, place: dict[str, Any], places: dict[Constant, Any]) -> None:
+    places[constant] = place
+    for how, other in constant.derivations().items():
+        _place(other, {"of": place, "how": how}, places)
+
+
 def _written(item: Any, places: Mapping[Constant, Any], found: list[bool]) -> Any:
     if isinstance(item, tuple):
         return [_written(part, places, found) for part in item]
@@ -56,13 +61,18 @@ def _written(item: Any, places: Mapping[Constant, Any], found: list[bool]) -> An
         return {"bytes": base64.b64encode(item).decode()}
     if isinstance(item, Constant) and item in places:
         found.append(True)
-        place = places[item]
-        return {**place, "how": _written(place["how"], places, found)} if "how" in place else place
+        return _place_written(places[item], places, found)
     if isinstance(item, np.integer):
         return int(item)
     if item is None or type(item) in (bool, int, float, str):
         return item
     raise _Strange
+
+
+def _place_written(place: Mapping[str, Any], places: Mapping[Constant, Any], found: list[bool]) -> Any:
+    if "of" not in place:
+        return place
+    return {"of": _place_written(place["of"], places, found), "how": _written(place["how"], places, found)}
 
 
 def read(record: Any, constants: Sequence[Constant], where: str) -> tuple[Hashable, str, int]:
@@ -102,18 +112,24 @@ class _Reader:
             raise self.wrong(item) from None
 
     def _constant(self, item: Any, depth: int) -> Constant:
-        number = item.get("constant")
-        if type(number) is not int or not 0 <= number < len(self.constants) or depth >= _DEEPEST:
+        if depth >= _DEEPEST:
             raise self.wrong(item)
-        self.found = True
-        constant = self.constants[number]
-        if "how" not in item:
-            return constant
-        match self.read(item["how"], depth + 1):
+        if "of" not in item:
+            number = item.get("constant")
+            if type(number) is not int or not 0 <= number < len(self.constants):
+                raise self.wrong(item)
+            self.found = True
+            return self.constants[number]
+        if not isinstance(item["of"], dict):
+            raise self.wrong(item)
+        constant = self._constant(item["of"], depth + 1)
+        match self.read(item.get("how"), depth + 1):
             case ("scaled", tuple(shape), bytes(data)) if all(type(n) is int and n >= 0 for n in shape):
                 alike = len(shape) == len(constant.shape) and all(
                     n in (1, m) for n, m in zip(shape, constant.shape, strict=True)
                 )
                 if alike and prod(shape) * 8 == len(data) and constant.dtype == np.float32:
                     return scaled(constant, np.frombuffer(data, np.float64).reshape(shape))
+            case ("converted", str(dtype)) if dtype in PRECISIONS and constant.dtype == np.float32:
+                return converted(constant, dtype)
         raise self.wrong(item)

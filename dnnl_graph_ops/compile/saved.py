@@ -86,9 +86,12 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
         graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
-        names = ("policy", "tune", "algorithm")
+        names = ("policy", "tune", "algorithm", "precision")
         packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
-        net = compile_graph(graph, outputs, **{name: field(options, name, str, where) for name in names})
+        chosen_by = {name: field(options, name, str, where) for name in names}
+        if chosen_by["precision"] == "f32":
+            del chosen_by["precision"]
+        net = compile_graph(graph, outputs, **chosen_by)
     except Error as error:
         if not others:
             raise

@@ -24,6 +24,7 @@ from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .patterns import replaced
 from .plan import Plan, assemble
+from .precision import narrowed
 
 Ints = tuple[int, ...]
 Layout = tuple[Ints, Ints]  # shape, strides in elements
@@ -36,6 +37,7 @@ class Options:
     policy: str = "fusion"
     tune: str = "heuristic"
     algorithm: str = "auto"
+    precision: str = "f32"
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def specialise(
     env: Env,
     *,
     policy: str = "fusion",
+    precision: str = "f32",
     name: str = "",
 ) -> Specialised:
     """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
@@ -144,6 +147,8 @@ def specialise(
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
             nodes = taken_apart(nodes)
+        if precision != "f32" and env.fpmath_mode == "strict":
+            nodes = narrowed(nodes, results, precision, env)
     graphs = set(constants)
     views |= _constants(value for value in _read(nodes, results) if value in graphs)
     views |= _constants(value for value in results if value not in views)

@@ -127,13 +127,15 @@ class Constant:
         if self.can_be_made_again:
             self._array = None
 
-    def derived(self, how: Hashable, make: Callable[[Array], Array], shape: tuple[int, ...]) -> Constant:
-        """f32 elements that are computed of these when they are needed: the same constant for as long as it lives."""
+    def derived(
+        self, how: Hashable, make: Callable[[Array], Array], shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> Constant:
+        """Elements that are computed of these when they are needed: the same constant for as long as it lives."""
         if self._derived is None:
             self._derived = WeakValueDictionary()
         found = self._derived.get(how)
         if found is None:
-            found = Constant(None, partial(_made_of, self, make), Meta(shape, np.dtype(np.float32)))
+            found = Constant(None, partial(_made_of, self, make), Meta(shape, np.dtype(dtype)))
             self._derived[how] = found
         return found
 

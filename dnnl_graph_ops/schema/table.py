@@ -7,6 +7,8 @@ An optional input "x_input" says what the attribute "x" says.
 order of their axes: "all", the "vectors", or "batches" of matrices; "@version" as for slots.
 "partly" names what can stand in for a missing kernel of some uses only: an "equal" op, of some attributes.
 "post_op": what the library fuses behind a ConvTranspose.
+"narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
+are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
 "own": what an op means that this package has and the library does not; it has no value there, its attributes no code.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
 than the library has; some functions call one otherwise.
@@ -105,6 +107,7 @@ class OpSchema:
     partly: tuple[str, ...]  # equal: what can stand in for a missing kernel of some uses only
     stated: Stated | None
     post_op: bool
+    narrow: str  # operands, all or empty: what may be bf16 or f16 in place of f32
     own: str  # what an op means that the library does not have; empty: the library has it
 
     @property
@@ -209,6 +212,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         partly=tuple(row.get("partly", "").split()),
         stated=_stated(inputs, attrs),
         post_op=row.get("post_op", False),
+        narrow=row.get("narrow", ""),
         own=row.get("own", ""),
     )
 

@@ -1,0 +1,215 @@
+"""f32 ops computed in bf16 or f16, where the user asks for that precision and it is faster.
+
+Products get narrow operands and are summed in f32; what hangs on them follows them, so that a chain stays in the narrow
+type between its steps. Which ops may is in the op table. Values are converted where a region of such ops begins and
+ends; one that these conversions would cost more than it gains stays in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, schema
+from ..graph import Node, Value
+from ..graph.constants import Constant
+from ..lowering import cost, fits
+from ..lowering.choice import ranked
+from ..lowering.env import Env
+from ..lowering.family import MEMBERS, make_problem
+from ..lowering.problem import BACKWARD_WEIGHTS
+from ..lowering.program import Buffer, Place, View, dense_in
+from ..runtime import cpu
+from .layouts import channels_last
+
+PRECISIONS = ("bf16", "f16")
+_WIDE = "f32"
+# of the estimate in f32 that a narrow product has to save
+_LEAST_GAIN = 0.1
+# operands of norms, which stay as exact as the statistics
+_VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
+# ops whose results int8 patterns begin with
+_QUANTIZED = frozenset({"Dequantize", "DynamicDequantize"})
+
+
+def narrowed(nodes: Sequence[Node], kept: Collection[Value], dtype: str, env: Env) -> list[Node]:
+    """The nodes with those that are faster in `dtype` in it; `kept`: values that the net returns, which stay f32."""
+    chosen = _worthwhile(nodes, _candidates(nodes, dtype, env), kept, env)
+    return _Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes)
+
+
+# ---- which ----------------------------------------------------------------------------------------------------------
+
+
+def _candidates(nodes: Sequence[Node], dtype: str, env: Env) -> dict[Node, float]:
+    """The nodes that may be narrow, and the seconds that each gains: products, and what follows from them."""
+    found: dict[Node, float] = {}
+    for node in nodes:
+        role = schema.OPS[node.kind].narrow
+        if not role or len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
+            continue
+        if any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
+            continue
+        if role == "operands":
+            gain = _gain(node, dtype, env)
+            if gain > 0:
+                found[node] = gain
+        elif any(value.node in found for value in _read(node)):
+            found[node] = 0.0
+    return found
+
+
+def _read(node: Node) -> list[Value]:
+    """The f32 inputs that are no constants."""
+    return [value for value in node.inputs if value.dtype == _WIDE and not value.is_constant]
+
+
+def _gain(node: Node, dtype: str, env: Env) -> float:
+    """Seconds that a product saves with narrow operands, by estimate; 0 where that is little or less than nothing."""
+    if any(0 in value.shape for value in (*node.inputs, *node.outputs)):
+        return 0.0
+    if fits.origin(env.isa, env.release, dtype)[1] != dtype:
+        # the estimate would be that of another type
+        return 0.0
+    wide, narrow = (_estimate(node, one, env) for one in (_WIDE, dtype))
+    return wide - narrow if wide - narrow > _LEAST_GAIN * wide else 0.0
+
+
+def _estimate(node: Node, dtype: str, env: Env) -> float:
+    if node.kind in MEMBERS:
+        last = str(node.attrs["data_format"])
+        inputs = [_view(value, dtype, last) for value in node.inputs]
+        is_weights = MEMBERS[node.kind].direction == BACKWARD_WEIGHTS
+        output = _view(node.outputs[0], dtype, "" if is_weights else last)
+        return ranked(make_problem(node.kind, node.attrs, inputs, output, where=node.name), env)[0][1]
+    if dtype != _WIDE and not cpu.computes_natively(dtype, env.engine, [node.kind]):
+        return float("inf")
+    depth = node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1]
+    products = prod(node.outputs[0].shape) * (depth or 1)  # type: ignore[arg-type]
+    price = fits.find(env.isa, env.release, dtype)[cost.PRODUCT, "forward"][0]
+    return products * price / env.threads
+
+
+def _view(value: Value, dtype: str, data_format: str) -> View:
+    """Where a value might lie: activations channels last."""
+    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
+    turned = data_format == "NCX" and len(shape) >= 3 and not value.is_constant
+    order = channels_last(len(shape)) if turned else tuple(range(len(shape)))
+    place = Place.CONSTANT if value.is_constant else Place.SCRATCH
+    return View(
+        Buffer(place, dtype if value.dtype == _WIDE else value.dtype, prod(shape)), shape, dense_in(shape, order)
+    )
+
+
+def _worthwhile(nodes: Sequence[Node], gains: dict[Node, float], kept: Collection[Value], env: Env) -> set[Node]:
+    """The nodes of the regions that gain more than what is converted at their edges."""
+    regions: dict[Node, Node] = {}
+
+    def region(node: Node) -> Node:
+        while regions.setdefault(node, node) is not node:
+            node = regions[node]
+        return node
+
+    readers: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in dict.fromkeys(_read(node)):
+            readers.setdefault(value, []).append(node)
+            if node in gains and value.node in gains:
+                regions[region(value.node)] = region(node)
+    totals: dict[Node, float] = {}
+    for node, gain in gains.items():
+        totals[region(node)] = totals.get(region(node), 0.0) + gain
+    for value, some in readers.items():
+        inside = {region(node) for node in some if node in gains}
+        if value.node not in gains:
+            # one conversion serves all
+            for root in inside:
+                totals[root] -= _conversion(value, env) / len(inside)
+        elif value in kept or any(node not in gains for node in some):
+            totals[region(value.node)] -= _conversion(value, env)
+    for value in kept:
+        if value.node in gains and value not in readers:
+            totals[region(value.node)] -= _conversion(value, env)
+    return {node for node in gains if totals[region(node)] > 0}
+
+
+def _conversion(value: Value, env: Env) -> float:
+    """Seconds to convert a value: 4 bytes of one side, 2 of the other."""
+    moved = 6 * prod(value.shape)  # type: ignore[arg-type]
+    return cost.overhead(cost.Counts(0, 0, 0, 0, 0, moved), env.threads)
+
+
+# ---- how ------------------------------------------------------------------------------------------------------------
+
+
+class _Rewriter:
+    """Makes narrow twins of nodes and values, and conversions where the one kind reads the other."""
+
+    def __init__(self, dtype: str, chosen: Collection[Node], kept: Collection[Value]) -> None:
+        self.dtype, self.chosen, self.kept = dtype, chosen, kept
+        self.twins: dict[Value, Value] = {}  # by the f32 value
+        self.found: list[Node] = []
+
+    def rewritten(self, nodes: Sequence[Node]) -> list[Node]:
+        wanted = {value for node in nodes if node not in self.chosen for value in node.inputs} | set(self.kept)
+        for node in nodes:
+            if node in self.chosen:
+                self._narrow(node, wanted)
+            else:
+                self.found.append(node)
+        return self.found
+
+    def _narrow(self, node: Node, wanted: Collection[Value]) -> None:
+        inputs = tuple(
+            self._twin_of(value) if value.dtype == _WIDE and name not in _VECTORS else value
+            for value, name in zip(node.inputs, _names(node), strict=True)
+        )
+        made = Node(node.id, node.kind, node.name, inputs, node.attrs)
+        made.absorbed = node.absorbed
+        made.outputs = tuple(self._like(value) for value in node.outputs)
+        for value, twin in zip(node.outputs, made.outputs, strict=True):
+            twin.node = made
+            self.twins[value] = twin
+        self.found.append(made)
+        for value in node.outputs:
+            if value in wanted:
+                self._convert(self.twins[value], value, node)
+
+    def _twin_of(self, value: Value) -> Value:
+        twin = self.twins.get(value)
+        if twin is None:
+            twin = self.twins[value] = self._like(value)
+            if value.held is not None:
+                twin.held = converted(value.held, self.dtype)
+            else:
+                self._convert(value, twin, value.node)
+        return twin
+
+    def _like(self, value: Value) -> Value:
+        return Value(value.graph, -1, value.shape, self.dtype, value.name)
+
+    def _convert(self, source: Value, target: Value, near: Node | None) -> None:
+        cast = Node(-1 if near is None else near.id, "TypeCast", f"{target.name} in {target.dtype}", (source,), {})
+        cast.outputs, target.node = (target,), cast
+        self.found.append(cast)
+
+
+def _names(node: Node) -> list[str]:
+    slots = schema.OPS[node.kind].inputs
+    return [slots[min(i, len(slots) - 1)].name for i in range(len(node.inputs))]
+
+
+def converted(constant: Constant, dtype: str) -> Constant:
+    """The elements in another type, rounded to nearest when they are needed."""
+    to = dtypes.numpy_dtype(dtype)
+    return constant.derived(("converted", dtype), partial(_converted, dtype=to), constant.shape, to)
+
+
+def _converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    with np.errstate(over="ignore"):
+        made: np.ndarray[Any, Any] = array.astype(dtype)
+    return made
