@@ -47,7 +47,7 @@ from .functional import (
     convolution_output_shape,
 )
 from .graph import Graph, Value
-from .interop import from_dlpack, from_onnx, to_dlpack
+from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
 from .runtime import DeviceArray, Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
@@ -93,6 +93,7 @@ __all__ = [
     "engines",
     "from_dlpack",
     "from_onnx",
+    "from_torch",
     "get_num_threads",
     "info",
     "load",

@@ -17,18 +17,20 @@ from .problem import CLASSES, DIRECTIONS, LAYOUTS, OPS
 from .sizes import FORM
 from .sources import Filters
 
-_COMMANDS = ("run", "compare", "merge", "report", "history", "list")
 _INTERRUPTED = 130
 _USAGE = 2
+_STATUS = (
+    "0 fine, 1 a comparison found something slower, 2 wrong usage, 3 no row could be measured, 4 a comparison is "
+    "undecided, 130 interrupted"
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 fine, 1 a comparison found something slower, 2 wrong usage, 3 no row could be measured,
-    130 interrupted."""
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_graph_ops.bench") -> int:
+    """The command; returns the exit status, which its help tells."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] not in _COMMANDS:
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "run")
-    parsed = _parser().parse_args(words)
+    parsed = _parser(prog).parse_args(words)
     try:
         status: int = parsed.function(parsed)
         return status
@@ -53,14 +55,15 @@ def _shard(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m dnnl_graph_ops.bench",
+        prog=prog,
         description="Measures transposed and ordinary convolutions against other frameworks: every competitor in a "
         "process of its own, short bursts in shuffled turns, results checked first.",
+        epilog=f"Exit status: {_STATUS}. Other packages add peers by entry points of dnnl_graph_ops.bench_peers.",
     )
     commands = parser.add_subparsers(required=True, metavar="command", title="commands (run if none is given)")
-    _add_run(commands.add_parser("run", help="measure (the default)"))
+    _add_run(commands.add_parser("run", help="measure (the default); run --help lists the choices"))
     one = commands.add_parser("compare", help="test two results for change; exit status 1 if something became slower")
     one.add_argument("old", help="result file or baseline")
     one.add_argument("new", help="result file or baseline")

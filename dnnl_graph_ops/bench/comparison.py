@@ -16,6 +16,10 @@ from .peers.registry import OWN
 from .rows import Row
 
 _ENOUGH_ROWS_FOR_NOISE: Final = 8
+# below, no signed-rank test reaches the level of 0.01
+_ENOUGH_ROWS_FOR_A_TEST: Final = 8
+_SLOWER, _UNDECIDED = 1, 4
+_OUTCOMES: Final = {"same": "no change", "undecided": "undecided"}
 # the normal distribution's standard deviation over its median absolute deviation
 _MAD_TO_SIGMA: Final = 1.4826
 
@@ -33,7 +37,9 @@ class Change:
 
 @dataclass
 class Comparison:
-    """Verdicts: "slower", "faster", "same", "unclear" (large, but not beyond what noise does)."""
+    """Verdicts of rows: "slower", "faster", "same", "unclear" (large, but not beyond what noise does); of the whole
+    "undecided" for the last.
+    """
 
     measure: str
     rows: list[Change]
@@ -54,8 +60,10 @@ class Comparison:
 
     @property
     def exit_status(self) -> int:
-        """0: nothing became slower; 1: something did."""
-        return 1 if self.slower or self.verdict == "slower" else 0
+        """0: nothing became slower; 1: something did; 4: the mean changed, by what noise may do as well."""
+        if self.slower or self.verdict == "slower":
+            return _SLOWER
+        return _UNDECIDED if self.verdict == "undecided" else 0
 
 
 def compare_documents(
@@ -100,9 +108,7 @@ def compare_documents(
         changes.append(Change(key, math.exp(log), float(p), verdict, flags))
     whole = statistics.signed_rank_p(list(logs))
     mean = float(logs.mean())
-    # a handful of rows can never reach the level: then each must have moved the same way
-    decided = whole < alpha or (len(logs) < 7 and len({math.copysign(1, v) for v in logs}) == 1)
-    verdict = "same" if abs(mean) < limit or not decided else "slower" if mean > 0 else "faster"
+    verdict = _whole(mean, limit, whole < alpha, [change.verdict for change in changes])
     return Comparison(
         "ratio to " + ", ".join(peers) if by_ratio else "time",
         changes,
@@ -121,6 +127,15 @@ def _verdict(log: float, p: float, limit: float, alpha: float, scatter: float, c
     if p >= alpha or abs(log) < scatter or contended:
         return "unclear"
     return "slower" if log > 0 else "faster"
+
+
+def _whole(mean: float, limit: float, tested: bool, rows: Sequence[str]) -> str:
+    if abs(mean) < limit:
+        return "same"
+    moved = "slower" if mean > 0 else "faster"
+    # a handful of rows is decided by their own tests
+    agreed = len(rows) < _ENOUGH_ROWS_FOR_A_TEST and set(rows) == {moved}
+    return moved if tested or agreed else "undecided"
 
 
 def _common_peers(rows: Sequence[Row]) -> list[str]:
@@ -155,7 +170,7 @@ def text(comparison: Comparison) -> str:
             lines.append(f"{name}: {', '.join(keys[:6])}{' ...' if len(keys) > 6 else ''}")
     counts = {v: sum(r.verdict == v for r in comparison.rows) for v in order}
     said = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
-    outcome = "no change" if comparison.verdict == "same" and not comparison.slower + comparison.faster else "changed"
+    outcome = "changed" if comparison.slower + comparison.faster else _OUTCOMES.get(comparison.verdict, "changed")
     lines.append(
         f"{outcome}: geometric mean {comparison.factor:.3f}x time (p {comparison.p_value:.2g}, "
         f"{comparison.verdict}); {said}"

@@ -86,6 +86,20 @@ class Value:
     __sub__, __rsub__ = _binary("subtract")
     __mul__, __rmul__ = _binary("multiply")
     __truediv__, __rtruediv__ = _binary("divide")
+    __matmul__, __rmatmul__ = _binary("matmul")
+    # a <= b is b >= a; == stays identity, as values are keys of dictionaries
+    __ge__, __le__ = _binary("greater_equal")
+
+    def __neg__(self) -> Value:
+        return self * -1
+
+    def __abs__(self) -> Value:
+        return hooks.call("unary", "abs", self)
+
+    def __pow__(self, exponent: float) -> Value:
+        if not isinstance(exponent, int | float | np.number):
+            return NotImplemented
+        return hooks.call("unary", "pow", self, beta=float(exponent))
 
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is not known before the graph runs")
@@ -189,6 +203,11 @@ class Graph:
         inputs, constants, nodes = len(self.inputs), len(self.constants), len(self.nodes)
         return f"Graph({self.name!r}, {inputs} inputs, {constants} constants, {nodes} ops)"
 
+    def __str__(self) -> str:
+        from .drawing import graph_to_text
+
+        return graph_to_text(self)
+
     # -- building ---------------------------------------------------------------------------------------------
 
     def input(
@@ -230,9 +249,14 @@ class Graph:
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         return self._hold(Constant(data), dtype, unique)
 
-    def hold(self, constant: Constant) -> Value:
-        """A constant whose elements somebody else keeps, or makes when they are needed."""
-        return self._hold(constant, dtypes.canonical(constant.dtype), self._fresh("constant"))
+    def hold(self, constant: Constant, name: str | None = None) -> Value:
+        """A constant whose elements somebody else keeps, or makes when they are needed.
+
+        Of a name that is taken, it gets another.
+        """
+        free = name is not None and name not in self._names
+        unique = self._claim(str(name), "") if free else self._fresh("constant")
+        return self._hold(constant, dtypes.canonical(constant.dtype), unique)
 
     def _hold(self, constant: Constant, dtype: str, name: str) -> Value:
         value = self._value(constant.shape, dtype, name)
@@ -320,6 +344,7 @@ class Graph:
         policy: str = "fusion",
         tune: str = "heuristic",
         algorithm: str | None = None,
+        precision: str | None = None,
     ) -> Net:
         """Compile into a callable net.
 
@@ -333,6 +358,10 @@ class Graph:
                 are exact on small integers, "fast" any of them, with an error up to 8 times that of direct sums.
                 With "direct" an Inf or NaN reaches only the results of ConvTranspose and its gradients that it is a
                 term of; with "auto" it may spread to others near them.
+            precision: "bf16" or "f16" lets f32 ops multiply such operands, with sums in f32, where that is faster by
+                estimate; what hangs on them is kept in that type, rounded once an op. Softmax, reductions, powers and
+                statistics of norms stay in f32, and so does the type of inputs and outputs. An op of a graph with
+                another fpmath_mode than "strict" obeys that. None: everything as declared.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
@@ -341,7 +370,9 @@ class Graph:
             InvalidArgumentError: no outputs, a Value of another graph, an unknown choice.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
-        net: Net = hooks.call("compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm)
+        net: Net = hooks.call(
+            "compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm, precision=precision
+        )
         return net
 
     @classmethod

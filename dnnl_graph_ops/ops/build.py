@@ -119,4 +119,10 @@ def binary(builder: str, left: Any, right: Any) -> Value:
     return apply(schema.BUILDERS[builder], operands, {})[0]
 
 
+def unary(builder: str, value: Value, **attrs: Any) -> Value:
+    """An op of one Value."""
+    return apply(schema.BUILDERS[builder], [value], attrs)[0]
+
+
 hooks.provide("binary", binary)
+hooks.provide("unary", unary)

@@ -99,12 +99,16 @@ def empty(
 def check_dtype(array: Operand, dtype: str, where: str) -> None:
     found = dtypes.canonical(array.dtype) if isinstance(array, DeviceArray) else dtypes.label(array.dtype)
     if found != dtype:
-        wanted = dtypes.numpy_dtype(dtype)
-        # ml_dtypes' are no attributes of NumPy
-        literal = f"np.{wanted.name}" if hasattr(np, wanted.name) else repr(wanted.name)
-        raise InvalidArgumentError(
-            f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({literal})"
-        )
+        raise wrong_dtype(found, dtype, dtypes.numpy_dtype(dtype).name, where)
+
+
+def wrong_dtype(found: str, dtype: str, name: str, where: str) -> InvalidArgumentError:
+    """`name`: NumPy's of the dtype that it should be."""
+    # ml_dtypes' are no attributes of NumPy
+    literal = f"np.{name}" if hasattr(np, name) else repr(name)
+    return InvalidArgumentError(
+        f"{where}: has dtype {found}, expected {dtype}; convert it with array.astype({literal})"
+    )
 
 
 def check_shape(array: Operand, shape: tuple[int | None, ...], where: str) -> None:

@@ -29,8 +29,8 @@ dgo.ops.relu([1.0])  # type: ignore  # pyright: ignore
 dgo.ops.concat(x, x)  # type: ignore  # pyright: ignore
 y, stats = dgo.ops.softmax(x)  # type: ignore  # pyright: ignore
 print(x.shapes)  # type: ignore  # pyright: ignore
-print(-x)  # type: ignore  # pyright: ignore
-print(x @ x)  # type: ignore  # pyright: ignore
+print(~x)  # type: ignore  # pyright: ignore
+print(x ** "2")  # type: ignore  # pyright: ignore
 
 net: dgo.Graph = graph.compile(x)  # type: ignore  # pyright: ignore
 graph.compile("x")  # type: ignore  # pyright: ignore

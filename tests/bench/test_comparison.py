@@ -60,6 +60,16 @@ def test_contended_rows_are_unclear():
     assert result.exit_status == 0
 
 
+def test_few_rows_whose_own_tests_do_not_agree_are_undecided():
+    new = synthetic.document(3, seed=2, slower=1.3)
+    for row in new.rows:
+        row.flags.append("contended")
+    result = comparison.compare_documents(synthetic.document(3, seed=1), new)
+    assert {row.verdict for row in result.rows} == {"unclear"}
+    assert result.verdict == "undecided" and result.exit_status == 4
+    assert "\nundecided: geometric mean 1.3" in comparison.text(result)
+
+
 def test_rows_of_one_side_are_listed_and_none_in_common_is_an_error():
     old, new = synthetic.document(4), synthetic.document(6)
     assert len(comparison.compare_documents(old, new).only_new) == 2

@@ -1,4 +1,4 @@
-"""+ - * / on Values, arrays and scalars."""
+"""Operators on Values, arrays and scalars."""
 
 import numpy as np
 import pytest
@@ -34,3 +34,43 @@ def test_scalars_that_do_not_fit():
     value = graph.input("x", (2,), "f16")
     with pytest.raises(dgo.InvalidArgumentError, match="f16"):
         value + 1e9
+
+
+def test_matmul_powers_signs_and_comparisons():
+    graph = dgo.Graph()
+    value = graph.input("x", (2, 2))
+    x = np.array([[-3, 2], [1, -4]], np.float32)
+    one = np.array([[1, 1], [2, 0]], np.float32)
+    made = {
+        "value @ array": (value @ one, x @ one),
+        "array @ value": (one @ value, one @ x),
+        "-value": (-value, -x),
+        "abs(value)": (abs(value), abs(x)),
+        "value ** 2": (value**2, x**2),
+        "value >= scalar": (value >= 1, x >= 1),
+        "value <= scalar": (value <= 1, x <= 1),
+        "array >= value": (one >= value, one >= x),
+    }
+    results = graph.compile({name: given for name, (given, _) in made.items()}).run({"x": x})
+    for name, (_, expected) in made.items():
+        np.testing.assert_array_equal(results[name], expected, strict=True, err_msg=name)
+
+
+def test_equality_stays_identity_and_unknown_exponents_are_type_errors():
+    graph = dgo.Graph()
+    value, other = graph.input("x", (2,)), graph.input("y", (2,))
+    assert value == value and value != other and {value: 1, other: 2}[other] == 2
+    with pytest.raises(TypeError):
+        value**other
+
+
+def test_printing_lists_ops_with_shapes_and_attributes():
+    graph = dgo.Graph(name="two ops")
+    value = graph.input("x", (None, 4))
+    dgo.ops.softmax(dgo.ops.relu(value, name="first"), axis=1, name="second")
+    assert str(graph).splitlines() == [
+        "Graph('two ops', 1 inputs, 0 constants, 2 ops)",
+        "  x: input f32 (?, 4)",
+        "  first: f32 (?, 4) = ReLU(x)",
+        "  second: f32 (?, 4) = SoftMax(first, axis=1, mode=none)",
+    ]

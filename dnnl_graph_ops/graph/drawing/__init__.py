@@ -1,8 +1,15 @@
-"""Graphs as pictures: Graphviz text, and SVG with a layout of its own. Loaded when the first one is drawn."""
+"""Graphs as text, in Graphviz's language, and as SVG with a layout of its own. Loaded when the first one is shown."""
 
 from __future__ import annotations
 
 from typing import Any
+
+
+def graph_to_text(graph: Any) -> str:
+    """Implements `print(graph)`."""
+    from .listing import listing
+
+    return listing(graph)
 
 
 def graph_to_dot(graph: Any) -> str:

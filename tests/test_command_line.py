@@ -1,0 +1,76 @@
+"""`dnnl-graph-ops` and `python -m dnnl_graph_ops`: one command line with all subcommands, and what it answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from children import child
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.__main__ import COMMANDS, main, script
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert all(name in printed for name in COMMANDS)
+    assert set(COMMANDS) == {"info", "status", "explain", "selftest", "bench", "cache", "fit"}
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"dnnl_graph_ops {dgo.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["bench", "nonsense"], ["fit", "--nonsense"]])
+def test_wrong_usage_is_status_2_and_names_what_there_is(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "nonsense" in capsys.readouterr().err
+
+
+def test_help_of_bench_lists_its_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"], prog="dnnl-graph-ops")
+    printed = capsys.readouterr().out
+    assert "dnnl-graph-ops bench" in printed
+    assert all(name in printed for name in ("run", "compare", "merge", "report", "history", "list", "Exit status"))
+
+
+def test_bench_without_a_command_measures(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--no-such-choice"])
+    assert ended.value.code == 2
+    assert main(["bench", "list", "--match", "^DCGAN"]) == 0
+    assert "DCGAN" in capsys.readouterr().out
+
+
+def test_cache_tells_and_clears_the_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "dnnl_graph_ops" / "tuning" / "one.json"
+    assert main(["cache"]) == 0 and "none" in capsys.readouterr().out
+    kept.parent.mkdir(parents=True)
+    kept.write_text("[]")
+    assert main(["cache", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["subjects"] == {"tuning": {"files": 1, "bytes": 2}}
+    assert kept.exists()
+    assert main(["cache", "--clear"]) == 0
+    assert not kept.exists() and kept.parent.is_dir()
+
+
+def test_the_script_is_declared_and_runs(monkeypatch, capsys):
+    declared = f'dnnl-graph-ops = "{script.__module__}:{script.__name__}"'
+    assert f"[project.scripts]\n{declared}\n" in (ROOT / "pyproject.toml").read_text()
+    monkeypatch.setattr("sys.argv", ["dnnl-graph-ops", "info", "--json"])
+    assert script() == 0
+    assert json.loads(capsys.readouterr().out)["package"] == dgo.__version__
+
+
+def test_as_a_process():
+    assert child("-m", "dnnl_graph_ops", "--version").stdout.startswith("dnnl_graph_ops ")
