@@ -6,6 +6,8 @@ The modules Conv1d to ConvTranspose3d then compute by this package's engine on t
 wherever that is measured to be faster than PyTorch's own; all else is as it was. `dgt.report(model, *inputs)` says who
 computes each layer and what that gains. `dgt.refresh(model)` is for weights that were changed behind PyTorch's back.
 
+`torch.compile(model, backend="dnnl_graph_ops")` takes whole graphs for inference and needs no import of this package.
+
 The import registers the ops below it, `convolution`, `conv_transpose` and both with `_backward_data` and
 `_backward_weights`, in `torch.ops.dnnl_graph_ops`: for code without modules. Their arguments are those of
 `torch.ops.aten.convolution` without `transposed`; the gradients take the size of their result in place of the bias.

@@ -46,10 +46,11 @@ def verdict(key: Hashable, ours: Callable[[], object], theirs: Callable[[], obje
         except Error as error:
             return Verdict(False, why=str(error))
         return Verdict(True, why="deterministic algorithms are asked for")
-    return _trials.once(lambda: _verdicts.get(key), lambda: _verdicts.setdefault(key, _tried(ours, theirs)))
+    return _trials.once(lambda: _verdicts.get(key), lambda: _verdicts.setdefault(key, tried(ours, theirs)))
 
 
-def _tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
+def tried(ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
+    """Found out by some runs of both."""
     try:
         ours()
     except Error as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, update_wrapper
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 import torch
@@ -107,17 +107,34 @@ class State:
         return self.packed
 
 
-_packing: WeakSet[State] = WeakSet()
+class Holder(Protocol):
+    """Keeps something made of tensors; `sources` are the ids of these."""
+
+    @property
+    def sources(self) -> frozenset[int]: ...
+
+    def forget(self, replaced: bool = False) -> None: ...
+
+
+_packing: WeakSet[Holder] = WeakSet()
+
+
+def tell_of_steps(holder: Holder) -> None:
+    """Have a holder told of what is written where versions do not tell it."""
+    _packing.add(holder)
+
+
+def forget_those_of(tensors: Iterable[Tensor]) -> None:
+    written = {id(tensor) for tensor in tensors}
+    for holder in list(_packing):
+        if not holder.sources.isdisjoint(written):
+            holder.forget(replaced=True)
 
 
 def _stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """PyTorch's fused optimizers, and those that write through `.data`, leave versions as they were."""
-    if not _packing:
-        return
-    written = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    for state in list(_packing):
-        if not state.sources.isdisjoint(written):
-            state.forget(replaced=True)
+    if _packing:
+        forget_those_of(parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 register_optimizer_step_post_hook(_stepped)

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from .compute import DTYPES
-from .modules import is_ours, optimized_class, state_of
+from .modules import forget_those_of, is_ours, optimized_class, state_of
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -79,7 +79,8 @@ def _copied(model: Model) -> Model:
 
 
 def refresh(model: nn.Module) -> None:
-    """Forget what was packed of the model's weights; the next call packs them as they are then.
+    """Forget what was packed of the model's weights; the next call packs them as they are then. Also of a model that
+    `torch.compile(backend="dnnl_graph_ops")` made.
 
     For changes that PyTorch does not count: through `parameter.data`, NumPy arrays or other views that share memory,
     collectives of torch.distributed on a parameter, other processes, and all of inference tensors. What optimizers,
@@ -90,6 +91,7 @@ def refresh(model: nn.Module) -> None:
     for module in model.modules():
         if is_ours(module):
             state_of(module).forget()
+    forget_those_of([*model.parameters(), *model.buffers()])
 
 
 def run_once(model: nn.Module, inputs: Any) -> None:

@@ -263,6 +263,6 @@ def test_what_disturbs_some_rounds_decides_nothing(disturbed, monkeypatch):
 
     monkeypatch.setattr(choice.time, "perf_counter", lambda: now)
     monkeypatch.setattr(choice.time, "process_time", lambda: now)
-    found = choice._tried(runs(0, 1e-3), runs(1, 0.9e-3))
+    found = choice.tried(runs(0, 1e-3), runs(1, 0.9e-3))
     assert not found.ours
     assert found.our_seconds == pytest.approx(1e-3) and found.their_seconds == pytest.approx(0.9e-3)

@@ -1,0 +1,389 @@
+"""`torch.compile(model, backend="dnnl_graph_ops")`: what is captured for inference as nets of ours.
+
+PyTorch finds the backend by the entry point of the package's metadata. Where gradients are recorded, the captured graph
+runs as it is, but for its convolutions, which become our ops.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, fx
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._guards import TracingContext
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from .._core import lent_array
+from ..compile.net import Net
+from ..errors import Error, UnsupportedError
+from ..graph import Graph
+from ..interop.aten.build import parameter
+from ..interop.aten.host import stated
+from ..interop.aten.importer import appended, is_expressible, size_of
+from ..interop.aten.program import dims_of, flat_outputs
+from ..interop.onnx.budget import Budget
+from ..interop.onnx.node import Item
+from ..runtime.locks import Builds
+from . import ops
+from .choice import near, tried
+from .compute import follow_threads, forked
+from .modules import tell_of_steps
+from .packed import marks_of
+from .spec import Spec
+
+Run: TypeAlias = Callable[..., Any]
+
+# nets of one captured graph over different parameters: modules that share what was captured, or parameters as they were
+_MOST_ENTRIES = 4
+# of graphs that take longer, one run of both tells who is faster
+_LONG = 5e-3
+_CPU = torch.device("cpu")
+_LOGGER = logging.getLogger(__name__)
+
+
+def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Run:
+    """What PyTorch calls with a graph that it captured.
+
+    Args:
+        options: of `Graph.compile`: tune, algorithm, precision, policy; `torch.compile(..., options={...})` too.
+    """
+    options = {**options.pop("options", {}), **options}
+    options.pop("mode", None)
+    if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
+        return recorded(module)
+    compiler: Any = _Compiler(options)
+    return aot_module_simplified(module, list(inputs), fw_compiler=compiler, inference_compiler=compiler)
+
+
+def recorded(module: fx.GraphModule) -> Run:
+    """A captured graph that gradients are recorded of: PyTorch's, with our ops for its convolutions."""
+    made = fx.GraphModule(module, copy(module.graph))
+    for node in made.graph.nodes:
+        if node.op == "call_function" and node.target in _CONVOLUTIONS:
+            node.target = _CONVOLUTIONS[node.target]
+    made.recompile()
+    run: Run = made.forward
+    return run
+
+
+def copy(graph: fx.Graph) -> fx.Graph:
+    new = fx.Graph(tracer_cls=graph._tracer_cls)
+    output = new.graph_copy(graph, {})
+    new.output(output)
+    return new
+
+
+def _ordinary(theirs: Run, axes: int) -> Run:
+    def convolution(
+        input: Tensor,
+        weight: Tensor,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        if isinstance(padding, str) or input.ndim != axes + 2:
+            return theirs(input, weight, bias, stride, padding, dilation, groups)
+        stride, padding, dilation = (_each(one, axes) for one in (stride, padding, dilation))
+        return ops.call("", Spec(False, stride, padding, dilation, (0,) * axes, groups), input, weight, bias)
+
+    return convolution
+
+
+def _transposed(theirs: Run, axes: int) -> Run:
+    def conv_transpose(
+        input: Tensor,
+        weight: Tensor,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Tensor:
+        if input.ndim != axes + 2:
+            return theirs(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        stride, padding, dilation, beyond = (_each(one, axes) for one in (stride, padding, dilation, output_padding))
+        return ops.call("", Spec(True, stride, padding, dilation, beyond, groups), input, weight, bias)
+
+    return conv_transpose
+
+
+def _each(given: Any, axes: int) -> tuple[int, ...]:
+    values = tuple(given) if isinstance(given, list | tuple) else (given,)
+    return values * axes if len(values) == 1 else values
+
+
+_CONVOLUTIONS: dict[Any, Run] = {
+    **{theirs: _ordinary(theirs, i) for i, theirs in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1)},
+    **{
+        theirs: _transposed(theirs, i)
+        for i, theirs in enumerate((torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), 1)
+    },
+}
+
+
+class _Compiler:
+    """Makes a function of a graph of ATen ops that writes to nothing."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+
+    def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
+        metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+        static = frozenset(getattr(metadata, "static_input_indices", None) or ())
+        if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs):
+            return _boxed(module.forward)
+        run = self._whole(module, static) or self._parted(module, static)
+        return _boxed(run)
+
+    def _whole(self, module: fx.GraphModule, static: frozenset[int]) -> Run | None:
+        """All of it as one net; None: there are ops that no net has."""
+        if not all(_Supported.runs(node) for node in module.graph.nodes if node.op == "call_function"):
+            return None
+        return Region(module, static, self._options)
+
+    def _parted(self, module: fx.GraphModule, static: frozenset[int]) -> Run:
+        """Parts as nets, as large as they can be; the rest runs in PyTorch."""
+        partitioner = CapabilityBasedPartitioner(module, _Supported(), allows_single_node_partition=False)
+        parted = partitioner.partition_and_fuse()
+        constant = {node for i, node in enumerate(_placeholders(parted)) if i in static}
+        for node in list(parted.graph.nodes):
+            if node.op == "call_module" and node.target.startswith("fused_"):
+                own = frozenset(i for i, one in enumerate(node.args) if one in constant)
+                region = Region(getattr(parted, node.target), own, self._options)
+                delattr(parted, node.target)
+                setattr(parted, node.target, _Part(region))
+        run: Run = parted.forward
+        return run
+
+
+class _Part(torch.nn.Module):
+    """A region as part of what PyTorch runs."""
+
+    def __init__(self, region: Region) -> None:
+        super().__init__()
+        self._region = (region,)
+
+    def forward(self, *args: Any) -> Any:
+        made = self._region[0](*args)
+        return made[0] if len(made) == 1 else made
+
+
+class _Supported(OperatorSupportBase):
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        return node.op == "call_function" and self.runs(node)
+
+    @staticmethod
+    def runs(node: fx.Node) -> bool:
+        """Whether a net has such a node, over tensors in memory of the CPU whose sizes do not depend on data."""
+        tensors = list(_tensors(node.meta.get("val")))
+        tensors += [one for given in node.all_input_nodes for one in _tensors(given.meta.get("val"))]
+        return is_expressible(node) and all(one.device == _CPU and not free_unbacked_symbols(one) for one in tensors)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    for one in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(one, Tensor):
+            yield one
+
+
+def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _boxed(run: Run) -> Run:
+    """As PyTorch calls it: with a list, which may be emptied."""
+
+    def boxed(args: list[Any]) -> Any:
+        given = tuple(args)
+        args.clear()
+        return run(*given)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
+
+
+class Region:
+    """A captured graph, and its nets: one for each state of the parameters, which keeps plans for all sizes."""
+
+    def __init__(self, module: fx.GraphModule, static: frozenset[int], options: Mapping[str, Any]) -> None:
+        self._module = module
+        self._options = options
+        self._given = _placeholders(module)
+        self._static = sorted(i for i in static if isinstance(self._given[i].meta.get("val"), Tensor))
+        self._entries: list[_Entry] = []
+        self._builds = Builds()
+
+    @property
+    def sources(self) -> frozenset[int]:
+        return frozenset().union(*(entry.whose for entry in self._entries))
+
+    def forget(self, replaced: bool = False) -> None:
+        self._entries = []
+
+    def __call__(self, *args: Any) -> list[Any]:
+        if forked():
+            return list(self._module(*args))
+        follow_threads()
+        constants = [args[i] for i in self._static]
+        entry = self._found(constants, args)
+        if entry is None:
+            entry = self._builds.once(lambda: self._found(constants, args), lambda: self._new(constants, args))
+        if entry.net is not None:
+            try:
+                if entry.is_faster(args):
+                    return entry.run(args)
+            except Error as error:
+                _LOGGER.info("PyTorch runs a call of a graph of %d nodes: %s", len(self._module.graph.nodes), error)
+        return list(self._module(*args))
+
+    def _found(self, constants: list[Tensor], args: Sequence[Any]) -> _Entry | None:
+        for entry in self._entries:
+            if entry.seen.fit(constants) and entry.fits(args):
+                return entry
+        return None
+
+    def _new(self, constants: list[Tensor], args: Sequence[Any]) -> _Entry:
+        seen = marks_of(constants)
+        entry = _Entry(self._module, self._given, frozenset(self._static), args, self._options)
+        if seen is None:
+            # nobody would see a change of them
+            entry.net = None
+            return entry
+        entry.seen, entry.whose = seen, frozenset(map(id, constants))
+        # parameters as they were will not come again
+        kept = [one for one in self._entries if one.whose != entry.whose or one.seen.fit(constants)]
+        self._entries = [entry, *kept[: _MOST_ENTRIES - 1]]
+        tell_of_steps(self)
+        return entry
+
+
+class _Entry:
+    """A net over parameters as they are now."""
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        given: Sequence[fx.Node],
+        static: frozenset[int],
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+    ) -> None:
+        # of the parameters
+        self.seen: Any = None
+        self.whose: frozenset[int] = frozenset()
+        self.net: Net | None = None
+        # numbers that no size of an input tells, which the net is made for
+        self._numbers: dict[int, Any] = {}
+        self._theirs = module
+        self._faster: dict[tuple[int, ...], bool] = {}
+        self._varying: list[tuple[int, int]] = []
+        self._outputs = flat_outputs(module.graph)
+        self._whole_numbers = [one is not None and not isinstance(one.meta["val"], Tensor) for one in self._outputs]
+        try:
+            self._build(given, static, args, options)
+        except Error as error:
+            _LOGGER.info("PyTorch runs a graph of %d nodes: %s", len(module.graph.nodes), error)
+            self.net = None
+
+    def _build(
+        self, given: Sequence[fx.Node], static: frozenset[int], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> None:
+        graph = Graph(name="torch.compile")
+        known: dict[str, Item] = {}
+        places = {}
+        for i, node in enumerate(given):
+            value = node.meta["val"]
+            if i in static:
+                known[node.name] = parameter(graph, args[i])
+            elif isinstance(value, Tensor):
+                known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
+                places[node.name] = i
+                self._varying += [(i, axis) for axis, dim in enumerate(dims_of(value.shape)) if dim is None]
+        budget = Budget(sum(args[i].nbytes for i in static))
+        for i, node in enumerate(given):
+            if not isinstance(node.meta["val"], Tensor):
+                found = size_of(graph, node, given, known, budget)
+                if found is None:
+                    self._numbers[i] = args[i]
+                known[node.name] = np.asarray(args[i], np.int64) if found is None else found
+        problems: list[str] = []
+        appended(graph, [one for one in self._outputs if one is not None], known, budget, problems)
+        if problems:
+            raise UnsupportedError("\n".join(problems))
+        for value, node in zip(graph.outputs.values(), (one for one in self._outputs if one is not None), strict=True):
+            fake = node.meta["val"]
+            if isinstance(fake, Tensor) and None not in dims_of(fake.shape) and not fake.is_contiguous():
+                strides = tuple(map(int, fake.stride()))
+                if value.node is not None and _is_dense(tuple(map(int, fake.shape)), strides):
+                    value.strides = strides
+        self.net = graph.compile(**options)
+        self._arguments = [places[name] for name in self.net.input_names]
+
+    def is_faster(self, args: Sequence[Any]) -> bool:
+        """Whether the net is, found out at the first call with about such sizes; tiny graphs of many ops may not be."""
+        key = tuple(near(args[i].shape[axis]) for i, axis in self._varying)
+        found = self._faster.get(key)
+        if found is None:
+            found = self._faster[key] = self._tried(args)
+        return found
+
+    def _tried(self, args: Sequence[Any]) -> bool:
+        if torch.are_deterministic_algorithms_enabled():
+            return True
+        # this makes the plan
+        self.run(args)
+        both: list[Callable[[], object]] = [lambda: self.run(args), lambda: self._theirs(*args)]
+        ours, theirs = map(_seconds, both)
+        if min(ours, theirs) > _LONG:
+            return ours <= theirs
+        return tried(*both).ours
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        return not self._numbers or all(args[i] == number for i, number in self._numbers.items())
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        assert self.net is not None
+        made = self.net(*[_array(args[i]) for i in self._arguments])
+        results = iter(made if isinstance(made, tuple) else (made,))
+        return [
+            None if one is None else int(next(results)) if is_number else _tensor(next(results))
+            for one, is_number in zip(self._outputs, self._whole_numbers, strict=True)
+        ]
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements lie without gaps, in whatever order of the axes."""
+    expected = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _array(tensor: Tensor) -> Any:
+    array = lent_array(tensor.detach() if tensor.requires_grad else tensor)
+    return tensor if array is None else array
+
+
+def _tensor(array: Any) -> Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -1,0 +1,254 @@
+"""Exported programs of PyTorch: their own results, over the zoo and what users have."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.export import Dim, export  # noqa: E402
+
+import dnnl_graph_ops as dgo  # noqa: E402
+from dnnl_graph_ops.bench import zoo  # noqa: E402
+from dnnl_graph_ops.bench.zoo import export as zoo_export  # noqa: E402
+from dnnl_graph_ops.graph import hooks  # noqa: E402
+
+from . import user_models  # noqa: E402
+
+# what rounds otherwise, in the order of a sum or in a function, at most so much of the largest result
+TOLERANCE = 2e-5
+
+
+def program(module, *inputs, **options):
+    return export(module, inputs, **options)
+
+
+def flat(results):
+    return [one.numpy() for one in (results if isinstance(results, tuple | list) else (results,))]
+
+
+def agree(net, module, inputs, tolerance=TOLERANCE):
+    got = net(*(one.numpy() for one in inputs))
+    with torch.inference_mode():
+        wanted = flat(module(*inputs))
+    got = got if isinstance(got, tuple) else (got,)
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        if theirs.dtype.kind == "f":
+            assert np.abs(mine - theirs).max() <= tolerance * max(np.abs(theirs).max(), 1e-3)
+        else:
+            assert np.array_equal(mine, theirs)
+
+
+ZOO = [name for name in zoo.ENTRIES if not name.endswith(("_b16", "_v2"))]
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_zoo(name):
+    module = zoo.build(name, small=True)
+    inputs = tuple(map(torch.from_numpy, zoo_export.inputs(name, small=True)))
+    net = dgo.from_torch(program(module, *inputs)).compile()
+    agree(net, module, inputs)
+    assert "PyTorch" not in str(net.explain())
+
+
+@pytest.mark.parametrize("name", user_models.MODELS)
+def test_what_users_have(name):
+    module, inputs = user_models.made(name)
+    agree(dgo.from_torch(program(module, *inputs)).compile(), module, inputs)
+
+
+@pytest.mark.parametrize("name", [name for name, case in user_models.MODELS.items() if case.sizes])
+def test_sizes_that_vary(name):
+    module, inputs = user_models.made(name)
+    sizes = user_models.MODELS[name].sizes
+    dims = {called: Dim(called, min=5, max=512) for one in sizes for called in one.values()}
+    shapes = tuple({axis: dims[called] for axis, called in one.items()} for one in sizes)
+    net = dgo.from_torch(program(module, *inputs, dynamic_shapes=shapes)).compile()
+    agree(net, module, inputs)
+    for axis in {axis: None for one in sizes for axis in one}:
+        inputs = tuple(
+            torch.cat([one, one.narrow(axis, 0, min(3, one.shape[axis]))], axis) if axis in which else one
+            for one, which in zip(inputs, sizes, strict=True)
+        )
+    if name != "bert":  # more places than its table has
+        agree(net, module, inputs)
+
+
+@pytest.mark.parametrize("name", ["unet", "hifigan", "wavenet", "edsr", "mobilenet", "vae_decoder"])
+def test_the_zoo_in_any_size(name, tmp_path):
+    module = zoo.build(name, small=True)
+    inputs = tuple(map(torch.from_numpy, zoo_export.inputs(name, small=True)))
+    shapes = tuple(dict.fromkeys(range(2, one.ndim), Dim.AUTO) for one in inputs)
+    net = dgo.from_torch(program(module, *inputs, dynamic_shapes=shapes)).compile()
+    assert all(value.shape[2:] == (None,) * (value.ndim - 2) for value in net.inputs)
+    larger = tuple(torch.randn(*one.shape[:2], *(2 * size for size in one.shape[2:])) for one in inputs)
+    agree(net, module, larger)
+    net.save(tmp_path / "net")
+    for each in (net, dgo.load(tmp_path / "net")):
+        agree(each, module, inputs)
+        agree(each, module, larger)
+
+
+@pytest.mark.parametrize("name", ["transformer", "top_k", "where_erf", "gru", "swin"])
+def test_nets_are_saved_and_pickled(name, tmp_path):
+    module, inputs = user_models.made(name)
+    net = dgo.from_torch(program(module, *inputs)).compile()
+    net.save(tmp_path / "net")
+    agree(dgo.load(tmp_path / "net"), module, inputs)
+    agree(pickle.loads(pickle.dumps(net)), module, inputs)
+
+
+def test_small_integers_are_exact():
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(8, 4, 4, 2, 1), nn.MaxPool2d(2))
+    for parameter in module.parameters():
+        parameter.data = torch.randint(-3, 4, parameter.shape).float()
+    x = torch.randint(-4, 5, (2, 3, 12, 14)).float()
+    agree(dgo.from_torch(program(module, x)).compile(), module, (x,), tolerance=0)
+
+
+def test_names_and_nested_arguments():
+    class Nested(nn.Module):
+        def forward(self, pair, other):
+            a, b = pair["a"], pair["b"]
+            return {"sum": a + b, "more": [a * other, None]}
+
+    x = torch.arange(6.0).reshape(2, 3)
+    exported = export(Nested(), ({"a": x, "b": x + 1},), {"other": x - 1})
+    graph = dgo.from_torch(exported)
+    assert [value.name for value in graph.inputs] == ["pair_a", "pair_b", "other"]
+    assert list(graph.outputs) == ["add", "mul"]
+    got = graph.compile().run({"pair_a": x.numpy(), "pair_b": x.numpy() + 1, "other": x.numpy() - 1})
+    assert np.array_equal(got["add"], 2 * x + 1) and np.array_equal(got["mul"], x * (x - 1))
+
+
+def test_parameters_are_not_copied():
+    module = nn.Sequential(nn.Linear(300, 200), nn.Conv1d(4, 4, 1))
+    graph = dgo.from_torch(program(module, torch.ones(1, 4, 300)))
+    held = [value.constant for value in graph.constants if value.shape == (200, 300)]
+    assert any(value.name == "0.weight" for value in graph.constants)
+    assert len(held) == 1 and np.shares_memory(held[0], module[0].weight.detach().numpy())
+
+
+def test_channels_last_weights():
+    module = nn.Conv2d(40, 30, 3, padding=1).to(memory_format=torch.channels_last)
+    x = torch.randn(1, 40, 9, 9)
+    agree(dgo.from_torch(program(module, x)).compile(), module, (x,))
+
+
+def test_the_same_result_twice_and_an_input_as_result():
+    class Twice(nn.Module):
+        def forward(self, x):
+            y = x + 1
+            return y, y, x
+
+    x = torch.arange(4.0)
+    got = dgo.from_torch(program(Twice(), x)).compile()(x.numpy())
+    assert [list(one) for one in got] == [[1, 2, 3, 4], [1, 2, 3, 4], [0, 1, 2, 3]]
+
+
+def test_ops_in_place():
+    class InPlace(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            y.add_(1)
+            y[:, 1] = 0
+            return torch.relu_(y)
+
+    x = torch.arange(-3.0, 3.0).reshape(2, 3)
+    agree(dgo.from_torch(program(InPlace(), x)).compile(), InPlace(), (x,), tolerance=0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.relu_(x * 2),
+        lambda x: (x * 2).add_(1).mul_(3),
+        lambda x: (y := x * 2).flatten() + (y + 1).relu_().flatten() + y.add_(3).flatten(),
+        lambda x: (y := x * 2, z := y.view(-1), y.add_(1), z * 1)[3],
+        lambda x: (y := x * 2, z := y.add_(1), y * z)[2],
+        lambda x: (y := x * 2, y.relu_(), y.sum() * y)[2],
+        lambda x: (x + 0).clamp_(min=0.5),
+    ],
+)
+def test_ops_in_place_of_all_kinds(function):
+    class Applied(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    x = torch.arange(-3.0, 3.0).reshape(2, 3)
+    agree(dgo.from_torch(program(Applied(), x)).compile(), Applied(), (x,), tolerance=0)
+
+
+def test_half_precision():
+    for dtype in (torch.float16, torch.bfloat16):
+        module = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 7)).to(dtype)
+        x = torch.randn(1, 8, 6, 6).to(dtype)
+        got = dgo.from_torch(program(module, x)).compile()(dgo.from_dlpack(x))
+        assert got.dtype == dgo.from_dlpack(x).dtype
+        with torch.inference_mode():
+            wanted = module.float()(x.float()).numpy()
+        assert np.abs(got.astype(np.float32) - wanted).max() <= 0.02 * np.abs(wanted).max()
+
+
+class Wide(nn.Module):
+    """Types that only PyTorch has, between ops of the package."""
+
+    def forward(self, x):
+        y = torch.relu(x).to(torch.float64)
+        low, places = torch.max(y, 1)
+        turned = torch.view_as_complex(x.reshape(2, 4, 2).contiguous()) * (1 + 2j)
+        return torch.view_as_real(turned).flatten(1).float() * low.float()[:, None], places, y.sum(1).float()
+
+
+def test_types_that_only_pytorch_has():
+    x = torch.linspace(-1, 1, 16).reshape(2, 8)
+    net = dgo.from_torch(program(Wide(), x)).compile()
+    agree(net, Wide(), (x,))
+
+
+def test_records_of_files_are_not_trusted():
+    module, inputs = user_models.made("top_k")
+    graph = dgo.from_torch(program(module, *inputs))
+    late = next(node.late for node in graph.nodes if node.late)
+    good = late.record(lambda array: 0)["nodes"][0]
+    bad = [
+        {"op_type": "aten.relu_.default"}, {"op_type": "aten.rand_like.default"}, {"op_type": "aten.from_file.default"},
+        {"op_type": "load_library"}, {"op_type": "aten.__class__.mro"}, {"op_type": ""},
+        {"attrs": {"arguments": "{}", "results": good["attrs"]["results"]}},
+        {"attrs": {"arguments": "[" * 100_000, "results": good["attrs"]["results"]}},
+        {"attrs": {**good["attrs"], "results": '[["f32", [2, 5, 1000]], ["s64", [2, 5, 3]]]'}},
+        {"attrs": {**good["attrs"], "results": '[["f32", [1e9, 1e9]]]'}}, {"attrs": {}},
+        {"attrs": {**good["attrs"], "before": '[["aten.topk.default", {"self": {"before": [7, 7]}}]]'}},
+    ]  # fmt: skip
+    for change in bad:
+        record = {"nodes": [{**good, **change}], "names": list(late.names), "arrays": {}}
+        record["nodes"][0] |= {name: list(record["nodes"][0][name]) for name in ("inputs", "outputs")}
+        with pytest.raises(dgo.Error):
+            value = dgo.Graph().input("x", tuple(inputs[0].shape))
+            for made in hooks.call("late", record, None, "test")((value,)):
+                made.node.host([inputs[0].numpy()])
+
+
+class _Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count += 1
+        return torch.rand_like(x) + x
+
+
+def test_all_that_cannot_be_expressed_is_said_at_once():
+    with pytest.raises(dgo.UnsupportedError) as caught:
+        dgo.from_torch(program(_Counting(), torch.ones(3)))
+    text = str(caught.value)
+    assert "'count' is written to" in text and "random" in text
+    with pytest.raises(dgo.UnsupportedError, match=r"call model\.eval"):
+        dgo.from_torch(program(nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3)).train(), torch.ones(2, 2, 4)))
+    with pytest.raises(TypeError, match=r"torch\.export\.export"):
+        dgo.from_torch(nn.Linear(2, 2))
