@@ -209,7 +209,11 @@ def folding():
             shape=(1, 1 << 20, 1),
         ),
     )
-    statistics = {"w": np.zeros((3, 4, 1), np.float32), "g": np.zeros((1 << 18, 1), np.float32), "v": np.ones(1 << 18)}
+    statistics = {
+        "w": np.zeros((3, 4, 1), np.float32),
+        "g": np.zeros((1 << 18, 1), np.float32),
+        "v": np.ones(1 << 18, np.float32),
+    }
     yield (
         "statistics that broadcast",
         model(

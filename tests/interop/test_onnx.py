@@ -316,16 +316,17 @@ def test_everything_unsupported_is_listed_at_once():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     message = str(caught.value)
-    for part in ("4 parts", "RandomNormalLike", "com.example.FancyOp", "mystery", "'g' (NonZero)", "depends on data"):
+    for part in ("2 parts", "com.example.FancyOp", "mystery"):
         assert part in message, message
-    assert "Relu" not in message and "cubic" not in message
+    for part in ("RandomNormalLike", "Relu", "cubic", "NonZero"):
+        assert part not in message
 
 
 def test_only_causes_are_listed():
     """Shapes behind a refused node are neither needed nor wrong."""
     node = helper.make_node
     nodes = [
-        node("RandomNormalLike", ["x"], ["a"]),
+        node("Strange", ["x"], ["a"]),
         node("Shape", ["a"], ["s"]),
         node("Size", ["a"], ["z"]),
         node("Gather", ["s", "zero"], ["n"]),
@@ -340,7 +341,7 @@ def test_only_causes_are_listed():
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 3 and "no op for RandomNormalLike" in lines[1] and "com.example.Concat" in lines[2]
+    assert len(lines) == 3 and "no op for Strange" in lines[1] and "com.example.Concat" in lines[2]
 
 
 def test_what_reads_a_refused_initializer_says_nothing():
@@ -351,10 +352,10 @@ def test_what_reads_a_refused_initializer_says_nothing():
         ["y"],
         {"w": noise(2, 2, 1)},
     )
-    proto.graph.initializer[0].data_type = TensorProto.STRING
+    proto.graph.initializer[0].data_type = TensorProto.UNDEFINED
     with pytest.raises(dgo.UnsupportedError) as caught:
         dgo.from_onnx(proto)
-    assert str(caught.value).splitlines()[1:] == ["  ONNX initializer 'w': element type STRING"]
+    assert str(caught.value).splitlines()[1:] == ["  ONNX initializer 'w': element type UNDEFINED"]
 
 
 @pytest.mark.filterwarnings("error")
@@ -390,17 +391,14 @@ def test_subgraphs_in_subgraphs():
     for _ in range(2000):
         attribute = below.node.add(op_type="If").attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH)
         below = attribute.g
-    with pytest.raises(dgo.UnsupportedError, match="no op for If"):
+    with pytest.raises(dgo.InvalidArgumentError, match="more than 40 deep"):
         dgo.from_onnx(proto)
 
 
 def test_types_are_named_with_a_remedy():
     relu = helper.make_node("Relu", ["x"], ["y"])
-    cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)
     stored = helper.make_node("Mul", ["x", "w"], ["y"])
     for proto, text in (
-        (model([relu], {"x": (2,)}, ["y"], value_types=TensorProto.DOUBLE), "type DOUBLE; .* float32"),
-        (model([cast], {"x": (2,)}, ["y"]), "to DOUBLE"),
         (model([stored], {"x": (2,)}, ["y"], {"w": np.ones(2)}), "float64 data; .* float32"),
         (model([relu], {"x": (2,)}, ["y"], value_types=99), "99, which is no"),
     ):

@@ -13,7 +13,7 @@ FUNCTIONS = {
     "a chain of 5000": "-",
     "itself": "InvalidArgumentError",
     "each other": "InvalidArgumentError",
-    "itself in a branch": "UnsupportedError",
+    "itself in a branch": "InvalidArgumentError",
     "never called": "InvalidArgumentError",
     "twice": "InvalidArgumentError",
     "colons": "UnsupportedError",

@@ -17,7 +17,9 @@ from .node_cases import node_cases, ops_of, outcome  # noqa: E402
 
 # a part of the tests, in processes of their own chance; of all, so many in a hundred pass
 SOME = 400
-LEAST = 65
+LEAST = 97
+# operators some of whose tests are refused: what not even onnx.reference runs, or not in that opset
+REFUSED = {"FlexAttention", "GroupNormalization", "MeanVarianceNormalization", "Scatter"}
 
 
 def test_none_is_wrong(rng, pytestconfig):
@@ -29,6 +31,8 @@ def test_none_is_wrong(rng, pytestconfig):
     found = {case.name: (ops_of(case), outcome(case)) for case in cases}
     bad = {name: row for name, row in found.items() if row[1].way in ("wrong", "foreign")}
     assert not bad
+    if onnx.__version__.startswith("1.23."):
+        assert {ops for ops, result in found.values() if result.way == "refused"} <= REFUSED
     counts = Counter(result.way for _, result in found.values())
     assert counts["passed"] * 100 >= LEAST * len(found), counts
 
@@ -116,9 +120,6 @@ def test_what_is_known_is_computed_as_the_model_is_read():
 @pytest.mark.parametrize(
     ("nodes", "constants", "message"),
     [
-        ([helper.make_node("RandomNormalLike", ["x"], ["y"])], {}, "random"),
-        ([helper.make_node("NonZero", ["x"], ["y"])], {}, "depends on data"),
-        ([helper.make_node("EyeLike", ["x"], ["y"], dtype=TensorProto.DOUBLE)], {}, "DOUBLE"),
         ([helper.make_node("CumSum", ["x", "x"], ["y"])], {}, "axis of FLOAT"),
         ([helper.make_node("Mul", ["x", "w"], ["y"])], {"w": np.ones(2)}, "float64"),
         ([helper.make_node("TopK", ["x", "k"], ["y"])], {"k": np.int64([9])}, "infer"),

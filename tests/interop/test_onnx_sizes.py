@@ -196,6 +196,8 @@ CHAINS = {
     "columns": [op("Gather", "x places", "y", axis=0)],
     "squeezed": [op("Unsqueeze", "x axis", "u"), op("Squeeze", "u axis", "y")],
     "product": [op("ReduceProd", "s", "n", keepdims=1), op("Reshape", "x n", "y")],
+    # which axes there are, or how many, is known at the call only
+    "squeezed_all": [op("Unsqueeze", "x axis", "u"), op("Squeeze", "u", "y")],
     "itself": [op("Identity", "s", "t"), op("Cast", "t", "y", to=1)],
 }
 NUMBERS = {
@@ -258,19 +260,6 @@ def test_what_sizes_say_is_known_as_the_model_is_read():
     nodes = [op("Gather", "s axis0", "n"), op("Concat", "n two axis minus", "u", axis=0), op("Reshape", "x u", "y")]
     (value,) = dgo.from_onnx(chain(nodes, (None, 6))).outputs.values()
     assert value.shape == (None, 2, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        ([op("Squeeze", "x", "y")], "unknown dims"),
-        ([op("Gather", "s 0", "n"), op("Range", "0 n 1", "r"), op("Reshape", "x r", "y")], "the number or the type"),
-        ([op("Gather", "s axis0", "n"), op("Slice", "x ones s n", "y")], "not all are known"),
-    ],
-)
-def test_refused(nodes, message):
-    with pytest.raises(dgo.UnsupportedError, match=message):
-        dgo.from_onnx(chain(nodes))
 
 
 def test_sizes_that_do_not_fit_are_refused_at_the_call():

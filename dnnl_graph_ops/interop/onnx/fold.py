@@ -28,6 +28,19 @@ NUMPY: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
+# types by onnx's number, those too that no op of a graph takes
+TYPES: dict[int, np.dtype[Any]] = {
+    **{code: np.dtype(kind) for code, kind in NUMPY.items()},
+    8: np.dtype(object), 14: np.dtype(np.complex64), 15: np.dtype(np.complex128),
+    **{
+        code: np.dtype(getattr(ml_dtypes, name))
+        for code, name in {
+            18: "float8_e4m3fnuz", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn",
+            24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
+        }.items()
+        if hasattr(ml_dtypes, name)
+    },
+}  # fmt: skip
 
 
 def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Array | Measured, ...] | None:
@@ -65,6 +78,11 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
 def computed(node: OnnxNode, inputs: Sequence[Array]) -> Any:
     """The result of a node in the table below."""
     return _FOLDS[node.op_type].compute(node, inputs)
+
+
+def sized(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    """A bound of the bytes that this takes; 0 for other nodes."""
+    return _FOLDS[node.op_type].size(node, inputs) if node.op_type in _FOLDS and not node.domain else 0
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """A model's local functions: each call is replaced by the nodes of the body, with a bound on what that makes.
 
 The inliner of `onnx` has no bound: functions that call each other twice double the nodes with each of them, and before
-onnx 1.20 a function that calls itself overflows the stack. Subgraphs (the branches of an If) are not entered: no op
-here has any, so the nodes that hold them are refused as they are.
+onnx 1.20 a function that calls itself overflows the stack.
 
 Source: the ONNX IR specification, "Functions".
 """
@@ -16,7 +15,7 @@ from typing import Any
 from ...errors import InvalidArgumentError
 from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
-from .node import OnnxNode, Reference
+from .node import Array, Body, OnnxNode, Reference, flat
 
 # nodes and names of tensors together; names cost as much as nodes do
 _MAX_SIZE = 10 * MAX_OPS
@@ -57,8 +56,21 @@ def inlined(nodes: Sequence[OnnxNode], functions: Iterable[Function], taken: Ite
             raise InvalidArgumentError(f"{function.where}: is defined twice")
         table[function.identity] = function
     _check_size(nodes, table)
-    used = {*taken, *(name for node in nodes for name in (*node.inputs, *node.outputs))}
-    fresh = _fresh_names(used)
+    used = (*names_of(nodes), *(name for function in table.values() for name in names_of(function.nodes)))
+    return _inlined(nodes, table, fresh_names((*taken, *used)))
+
+
+def names_of(nodes: Iterable[OnnxNode]) -> Iterator[str]:
+    """Every name of a tensor in them."""
+    for node in flat(nodes):
+        yield from (*node.inputs, *node.outputs)
+        for body in node.bodies.values():
+            yield from (*body.inputs, *body.arrays, *body.outputs)
+
+
+def _inlined(
+    nodes: Sequence[OnnxNode], table: Mapping[Identity, Function], fresh: Callable[[str], str]
+) -> list[OnnxNode]:
     result = []
     frames: list[Iterator[OnnxNode]] = [iter(nodes)]
     while frames:
@@ -66,7 +78,11 @@ def inlined(nodes: Sequence[OnnxNode], functions: Iterable[Function], taken: Ite
         if node is None:
             frames.pop()
         elif (called := table.get(node.identity)) is None:
-            result.append(node)
+            bodies = {
+                name: replace(body, nodes=tuple(_inlined(body.nodes, table, fresh)))
+                for name, body in node.bodies.items()
+            }
+            result.append(replace(node, attrs={**node.attrs, **bodies}) if bodies else node)
         else:
             frames.append(_body(called, node, fresh))
     return result
@@ -76,7 +92,7 @@ def _check_size(nodes: Sequence[OnnxNode], table: Mapping[Identity, Function]) -
     """Refuse circles of calls, and more nodes than a graph may have, before the first body is copied."""
     functions = list(table.values())
     number = {function.identity: i for i, function in enumerate(functions)}
-    needs = [{number[n.identity] for n in function.nodes if n.identity in number} for function in functions]
+    needs = [{number[n.identity] for n in flat(function.nodes) if n.identity in number} for function in functions]
     order, circle = topological(needs)
     if circle:
         raise InvalidArgumentError(
@@ -95,15 +111,16 @@ def _check_size(nodes: Sequence[OnnxNode], table: Mapping[Identity, Function]) -
 
 def _size(nodes: Iterable[OnnxNode], table: Mapping[Identity, Function], sizes: Mapping[Identity, int]) -> int:
     total = 0
-    for node in nodes:
+    for node in flat(nodes):
         total += 1 + len(node.inputs) + len(node.outputs) + len(node.attrs)
         if (called := table.get(node.identity)) is not None:
             total += sizes[node.identity] + len(called.inputs) + len(called.outputs) + len(called.defaults)
     return total
 
 
-def _fresh_names(taken: set[str]) -> Callable[[str], str]:
-    count = 0
+def fresh_names(used: Iterable[str]) -> Callable[[str], str]:
+    """Makes names that are none of these."""
+    taken, count = set(used), 0
 
     def fresh(name: str) -> str:
         nonlocal count
@@ -134,17 +151,55 @@ def _body(function: Function, call: OnnxNode, fresh: Callable[[str], str]) -> It
         return renamed[name]
 
     for node in function.nodes:
-        attrs = node.attrs
-        if any(isinstance(value, Reference) for value in attrs.values()):
-            attrs = {
-                name: values[value.name] if isinstance(value, Reference) else value
-                for name, value in attrs.items()
-                if not isinstance(value, Reference) or value.name in values
-            }
-        yield replace(
-            node,
-            name=f"{call.name}/{node.name}"[:_NAME_LENGTH],
-            inputs=tuple(map(rename, node.inputs)),
-            outputs=tuple(map(rename, node.outputs)),
-            attrs=attrs,
-        )
+        yield _renamed(node, rename, values, f"{call.name}/")
+
+
+def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str = "") -> OnnxNode:
+    """A node with other names of its tensors, and the values of attributes that a function was given."""
+    attrs = {
+        name: values[value.name] if isinstance(value, Reference) else value
+        for name, value in node.attrs.items()
+        if not isinstance(value, Reference) or value.name in values
+    }
+    for name, body in node.bodies.items():
+        attrs[name] = _moved(body, rename, values, prefix)
+    return replace(
+        node,
+        name=f"{prefix}{node.name}"[:_NAME_LENGTH],
+        inputs=tuple(map(rename, node.inputs)),
+        outputs=tuple(map(rename, node.outputs)),
+        attrs=attrs,
+    )
+
+
+def _moved(body: Body, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str) -> Body:
+    """A subgraph whose surroundings have other names."""
+
+    def inner(name: str) -> str:
+        return name if not name or name in body.local else rename(name)
+
+    nodes = tuple(_renamed(node, inner, values, prefix) for node in body.nodes)
+    return replace(body, nodes=nodes, outputs=tuple(map(inner, body.outputs)))
+
+
+def spliced(
+    body: Body, node: OnnxNode, inputs: Sequence[str], outputs: Sequence[str], fresh: Callable[[str], str]
+) -> tuple[list[OnnxNode], dict[str, Array]]:
+    """The nodes of a subgraph in place of the node that has it, and its arrays."""
+    renamed = dict(zip(body.inputs, inputs, strict=True))
+
+    def rename(name: str) -> str:
+        if not name or name not in body.local:
+            return name
+        if name not in renamed:
+            renamed[name] = fresh(name)
+        return renamed[name]
+
+    arrays = {rename(name): array for name, array in body.arrays.items()}
+    nodes = [_renamed(one, rename, {}, f"{node.name}/") for one in body.nodes]
+    nodes += [
+        OnnxNode(node.name, "Identity", "", "", node.opset, (rename(name),), (given,), {})
+        for name, given in zip(body.outputs, outputs, strict=False)
+        if given
+    ]
+    return nodes, arrays

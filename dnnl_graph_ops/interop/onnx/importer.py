@@ -1,10 +1,13 @@
-"""Build a graph from an ONNX model, node by node; all that cannot be expressed is said at once."""
+"""Build graphs from an ONNX model, node by node; all that cannot be expressed is said at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...runtime.engines import Engine
@@ -12,6 +15,7 @@ from . import (  # noqa: F401  (fill the table)
     convolution,
     einsum,
     elementwise,
+    hosts,
     movement,
     normalization,
     pieces,
@@ -19,16 +23,21 @@ from . import (  # noqa: F401  (fill the table)
     resize,
 )
 from .budget import Budget
-from .fold import FOLDED
-from .late import FAULTS, built, constant_of, fault, lacking
-from .model import Model, read
-from .node import Item, Measured, OnnxNode
+from .cut import SEQUENCE, UNKNOWN, CutGraph, Part
+from .fold import FOLDED, TYPES
+from .functions import fresh_names, names_of, spliced
+from .hosts import HostNode
+from .late import FAULTS, built, constant_of, fault
+from .model import DTYPES, Input, Model, read
+from .node import Array, Body, Info, Item, Measured, OnnxNode
+from .submodel import SubModel
 
 _SHOWN = 50
+_CODES = {name: code for code, name in DTYPES.items()}
 
 
 def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
-    """An ONNX model of float or QDQ form as a graph: `from_onnx("m.onnx").compile()(x)`.
+    """An ONNX model as a graph: `from_onnx("m.onnx").compile()(x)`.
 
     Args:
         model_or_path: a path, the file's content as bytes, or an `onnx.ModelProto`.
@@ -42,67 +51,307 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
         again when they are wanted (by another `compile`, for other strides, by `pickle`): an error if it was written to
         meanwhile. Deleting it, or renaming another to its name, changes nothing.
 
+        Where a shape depends on data (NonZero, a Reshape to computed sizes), a type is not the package's (float64,
+        strings) or a node has subgraphs (If, Loop, Scan), the model is cut: its net runs such nodes on arrays, and a
+        graph of its own before and behind them. `Net.explain` says which they are.
+
     Raises:
         RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".
-        UnsupportedError: lists every node and attribute value that no op expresses, what lies behind them left out;
-            or the model computes more constants as it is read than 256 MiB and four times what it stores.
+        UnsupportedError: lists every node and attribute value that not even onnx's reference implementation has, what
+            lies behind them left out; or the model computes more constants as it is read than 256 MiB and four times
+            what it stores.
         InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
         ShapeError: impossible shapes.
 
     Source: the ONNX operator specifications, from opset 7 on.
     """
     model = read(model_or_path)
-    graph = Graph(engine, name=model.name.replace("\0", "?"))
-    problems = list(model.problems)
-    known: dict[str, Item] = dict(model.arrays)
-    budget = Budget(model.nbytes)
-    for item in model.inputs:
-        known[item.name] = graph.input(item.name, item.shape, item.dtype)
+    if not model.outputs:
+        raise InvalidArgumentError("from_onnx: the model declares no outputs")
+    return _built(model, engine, Budget(model.nbytes))
+
+
+def _built(model: Model, engine: Engine | None, budget: Budget) -> Graph:
+    builder = _Builder(model, engine, budget)
     for node in model.nodes:
-        if all(name in known for name in node.inputs if name):
-            problems += _append(graph, node, known, budget)
-        elif node.domain or node.op_type not in FOLDED:
-            # behind a node that cannot be expressed: only what is wrong with this one too
-            problems += lacking(node)
-    if problems:
-        raise UnsupportedError(_refusal(problems))
-    graph.outputs = _outputs(graph, model, known, budget)
-    return graph
+        builder.add(node)
+    return builder.graph()
 
 
-def _append(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> list[str]:
-    """Build one node; what is unsupported about it is returned, and its results stay unknown."""
-    try:
-        found = built(graph, node, known, budget)
-    except UnsupportedError as error:
-        return str(error).split("\n  ")
-    except Error:
-        raise
-    except FAULTS as error:
-        raise fault(node, error) from None
-    known.update((name, item) for name, item in zip(node.outputs, found, strict=False) if name)
-    return []
+def _of_submodel(model: SubModel, infos: Sequence[Info]) -> Graph:
+    """What a call makes of a part of a model, whose inputs are such."""
+    inputs = tuple(map(Input, model.inputs, infos))
+    whole = Model(model.where, 0, inputs, model.arrays, tuple(model.nodes), model.outputs, ())
+    return _built(whole, model.engine, Budget(0, model.budget))
 
 
-def _refusal(problems: Sequence[str]) -> str:
+class _Builder:
+    """The parts of a model so far.
+
+    Time goes by halves: the nodes before part k run at 2k - 1, its graph at 2k; a node is put as early as its inputs
+    are there.
+    """
+
+    def __init__(self, model: Model, engine: Engine | None, budget: Budget) -> None:
+        self.model, self.engine, self.budget = model, engine, budget
+        self.problems = list(model.problems)
+        self.parts: list[Part] = []
+        # what each part's graph is built of, by name
+        self.known: list[dict[str, Item]] = []
+        self.arrays: dict[str, Array] = dict(model.arrays)
+        # of all other tensors: when they are there, and what they are
+        self.times: dict[str, int] = {}
+        self.items: dict[str, Value | Measured | Info] = {}
+        self.inputs: list[Value] = []
+        self.rest: list[OnnxNode] = []
+        self.is_cut = False
+        self._fresh: Callable[[str], str] | None = None
+        self._part(0)
+        for item in model.inputs:
+            self._input(item)
+
+    def _part(self, number: int) -> Part:
+        while len(self.parts) <= number:
+            self.parts.append(Part(Graph(self.engine, name=self.model.name.replace("\0", "?"))))
+            self.known.append({})
+        return self.parts[number]
+
+    def _input(self, item: Input) -> None:
+        part = self.parts[0]
+        self.times[item.name] = -1
+        if item.dtype is not None:
+            value = part.graph.input(item.name, item.info.shape or (), item.dtype)
+            self.known[0][item.name] = self.items[item.name] = value
+            part.feeds[value] = item.name
+        else:
+            self.items[item.name], self.is_cut = item.info, True
+            label = hosts.label_of(item.info, f"ONNX input {item.name[:80]!r}") if item.info.is_tensor else SEQUENCE
+            shape = UNKNOWN if item.info.shape is None else item.info.shape
+            value = Value(part.graph, -1 - len(self.inputs), shape, label, item.name)
+        self.inputs.append(value)
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def add(self, node: OnnxNode) -> None:
+        """Build one node; what is unsupported about it is noted, and its results stay unknown."""
+        if not all(name in self.arrays or name in self.times for name in node.reads):
+            if node.domain or node.op_type not in FOLDED:
+                # behind a node that cannot be expressed: only what is wrong with this one too
+                self.problems += hosts.check(node)
+            return
+        try:
+            self._add(node)
+        except UnsupportedError as error:
+            self.problems += str(error).split("\n  ")
+        except Error:
+            raise
+        except FAULTS as error:
+            raise fault(node, error) from None
+
+    def _add(self, node: OnnxNode) -> None:
+        infos = [self.items[name] for name in node.reads if name not in self.arrays]
+        vague = [item for item in infos if isinstance(item, Info)]
+        # what is in the rest has no time
+        if any(self.times.get(name) == _LAST for name in node.reads):
+            return self._put_off(node)
+        if node.op_type == "If" and not node.domain and self._chosen(node):
+            return None
+        if not node.bodies and all(item.code in DTYPES for item in vague):
+            if any(item.shape is None for item in vague):
+                return self._put_off(node)
+            try:
+                return self._build(node)
+            except UnsupportedError as error:
+                if self.budget.exceeded:
+                    raise
+                return self._run_on_arrays(node, str(error))
+        return self._run_on_arrays(node, "")
+
+    def _time(self, node: OnnxNode) -> int:
+        return max((self.times[name] for name in node.reads if name not in self.arrays), default=-1)
+
+    def _build(self, node: OnnxNode) -> None:
+        number = (self._time(node) + 1) // 2
+        part, known = self._part(number), self.known[number]
+        for name in node.reads:
+            self._bring(name, number)
+        found = built(part.graph, node, known, self.budget)
+        for name, item in zip(node.outputs, found, strict=False):
+            if not name:
+                continue
+            if isinstance(item, np.ndarray):
+                self.arrays[name] = item
+            else:
+                known[name] = self.items[name] = item
+                self.times[name] = 2 * number
+
+    def _bring(self, name: str, number: int) -> None:
+        """Make a tensor known to a part's graph."""
+        part, known, stack = self.parts[number], self.known[number], [name]
+        while stack:
+            name = stack[-1]
+            if name not in known:
+                item = self.arrays[name] if name in self.arrays else self.items[name]
+                if isinstance(item, Measured) and (more := [n for n in item.node.inputs if n and n not in known]):
+                    stack += more
+                    continue
+                if isinstance(item, Value | Info):
+                    known[name] = self._imported(part, name, item)
+                else:
+                    known[name] = item
+            stack.pop()
+
+    def _imported(self, part: Part, name: str, item: Value | Info) -> Value:
+        """What is made before a part as an input of its graph."""
+        shape, dtype = (item.shape, item.dtype) if isinstance(item, Value) else (item.shape, DTYPES[item.code or 0])
+        label = name.replace("\0", "?") or "?"
+        try:
+            value = part.graph.input(label, shape or (), dtype)
+        except InvalidArgumentError:
+            value = part.graph.input(f"{label} ({len(part.feeds)})", shape or (), dtype)
+        part.feeds[value] = name
+        self._want(name)
+        return value
+
+    def _want(self, name: str) -> None:
+        """Let the graph that makes a tensor give it."""
+        time = self.times.get(name, -1)
+        if time < 0 or time % 2 or time == _LAST:
+            return
+        part, known, item = self.parts[time // 2], self.known[time // 2], self.items[name]
+        if isinstance(item, Measured):
+            key = f"\0{name}"
+            if key not in known:
+                known[key] = constant_of(part.graph, item, known, self.budget)
+            item = known[key]  # type: ignore[assignment]
+        assert isinstance(item, Value)
+        part.gives[name] = item
+
+    def _info(self, name: str) -> Info:
+        if name in self.arrays:
+            return hosts.info_of(self.arrays[name])
+        item = self.items[name]
+        if isinstance(item, Value):
+            return Info(_CODES.get(item.dtype), item.shape)
+        return hosts.info_of(np.empty(0, item.dtype))._replace(shape=item.shape) if isinstance(item, Measured) else item
+
+    def _run_on_arrays(self, node: OnnxNode, why: str) -> None:
+        """Put a node between two graphs."""
+        problems = hosts.check(node)
+        infos = {name: self._info(name) for name in node.reads}
+        arrays = {name: self.arrays[name] for name in node.reads if name in self.arrays}
+        try:
+            if problems:
+                raise UnsupportedError("\n  ".join(problems))
+            results = hosts.results_of(node, infos, arrays)
+        except UnsupportedError as error:
+            raise UnsupportedError(why or str(error)) from None
+        for name in node.reads:
+            if name not in arrays:
+                self._want(name)
+        number = (self._time(node) + 2) // 2
+        bodies = {name: self._model(body, f"{node.where}, {name}") for name, body in node.bodies.items()}
+        self._part(number).before.append(HostNode(node, arrays, tuple(results), bodies))
+        self.is_cut = True
+        for name, info in zip(node.outputs, results, strict=False):
+            if name:
+                self.times[name], self.items[name] = 2 * number - 1, info
+
+    def _model(self, body: Body, where: str) -> SubModel:
+        arrays = {**{name: self.arrays[name] for name in body.free if name in self.arrays}, **body.arrays}
+        inputs = (*body.inputs, *(name for name in body.free if name not in self.arrays))
+        return self._submodel(where, body.nodes, arrays, inputs, body.outputs)
+
+    def _submodel(
+        self, where: str, nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], inputs: Iterable[str], outputs: Any
+    ) -> SubModel:
+        return SubModel(
+            where, tuple(nodes), arrays, tuple(inputs), tuple(outputs), _of_submodel, hosts.info_of,
+            self.budget.total, self.engine,
+        )  # fmt: skip
+
+    def _chosen(self, node: OnnxNode) -> bool:
+        """Put the branch of an If in its place, where the condition is known."""
+        condition = self.arrays.get(node.inputs[0]) if node.inputs else None
+        body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")
+        if condition is None or condition.size != 1 or body is None:
+            return False
+        if self._fresh is None:
+            self._fresh = fresh_names((*self.times, *self.arrays, *names_of(self.model.nodes)))
+        nodes, arrays = spliced(body, node, (), node.outputs, self._fresh)
+        self.arrays |= arrays
+        for one in nodes:
+            self.add(one)
+        return True
+
+    def _put_off(self, node: OnnxNode) -> None:
+        """Leave a node to the call."""
+        self.problems += hosts.check(node)
+        self.is_cut = True
+        self.rest.append(node)
+        for name in filter(None, node.outputs):
+            self.times[name], self.items[name] = _LAST, Info()
+
+    # -- the whole --------------------------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        """The graph, or where the model is cut, the graphs."""
+        if not self.problems and not self.is_cut:
+            whole = self.parts[0].graph
+            whole.outputs = {name: self._output(name) for name in self.model.outputs}
+            return whole
+        if self.problems:
+            raise UnsupportedError(refusal("from_onnx", self.problems))
+        rest = self._rest()
+        stored = {name: self.arrays[name] for name in self.model.outputs if name in self.arrays}
+        for name in self.model.outputs:
+            if name not in stored:
+                self._want(name)
+        name = self.model.name.replace("\0", "?")
+        whole = CutGraph(self.engine, name, self.parts, stored, rest)
+        whole.inputs = self.inputs
+        whole.outputs = {name: self._stated(name) for name in self.model.outputs}
+        return whole
+
+    def _rest(self) -> SubModel | None:
+        if not self.rest:
+            return None
+        made = {name for node in self.rest for name in node.outputs}
+        reads = dict.fromkeys(name for node in self.rest for name in node.reads if name not in made)
+        arrays = {name: self.arrays[name] for name in reads if name in self.arrays}
+        inputs = [name for name in reads if name not in arrays]
+        for name in inputs:
+            self._want(name)
+        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
+        return self._submodel(self.model.name, self.rest, arrays, inputs, outputs)
+
+    def _output(self, name: str) -> Value:
+        graph, known = self.parts[0].graph, self.known[0]
+        item = self.arrays[name] if name in self.arrays else known[name]
+        if isinstance(item, Measured):
+            return constant_of(graph, item, known, self.budget)
+        if isinstance(item, Value):
+            return item
+        self.budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
+        return graph.constant(item)
+
+    def _stated(self, name: str) -> Value:
+        """An output as the graph names it."""
+        info = self._info(name)
+        label = dtypes.label(TYPES[info.code]) if info.code in TYPES else SEQUENCE
+        shape = UNKNOWN if info.shape is None else info.shape
+        return Value(self.parts[0].graph, -1, shape, label, name)
+
+
+# when what is built at the call is there
+_LAST = 1 << 60
+
+
+def refusal(where: str, problems: Sequence[str]) -> str:
+    """All that cannot be expressed, in one message."""
     unique = list(dict.fromkeys(problems))
-    lines = [f"from_onnx: {len(unique)} parts of the model cannot be expressed:"]
+    lines = [f"{where}: {len(unique)} parts of the model cannot be expressed:"]
     lines += [f"  {problem}" for problem in unique[:_SHOWN]]
     if len(unique) > _SHOWN:
         lines.append(f"  and {len(unique) - _SHOWN} more")
     return "\n".join(lines)
-
-
-def _outputs(graph: Graph, model: Model, known: dict[str, Item], budget: Budget) -> dict[str, Value]:
-    if not model.outputs:
-        raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    found = {}
-    for name in model.outputs:
-        item = known[name]
-        if isinstance(item, Measured):
-            item = constant_of(graph, item, known, budget)
-        elif not isinstance(item, Value):
-            budget.spend(item.nbytes, f"ONNX output {name[:80]!r}")
-            item = graph.constant(item)
-        found[name] = item
-    return found

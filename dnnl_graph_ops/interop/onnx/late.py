@@ -38,44 +38,69 @@ def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) 
     Raises:
         UnsupportedError: it cannot be expressed.
     """
+    if node.domain in DOMAINS:
+        return DOMAINS[node.domain](graph, node, known, budget)
+    undo = undoing(graph, known)
+    try:
+        return ruled(graph, node, known, budget)
+    except UnsupportedError as error:
+        if budget.exceeded:
+            raise
+        undo()
+        entry = RULES.get(node.op_type) if not node.domain else None
+        step = _step(graph, node, known, budget)
+        if isinstance(error, NeedsSizes) and entry is not None and entry.late is not None:
+            metas = entry.late(step)
+            return deferred(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
+        return _by_reference(graph, step, str(error))
+
+
+# operators that are not ONNX's: what builds those of a domain, as `built` does
+DOMAINS: dict[str, Callable[[Graph, OnnxNode, dict[str, Item], Budget], tuple[Item, ...]]] = {}
+
+
+def ruled(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
+    """The results of a standard node as its rule has them.
+
+    Raises:
+        UnsupportedError: there is none for it; what has been made until then is left behind.
+    """
     # the numbers of a model may be anything; what is not finite shows in its results
     with np.errstate(all="ignore"):
         found: tuple[Item, ...] | None = fold(node, known, budget)
         if found is not None:
             return found
         problems = check(node)
-        entry = RULES.get(node.op_type) if not problems else None
-        defaults = entry.defaults if entry else {}
-        counts = len(graph.nodes), len(graph.constants), len(known)
-
-        step = Step(graph, node, defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
-        try:
-            if entry is None:
-                raise UnsupportedError("\n  ".join(problems))
-            made = entry.build(step)
-        except UnsupportedError as error:
-            if budget.exceeded:
-                raise
-            # what has been made until then has no readers
-            del graph.nodes[counts[0] :], graph.constants[counts[1] :]
-            while len(known) > counts[2]:
-                known.popitem()
-            if isinstance(error, NeedsSizes) and entry is not None and entry.late is not None:
-                metas = entry.late(step)
-                return _late(graph, node, metas if isinstance(metas, list) else [metas], known, budget)
-            return _by_reference(graph, step, str(error))
+        if problems:
+            raise UnsupportedError("\n  ".join(problems))
+        _check_types(node, known)
+        made = RULES[node.op_type].build(_step(graph, node, known, budget))
         return made if isinstance(made, tuple) else (made,)
 
 
-def lacking(node: OnnxNode) -> list[str]:
-    """What of a node cannot be expressed, whatever its inputs are, not even by the reference implementation."""
-    problems = check(node)
-    if problems:
-        try:
-            reference.check(node)
-        except UnsupportedError:
-            return problems
-    return []
+def _step(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> Step:
+    entry = RULES.get(node.op_type) if not node.domain else None
+    defaults = entry.defaults if entry else {}
+    return Step(graph, node, defaults, known, budget, lambda item: constant_of(graph, item, known, budget))
+
+
+def undoing(graph: Graph, known: dict[str, Item]) -> Callable[[], None]:
+    """Takes back what is made from now on, which has no readers then."""
+    counts = len(graph.nodes), len(graph.constants), len(known)
+
+    def undo() -> None:
+        del graph.nodes[counts[0] :], graph.constants[counts[1] :]
+        while len(known) > counts[2]:
+            known.popitem()
+
+    return undo
+
+
+def _check_types(node: OnnxNode, known: Mapping[str, Item]) -> None:
+    """Refuse what is of a type that no op takes."""
+    for item in (known[name] for name in node.inputs if name):
+        if not isinstance(item, Value) and dtypes.label(np.dtype(item.dtype)) not in dtypes.CODES:
+            raise UnsupportedError(f"{node.where}: {item.dtype} data; {REMEDY}")
 
 
 def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
@@ -86,7 +111,7 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
         results = reference.folded(node, known, budget, one)
         if results is not None:
             return results
-        if isinstance(graph, _Scratch):
+        if isinstance(graph, Scratch):
             return reference.appended(graph, step, one)
         metas = one.metas
         if not one.is_known and not reference.is_open(node, known):
@@ -95,17 +120,17 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
         if budget.exceeded:
             raise
         raise UnsupportedError(f"{why}; {str(error).removeprefix(node.where + ': ')}") from None
-    return _late(graph, node, metas, known, budget)
+    return deferred(graph, node, metas, known, budget)
 
 
 def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:
     """What is computed of sizes, as a value that a call makes a constant of."""
     if item.dtype == np.float64:
         raise UnsupportedError(f"{item.node.where}: float64 data; {REMEDY}")
-    return _late(graph, item.node, [Meta(item.shape, dtypes.canonical(item.dtype))], known, budget)[0]
+    return deferred(graph, item.node, [Meta(item.shape, dtypes.canonical(item.dtype))], known, budget)[0]
 
 
-def _late(
+def deferred(
     graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Item], budget: Budget
 ) -> tuple[Value, ...]:
     """Outputs of these shapes that a call makes, of the node and those that compute sizes for it."""
@@ -152,7 +177,7 @@ class Late:
     def __call__(self, values: Sequence[Value]) -> list[Value]:
         if len(values) != len(self.names):
             raise InvalidArgumentError(f"{self.nodes[-1].where}: {len(values)} operands of {len(self.names)}")
-        graph, budget = _Scratch(), Budget(0, self.budget)
+        graph, budget = Scratch(), Budget(0, self.budget)
         known: dict[str, Item] = {**self.arrays, **dict(zip(self.names, values, strict=True))}
         found: tuple[Item, ...] = ()
         for node in self.nodes:
@@ -218,7 +243,8 @@ def rebuilt(record: Any, kept: Kept, where: str) -> Late:
             if not all(isinstance(name, str) for names in lists for name in names):
                 raise InvalidArgumentError(f"{where}: names of tensors must be strings")
             opset, attrs = field(item, "opset", int, where), _arrays(item.get("attrs"), kept, where)
-            nodes.append(OnnxNode(texts[0], texts[1], "", "", opset, tuple(lists[0]), tuple(lists[1]), attrs))
+            domain = field(item, "domain", str, where)
+            nodes.append(OnnxNode(texts[0], texts[1], domain, "", opset, tuple(lists[0]), tuple(lists[1]), attrs))
         names, arrays = field(record, "names", list, where), _arrays(record.get("arrays"), kept, where)
         if not 0 < len(nodes) <= _MOST_NODES or not all(isinstance(name, str) for name in names):
             raise InvalidArgumentError(f"{where}: {len(nodes)} nodes that depend on sizes")
@@ -236,7 +262,7 @@ def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
     return InvalidArgumentError(f"{node.where}: {type(error).__name__}: {error}")
 
 
-class _Scratch(Graph):
+class Scratch(Graph):
     """Takes values of the graph that the nodes are built for."""
 
     def owns(self, value: Value, where: str) -> None:

@@ -18,7 +18,7 @@ from ...graph.files import ModelFile
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
 from .functions import Function, inlined
-from .node import Array, OnnxNode, Reference
+from .node import Array, Body, Info, OnnxNode, Reference, flat
 from .wire import Stretch, without_large
 
 Dims = tuple[int | None, ...]
@@ -31,10 +31,11 @@ DTYPES = {
     17: "f8_e4m3", 19: "f8_e5m2",
 }  # fmt: skip
 _BFLOAT16 = 16
+_MOST_DEPTH = 40
 # what lies in a file as NumPy has it
 _PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
-# UNDEFINED and STRING
-_NO_NUMBERS = (0, 8)
+# UNDEFINED
+_NO_TYPE = 0
 REMEDY = "there are no ops on it; export the model in float32"
 
 
@@ -43,8 +44,12 @@ class Input:
     """A graph input that no initializer fills."""
 
     name: str
-    shape: Dims
-    dtype: str
+    info: Info
+
+    @property
+    def dtype(self) -> str | None:
+        """The package's name of its type, where it has one and the number of axes is known."""
+        return None if self.info.shape is None else DTYPES.get(self.info.code or 0)
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,17 @@ def read(source: Any) -> Model:
     if not proto.HasField("graph"):
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
     graph = proto.graph
-    _check_count(len(graph.node) + len(proto.functions) + sum(len(function.node) for function in proto.functions))
+    _check_graphs((graph, *proto.functions))
     problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
     stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
     inputs = tuple(_inputs(graph.input, stored, problems))
-    opset = _opset(proto.opset_import)
-    if opset is None:
-        raise InvalidArgumentError("from_onnx: the model imports no version of the standard operators (opset_import)")
-    nodes = _nodes(onnx, graph.node, opset, folder)
+    opsets = _opsets(proto.opset_import)
+    if not opsets:
+        raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
+    # of a model that has none of them
+    opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
+    nodes = _nodes(onnx, graph.node, opsets, folder)
     declared = dict.fromkeys(_text(item.name) for item in graph.input)
     given = (
         *stored,
@@ -104,12 +111,13 @@ def read(source: Any) -> Model:
         *(_text(item.values.name) for item in graph.sparse_initializer),
     )
     outputs = tuple(_text(item.name) for item in graph.output)
-    functions = [_function(onnx, function, opset, folder) for function in proto.functions]
-    written = [*nodes, *(node for function in functions for node in function.nodes)]
+    functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
+    written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]
     nbytes = _nbytes(arrays.values()) + sum(_nbytes(node.attrs.values()) for node in written)
+    nbytes += sum(_nbytes(body.arrays.values()) for node in written for body in node.bodies.values())
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
-        _check_count(len(nodes))
+        _check_count(sum(1 for _ in flat(nodes)))
     return Model(
         _text(graph.name) or "onnx",
         nbytes,
@@ -168,6 +176,19 @@ def _nbytes(items: Iterable[Any]) -> int:
     return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
 
 
+def _check_graphs(graphs: Sequence[Any]) -> None:
+    """Refuse more nodes than a graph may have, and subgraphs that are too deep to be read by recursion."""
+    count, stack = len(graphs) - 1, [(graph, 0) for graph in graphs]
+    while stack:
+        graph, depth = stack.pop()
+        count += len(graph.node)
+        _check_count(count)
+        if depth > _MOST_DEPTH:
+            raise InvalidArgumentError(f"from_onnx: subgraphs in subgraphs, more than {_MOST_DEPTH} deep")
+        inner = (attr.g for node in graph.node for attr in node.attribute if attr.HasField("g"))
+        stack += [(one, depth + 1) for one in inner]
+
+
 def _check_count(nodes: int) -> None:
     if nodes > MAX_OPS:
         raise InvalidArgumentError(f"from_onnx: {nodes} nodes, more than {MAX_OPS}")
@@ -192,9 +213,12 @@ def _domain(name: str | bytes) -> str:
     return "" if text == "ai.onnx" else text
 
 
-def _opset(imports: Iterable[Any]) -> int | None:
-    """The version of the standard operators."""
-    return next((int(item.version) for item in imports if not _domain(item.domain)), None)
+def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+    """The versions of operators by domain; the first one said counts."""
+    found: dict[str, int] = {}
+    for item in imports:
+        found.setdefault(_domain(item.domain), int(item.version))
+    return found
 
 
 def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
@@ -230,7 +254,7 @@ def _arrays(
 def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     """The elements of a TensorProto."""
     check_size(tensor.dims, 1, where)
-    if tensor.data_type in _NO_NUMBERS or tensor.data_type not in onnx.TensorProto.DataType.values():
+    if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
     external = tensor.data_location == onnx.TensorProto.EXTERNAL
     if external and folder is None:
@@ -256,48 +280,84 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
         if name in seen:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         seen.add(name)
-        kind = info.type.WhichOneof("value")
-        if kind != "tensor_type":
-            problems.append(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
-            continue
-        tensor = info.type.tensor_type
-        if tensor.elem_type not in DTYPES:
-            problems.append(f"{where}: element type {type_name(tensor.elem_type)}; {REMEDY}")
-            continue
-        if not tensor.HasField("shape"):
-            problems.append(f"{where}: has no shape, not even a number of axes")
-            continue
-        dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
-        check_size(dims, 1, where)
-        yield Input(name, dims, DTYPES[tensor.elem_type])
+        try:
+            yield Input(name, info_of(info, where))
+        except UnsupportedError as error:
+            problems.append(str(error))
 
 
-def _nodes(onnx: Any, nodes: Iterable[Any], opset: int, folder: Path | None) -> list[OnnxNode]:
-    return [_node(onnx, node, i, opset, folder) for i, node in enumerate(nodes)]
+def info_of(info: Any, where: str) -> Info:
+    """What a ValueInfoProto says.
+
+    Raises:
+        UnsupportedError: neither a tensor of numbers or strings, nor a sequence or an optional.
+    """
+    kind = info.type.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return Info(0, None, info.type.SerializeToString())
+    if kind != "tensor_type":
+        raise UnsupportedError(f"{where}: a {(kind or 'value without type').replace('_type', '')}, not a tensor")
+    tensor = info.type.tensor_type
+    if tensor.elem_type == _NO_TYPE or tensor.elem_type not in onnx_package().TensorProto.DataType.values():
+        raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
+    if not tensor.HasField("shape"):
+        return Info(tensor.elem_type)
+    dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
+    check_size(dims, 1, where)
+    return Info(tensor.elem_type, dims)
 
 
-def _node(onnx: Any, node: Any, index: int, opset: int, folder: Path | None) -> OnnxNode:
-    kind = _text(node.op_type)
+def _nodes(onnx: Any, nodes: Iterable[Any], opsets: Mapping[str, int], folder: Path | None) -> list[OnnxNode]:
+    return [_node(onnx, node, i, opsets, folder) for i, node in enumerate(nodes)]
+
+
+def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: Path | None) -> OnnxNode:
+    kind, domain = _text(node.op_type), _domain(node.domain)
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
-    read = OnnxNode(name, kind, _domain(node.domain), _text(node.overload), opset, inputs, outputs, {})
-    attrs = {_text(attr.name): _attribute(onnx, attr, folder, read.where) for attr in node.attribute}
+    opset = opsets.get(domain, opsets[""])
+    read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, {})
+    attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, read.where) for attr in node.attribute}
     return replace(read, attrs=attrs)
 
 
-def _function(onnx: Any, function: Any, opset: int, folder: Path | None) -> Function:
-    """A FunctionProto; one that imports no standard operators takes those of the model."""
+def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
+    """A FunctionProto; what it imports no version of is that of the model."""
     identity = _domain(function.domain), _text(function.name), _text(function.overload)
     inputs, outputs = tuple(map(_text, function.input)), tuple(map(_text, function.output))
     read = Function(identity, inputs, outputs, {}, ())
+    own = {**opsets, **_opsets(function.opset_import)}
     return replace(
         read,
-        defaults={_text(attr.name): _attribute(onnx, attr, folder, read.where) for attr in function.attribute_proto},
-        nodes=tuple(_nodes(onnx, function.node, _opset(function.opset_import) or opset, folder)),
+        defaults={
+            _text(attr.name): _attribute(onnx, attr, own, folder, read.where) for attr in function.attribute_proto
+        },
+        nodes=tuple(_nodes(onnx, function.node, own, folder)),
     )
 
 
-def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:
+def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
+    """A subgraph; None if something in it cannot be expressed."""
+    problems = [item.values.name for item in graph.sparse_initializer]
+    stored = _arrays(onnx, graph.initializer, folder, None, problems)
+    inputs, outputs = (tuple(_text(item.name) for item in some) for some in (graph.input, graph.output))
+    if problems:
+        return None
+    arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
+    infos = tuple(_declared(item, where) for item in graph.output)
+    read = Body(inputs, arrays, tuple(_nodes(onnx, graph.node, opsets, folder)), outputs, infos)
+    return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
+
+
+def _declared(item: Any, where: str) -> Info:
+    """What a subgraph says of an output; it need not."""
+    try:
+        return info_of(item, where)
+    except UnsupportedError:
+        return Info()
+
+
+def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Any:
     kinds = onnx.AttributeProto
     if attr.ref_attr_name:
         return Reference(_text(attr.ref_attr_name))
@@ -306,6 +366,8 @@ def _attribute(onnx: Any, attr: Any, folder: Path | None, where: str) -> Any:
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
         except UnsupportedError:
             return None
+    if attr.type == kinds.GRAPH:
+        return _body(onnx, attr.g, opsets, folder, where)
     readers: dict[int, Callable[[], Any]] = {
         kinds.INT: lambda: int(attr.i),
         kinds.FLOAT: lambda: float(attr.f),
@@ -333,12 +395,12 @@ def _ordered(nodes: Sequence[OnnxNode], given: Iterable[str], outputs: Sequence[
             if name in maker:
                 raise InvalidArgumentError(f"{node.where}: the tensor {name[:80]!r} has been made before")
             maker[name] = i
-    missing = [f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.inputs if name and name not in maker]
+    missing = [f"{n.where} reads {name[:80]!r}" for n in nodes for name in n.reads if name not in maker]
     missing += [f"the output {name[:80]!r} is declared" for name in outputs if name not in maker]
     if missing:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise InvalidArgumentError(f"from_onnx: nothing makes these tensors: {'; '.join(missing[:10])}{more}")
-    needs: list[set[int]] = [{m for name in n.inputs if (m := maker.get(name)) is not None} for n in nodes]
+    needs: list[set[int]] = [{m for name in n.reads if (m := maker.get(name)) is not None} for n in nodes]
     order, circle = topological(needs)
     if circle:
         stuck = circle[0]

@@ -81,7 +81,11 @@ def _squeezed(step: Step) -> Meta:
 
 @rule("Squeeze", inputs=(1, 2), axes=ints(), late=_squeezed)
 def squeeze(step: Step) -> Value:
-    return step.reshape(step.value(0), _squeezed(step).shape)
+    src, given = step.value(0), _axes(step) or ()
+    if any(src.shape[step.axis(axis, src.ndim)] is None for axis in given):
+        # which of the other unknown sizes are those of the axes behind is not told by a reshape
+        raise NeedsSizes(f"{step.where}: an axis of unknown size, of {src.shape}")
+    return step.reshape(src, _squeezed(step).shape)
 
 
 def _unsqueezed(step: Step) -> Meta:

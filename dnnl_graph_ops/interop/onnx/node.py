@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One node. An attribute value is an int, a float, a str, a list of these, an array, or a Reference; else None.
+    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Body or a Reference;
+    else None.
 
-    `opset` is the version of the standard operators that it was written for.
+    `opset` is the version of its domain's operators that it was written for.
     """
 
     name: str
@@ -38,15 +40,71 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any]
+    # of what kind of model, in messages
+    source: str = "ONNX"
 
     @property
     def where(self) -> str:
-        return f"ONNX node {self.name[:80]!r} ({self.op_type[:80]})"
+        return f"{self.source} node {self.name[:80]!r} ({self.op_type[:80]})"
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """What a function must be named for the node to be a call of it."""
         return self.domain, self.op_type, self.overload
+
+    @property
+    def bodies(self) -> dict[str, Body]:
+        return {name: value for name, value in self.attrs.items() if isinstance(value, Body)}
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that it needs, those of its subgraphs included."""
+        return tuple(filter(None, (*self.inputs, *(name for body in self.bodies.values() for name in body.free))))
+
+
+class Info(NamedTuple):
+    """What is known of a tensor before it is: its type by onnx's number, and its shape.
+
+    No code: nothing is known; 0: it is none, but a sequence or an optional, and `kind` the TypeProto.
+    No shape: not even the number of its axes.
+    """
+
+    code: int | None = None
+    shape: tuple[int | None, ...] | None = None
+    kind: bytes = b""
+
+    @property
+    def is_tensor(self) -> bool:
+        return bool(self.code)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A subgraph of a node; `infos` is what it says of its outputs."""
+
+    inputs: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    nodes: tuple[OnnxNode, ...]
+    outputs: tuple[str, ...]
+    infos: tuple[Info, ...]
+
+    @cached_property
+    def local(self) -> frozenset[str]:
+        return frozenset((*self.inputs, *self.arrays, *(name for node in self.nodes for name in node.outputs)))
+
+    @cached_property
+    def free(self) -> tuple[str, ...]:
+        """Tensors around it that it reads."""
+        reads = (*(name for node in self.nodes for name in node.reads), *self.outputs)
+        return tuple(dict.fromkeys(name for name in reads if name and name not in self.local))
+
+
+def flat(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
+    """The nodes and all those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from flat(body.nodes)
 
 
 @dataclass(frozen=True, eq=False)

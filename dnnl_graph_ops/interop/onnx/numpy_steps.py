@@ -116,16 +116,70 @@ def _normalised(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.where(norm == 0, 0, data / norm)
 
 
+def _reduced(function: Callable[..., Any]) -> Compute:
+    """Of the data, the axes and whether they stay; floats are summed in 64 bits and rounded once."""
+
+    def compute(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+        data, *given = inputs
+        found = given[0].reshape(-1).tolist() if given and given[0] is not None else node.attrs.get("axes")
+        if not found and node.attrs.get("noop_with_empty_axes", 0):
+            axes: tuple[int, ...] = ()
+        else:
+            axes = tuple(found) if found else tuple(range(data.ndim))
+        wide = data if data.dtype.kind in "iub" else data.astype(np.float64)
+        return np.asarray(function(wide, axes, bool(node.attrs.get("keepdims", 1)))).astype(data.dtype)
+
+    return compute
+
+
+def _extreme(best: Any, least: Any) -> Callable[..., Array]:
+    """Of no elements the number that every other one replaces."""
+
+    def function(data: Array, axes: tuple[int, ...], keep: bool) -> Array:
+        if data.dtype.kind == "b":
+            return np.asarray((np.any if best is np.max else np.all)(data, axes, keepdims=keep))
+        limits = np.iinfo(data.dtype) if data.dtype.kind in "iu" else None
+        start = (limits.min if least < 0 else limits.max) if limits else least
+        return np.asarray(best(data, axes, keepdims=keep, initial=start))
+
+    return function
+
+
+def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    a, b = inputs
+    shift = np.left_shift if node.attrs["direction"] == "LEFT" else np.right_shift
+    return np.asarray(shift(a, b))
+
+
+def _compressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, condition = inputs
+    return np.compress(condition, data, node.attrs.get("axis"))
+
+
 def _plain(function: Callable[..., Any]) -> Compute:
     return lambda node, inputs: function(*inputs)
 
 
+# reductions whose shapes or axes the graph's ops do not take
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "L1": lambda data, axes, keep: np.abs(data).sum(axes, keepdims=keep),
+    "L2": lambda data, axes, keep: np.sqrt(np.square(data.astype(np.float64)).sum(axes, keepdims=keep)),
+    "LogSum": lambda data, axes, keep: np.log(data.sum(axes, keepdims=keep)),
+    "Max": _extreme(np.max, -np.inf),
+    "Min": _extreme(np.min, np.inf),
+    "Mean": lambda data, axes, keep: data.mean(axes, keepdims=keep),
+    "Prod": lambda data, axes, keep: data.prod(axes, keepdims=keep),
+    "Sum": lambda data, axes, keep: data.sum(axes, keepdims=keep),
+    "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
+}
+
 COMPUTES: dict[str, Compute] = {
+    **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
     **dict.fromkeys(
         (
-            "Add", "And", "Cast", "Ceil", "Concat", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less",
-            "LessOrEqual", "Max", "Min", "Mul", "Neg", "Not", "Or", "Reshape", "Slice", "Squeeze", "Sub", "Tile",
-            "Transpose", "Unsqueeze", "Where",
+            "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Equal", "Expand", "Floor", "Gather", "Greater",
+            "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mul", "Neg", "Not", "Or", "Range",
+            "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
         ),
         computed,
     ),
@@ -137,8 +191,10 @@ COMPUTES: dict[str, Compute] = {
     "BitwiseNot": _plain(np.bitwise_not),
     "BitwiseOr": _plain(np.bitwise_or),
     "BitwiseXor": _plain(np.bitwise_xor),
+    "BitShift": _shifted,
     "CastLike": _cast_like,
     "Clip": _clipped,
+    "Compress": _compressed,
     "Cosh": _plain(np.cosh),
     "CumSum": _summed,
     "Div": _divided,
@@ -147,6 +203,7 @@ COMPUTES: dict[str, Compute] = {
     "IsNaN": _plain(np.isnan),
     "LpNormalization": _normalised,
     "Mod": _remainder,
+    "NonZero": _plain(lambda data: np.stack(np.nonzero(np.atleast_1d(data)))),
     "Pow": _plain(np.power),
     "Sign": _plain(np.sign),
     "Sinh": _plain(np.sinh),

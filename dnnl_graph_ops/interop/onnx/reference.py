@@ -17,7 +17,7 @@ from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
-from .node import Array, Item, Measured, OnnxNode
+from .node import Array, Info, Item, Measured, OnnxNode
 from .numpy_steps import COMPUTES
 from .step import Step
 
@@ -34,6 +34,45 @@ _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+
+
+# inputs whose numbers tell the shape of a result
+_BY_DATA: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "DFT": (1,),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1),
+    "NonMaxSuppression": (0, 1),
+    "NonZero": (0,),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    **dict.fromkeys(
+        (f"Reduce{name}" for name in (
+            "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare",
+        )),
+        (1,),
+    ),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Unique": (0,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -150,6 +189,10 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
             results that onnx cannot infer, or random ones.
     """
     onnx, schema = onnx_package(), _schema(node)
+    if node.op_type in _RANDOM:
+        raise UnsupportedError(f"{node.where}: gives random numbers, which no op does")
+    if depends_on_data(node, known):
+        raise UnsupportedError(f"{node.where}: the shape of its result depends on data")
     names: list[str] = []
     operands: list[int] = []
     inputs, stored = [], []
@@ -171,14 +214,7 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
         else:
             inputs.append(onnx.helper.make_tensor_value_info(names[-1], code, item.shape))
             operands.append(index)
-    results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(node.outputs))]
-    made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=[one.name for one in results])
-    for name, value in node.attrs.items():
-        plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
-    graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
-    version = onnx.helper.make_opsetid(node.domain, node.opset)
-    model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+    model = _model(node, schema, names, inputs, stored)
     wanted = tuple(_inferred(onnx, node, model))
     del model.graph.output[:]
     model.graph.output.extend(
@@ -190,6 +226,82 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
     )
     reference.check()
     return Found(reference, tuple(operands))
+
+
+def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[Any], stored: Sequence[Any] = ()) -> Any:
+    """A model of one node, whose inputs have these names and its outputs y0, y1 and so on."""
+    onnx = onnx_package()
+    results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(node.outputs))]
+    made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=[one.name for one in results])
+    for name, value in node.attrs.items():
+        plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
+    graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
+    version = onnx.helper.make_opsetid(node.domain, node.opset)
+    return onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+
+
+def alone(node: OnnxNode) -> bytes:
+    """The model of a node, for `evaluate`."""
+    onnx = onnx_package()
+    names = [name and f"x{i}" for i, name in enumerate(node.inputs)]
+    infos = [onnx.ValueInfoProto(name=name) for name in names if name]
+    data: bytes = _model(node, _schema(node), names, infos).SerializeToString()
+    return data
+
+
+def evaluate(model: bytes, inputs: Sequence[Any]) -> list[Any]:
+    """What onnx's reference implementation makes of the inputs of such a model, None for those left out."""
+    given = {f"x{i}": item for i, item in enumerate(inputs) if item is not None}
+    return list(_evaluator_of(model).run(None, given))
+
+
+def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Array]) -> list[Info]:
+    """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
+
+    Raises:
+        UnsupportedError: it says that they cannot be.
+    """
+    onnx, schema = onnx_package(), _schema(node)
+    inputs, stored = [], []
+    names = [name and f"x{i}" for i, name in enumerate(node.inputs)]
+    for name, given in zip(names, node.inputs, strict=True):
+        if name and given in arrays and _is_part(arrays[given]) and arrays[given].dtype in _PARTS:
+            stored.append(onnx.numpy_helper.from_array(np.array(arrays[given]), name))
+        elif name:
+            info = infos[given]
+            made = onnx.helper.make_tensor_value_info(name, info.code, info.shape)
+            if not info.is_tensor:
+                made.type.ParseFromString(info.kind)
+            inputs.append(made)
+    model = _model(node, schema, names, inputs, stored)
+    return [_info(node, one.type) for one in _inferred_types(onnx, node, model)]
+
+
+def _info(node: OnnxNode, kind: Any) -> Info:
+    which = kind.WhichOneof("value")
+    if which != "tensor_type":
+        return Info() if which is None else Info(0, None, kind.SerializeToString())
+    tensor = kind.tensor_type
+    if not tensor.elem_type:
+        return Info()
+    if not tensor.HasField("shape"):
+        return Info(tensor.elem_type)
+    dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
+    check_size(dims, 1, node.where)
+    return Info(tensor.elem_type, dims)
+
+
+def check_types(node: OnnxNode, given: Mapping[int, int | None]) -> None:
+    """Refuse operands, by their position, of types that the operator does not take, as far as these are known.
+
+    Raises:
+        UnsupportedError: one that it does not take.
+    """
+    schema, codes = _schema(node), dict[str, int]()
+    for index, code in given.items():
+        if code is not None:
+            _check_type(schema, node, index, code, codes)
 
 
 def _code(node: OnnxNode, item: Item) -> int:
@@ -222,7 +334,7 @@ def check(node: OnnxNode) -> None:
     """Refuse what the reference implementation has not either, whatever its inputs are.
 
     Raises:
-        UnsupportedError: operators that are not standard, subgraphs, random numbers.
+        UnsupportedError: operators that are not standard, subgraphs.
     """
     _schema(node)
 
@@ -232,11 +344,12 @@ def _schema(node: OnnxNode) -> Any:
     onnx = onnx_package()
     try:
         schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):
+        # the latter of versions that are no int of 32 bits
         name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         raise UnsupportedError(f"{node.where}: no op for {name}, nor has onnx one in opset {node.opset}") from None
-    if node.op_type in _RANDOM:
-        raise UnsupportedError(f"{node.where}: gives random numbers, which no op does")
+    if node.bodies:
+        raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
     for name, value in node.attrs.items():
         if value is None or name not in schema.attributes:
             raise UnsupportedError(f"{node.where}: attribute {name!r}" + (" of its type" if value is None else ""))
@@ -264,16 +377,21 @@ def _is_part(item: Item) -> bool:
     return isinstance(item, np.ndarray) and item.nbytes <= _FEW_BYTES
 
 
-def _inferred(onnx: Any, node: OnnxNode, model: Any) -> list[Wanted]:
+def _inferred_types(onnx: Any, node: OnnxNode, model: Any) -> Any:
+    """The outputs of a model of one node, with what onnx infers of them."""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
         raise UnsupportedError(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
+    return found.graph.output
+
+
+def _inferred(onnx: Any, node: OnnxNode, model: Any) -> list[Wanted]:
     results = []
-    for info in inferred.graph.output:
+    for info in _inferred_types(onnx, node, model):
         tensor = info.type.tensor_type
         if info.type.WhichOneof("value") not in (None, "tensor_type"):
             raise UnsupportedError(f"{node.where}: gives no tensor")
@@ -304,6 +422,18 @@ def folded(node: OnnxNode, known: Mapping[str, Item], budget: Budget, one: Found
         raise
     except Error as error:
         raise UnsupportedError(str(error)) from None
+
+
+def depends_on_data(node: OnnxNode, known: Mapping[str, Item]) -> bool:
+    """Whether the shapes of its results are those of numbers that a graph computes."""
+    slots = _BY_DATA.get(node.op_type, ()) if not node.domain else ()
+    return any(
+        i < len(node.inputs)
+        and node.inputs[i]
+        and isinstance(known[node.inputs[i]], Value)
+        and not known[node.inputs[i]].is_constant  # type: ignore[union-attr]
+        for i in slots
+    )
 
 
 def is_open(node: OnnxNode, known: Mapping[str, Item]) -> bool:

@@ -1,0 +1,160 @@
+"""Nodes that run between graphs, on arrays of any type: where shapes depend on data, and what no graph has."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...compile.specialise import Options
+from ...errors import Error, ShapeError, UnsupportedError
+from ...runtime.memory_limit import memory_limit
+from . import control, reference
+from .fold import TYPES, sized
+from .model import onnx_package, type_name
+from .node import Array, Info, OnnxNode
+from .numpy_steps import COMPUTES
+from .submodel import SubModel
+
+_CODES = {kind: code for code, kind in TYPES.items()}
+# floats of fewer than 16 bits and integers of fewer than 8: what NumPy does with them is not what ONNX says
+_NARROW = frozenset((17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
+
+
+def info_of(value: Any) -> Info:
+    """What there is to say of a value at a call."""
+    if isinstance(value, np.ndarray):
+        return Info(_CODES.get(value.dtype), value.shape)
+    kind = onnx_package().TypeProto()
+    if isinstance(value, list):
+        first = info_of(value[0]) if value else Info()
+        if not first.is_tensor:
+            return Info(0)
+        kind.sequence_type.elem_type.tensor_type.elem_type = first.code
+    return Info(0, None, kind.SerializeToString() if isinstance(value, list) else b"")
+
+
+def check(node: OnnxNode) -> list[str]:
+    """What of a node nothing here runs, whatever its inputs are."""
+    if node.op_type in control.CONTROL and not node.domain:
+        wanted = control.CONTROL[node.op_type].bodies
+        if missing := [name for name in wanted if name not in node.bodies]:
+            return [f"{node.where}: attribute {missing[0]!r} is missing, or not of its type"]
+        return [problem for body in node.bodies.values() for one in body.nodes for problem in check(one)]
+    try:
+        reference.check(node)
+    except UnsupportedError as error:
+        return [str(error)]
+    return []
+
+
+def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Array]) -> list[Info]:
+    """What its results are, as far as its inputs tell.
+
+    Raises:
+        UnsupportedError: inputs that the operator does not take.
+    """
+    if node.op_type in control.CONTROL and not node.domain:
+        return control.CONTROL[node.op_type].results(node)
+    reference.check_types(node, {index: infos[name].code or None for index, name in enumerate(node.inputs) if name})
+    given = [infos[name] for name in node.inputs if name]
+    if any(item.code is None or (not item.is_tensor and not item.kind) for item in given):
+        return [Info()] * len(node.outputs)
+    return reference.inferred(node, infos, arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class HostNode:
+    """A node as a function of tensors; `arrays` are those of its inputs that are known."""
+
+    node: OnnxNode
+    arrays: Mapping[str, Array]
+    results: tuple[Info, ...]
+    bodies: Mapping[str, SubModel]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that a call gives it."""
+        return tuple(dict.fromkeys(name for name in self.node.reads if name not in self.arrays))
+
+    @property
+    def compute(self) -> Callable[[OnnxNode, Sequence[Any]], Any] | None:
+        """NumPy's, where that has the operator."""
+        found = COMPUTES.get(self.node.op_type) if not self.node.domain else None
+        return None if any(info.code in _NARROW for info in self.results) else found
+
+    @functools.cached_property
+    def _model(self) -> bytes:
+        return reference.alone(self.node)
+
+    @property
+    def by(self) -> str:
+        if self.bodies:
+            return "a graph for each subgraph"
+        return "onnx.reference" if self.compute is None else "NumPy"
+
+    def __call__(self, values: Mapping[str, Any], options: Options) -> list[Any]:
+        """Its results.
+
+        Raises:
+            Error: whatever computes it fails, or gives something else than onnx inferred.
+        """
+        node = self.node
+        tensors = {**self.arrays, **{name: values[name] for name in self.reads}}
+        inputs = [tensors[name] if name else None for name in node.inputs]
+        try:
+            with np.errstate(all="ignore"):
+                found = self._run(tensors, inputs, options)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            raise Error(f"{node.where}: {self.by}: {type(error).__name__}: {error}") from None
+        if len(found) < len(node.outputs):
+            raise Error(f"{node.where}: {self.by} gives {len(found)} results, not {len(node.outputs)}")
+        return [self._checked(item, info) for item, info in zip(found, self.results, strict=False)]
+
+    def _run(self, tensors: Mapping[str, Any], inputs: Sequence[Any], options: Options) -> Sequence[Any]:
+        node = self.node
+        if self.bodies:
+            return control.CONTROL[node.op_type].run(node, self.bodies, tensors, inputs, options)
+        compute = self.compute
+        if compute is None or any(
+            isinstance(item, np.ndarray) and _CODES.get(item.dtype) in _NARROW for item in inputs
+        ):
+            return reference.evaluate(self._model, inputs)
+        bound(node, inputs)
+        results = compute(node, inputs)
+        return results if isinstance(results, tuple) else (results,)
+
+    def _checked(self, item: Any, info: Info) -> Any:
+        if item is None or isinstance(item, list):
+            return item
+        array = np.asarray(item)
+        if not info.is_tensor:
+            return array
+        if info.shape is not None and len(info.shape) != array.ndim:
+            raise ShapeError(f"{self.node.where}: {self.by} gives shape {array.shape}, not {info.shape}")
+        return array.astype(TYPES[info.code], copy=False)  # type: ignore[index]
+
+
+def bound(node: OnnxNode, inputs: Sequence[Any]) -> None:
+    """Refuse results that this machine cannot hold, before they are made."""
+    size = sized(node, inputs)
+    if size > _limit():
+        raise Error(f"{node.where}: needs {size} bytes, of which this process may have {_limit()}")
+
+
+@functools.cache
+def _limit() -> int:
+    return memory_limit()
+
+
+def label_of(info: Info, where: str) -> str:
+    """The name of its type, as nets and graphs state it."""
+    if info.code not in TYPES:
+        raise UnsupportedError(f"{where}: element type {type_name(info.code)}")
+    return dtypes.label(TYPES[info.code])

@@ -1,0 +1,303 @@
+"""Models that are no single graph: shapes that depend on data, types that are not the package's, control flow."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+node = helper.make_node
+FLOAT, DOUBLE, INT64, BOOL, STRING = (
+    getattr(TensorProto, name) for name in ("FLOAT", "DOUBLE", "INT64", "BOOL", "STRING")
+)
+
+
+def info(name, kind=FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes, inputs, outputs, constants=(), opset=18, imports=()):
+    graph = helper.make_graph(
+        nodes, "cut", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in dict(constants).items()]
+    )
+    versions = [helper.make_opsetid("", opset), *imports]
+    return helper.make_model(graph, opset_imports=versions, ir_version=9)
+
+
+def body(nodes, inputs, outputs, constants=()):
+    stored = [numpy_helper.from_array(a, n) for n, a in dict(constants).items()]
+    return helper.make_graph(nodes, "body", inputs, outputs, stored)
+
+
+def x(shape=(3, 4), seed=5):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def selected(shape=(3, 4)):
+    """The positive elements of x times 2, after a matrix product, and where they are."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("NonZero", ["r"], ["places"]),
+        node("Relu", ["m"], ["r"]),
+        node("Transpose", ["places"], ["t"]),
+        node("GatherND", ["m", "t"], ["some"]),
+        node("Mul", ["some", "two"], ["y"]),
+        node("ReduceSum", ["y"], ["sum"], keepdims=0),
+    ]
+    outputs = [info("y"), info("t", INT64), info("sum")]
+    constants = {"w": np.eye(4, dtype=np.float32), "two": np.float32([2])}
+    return model(nodes, [info("x", FLOAT, shape)], outputs, constants)
+
+
+def check(net, data):
+    y, places, total = net(data)
+    np.testing.assert_array_equal(places, np.argwhere(data > 0))
+    np.testing.assert_allclose(y, 2 * data[data > 0], rtol=1e-6)
+    np.testing.assert_allclose(total, y.sum(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), ("n", 4)])
+def test_shapes_that_depend_on_data(shape):
+    net = dgo.from_onnx(selected(shape)).compile()
+    assert net.input_names == ("x",) and net.output_names == ("y", "t", "sum")
+    for seed in range(6):
+        check(net, x(seed=seed))
+    check(net, np.zeros((3, 4), np.float32))
+    if shape[0] == "n":
+        check(net, x((7, 4)))
+
+
+def test_the_rest_is_planned_for_each_shape():
+    net = dgo.from_onnx(selected()).compile()
+    check(net, np.ones((3, 4), np.float32))
+    before = net.plan_count()
+    check(net, np.ones((3, 4), np.float32))
+    assert net.plan_count() == before
+    check(net, np.eye(3, 4, dtype=np.float32))
+    assert net.plan_count() > before
+    net.clear_plans()
+    assert net.plan_count() == 0
+    check(net, x())
+
+
+def test_pickled_and_several_threads():
+    net = pickle.loads(pickle.dumps(dgo.from_onnx(selected()).compile()))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: check(net, x(seed=seed)), range(20)))
+
+
+def test_calls_of_every_kind():
+    net = dgo.from_onnx(selected()).compile()
+    data = x()
+    y, places, _ = net(x=data)
+    found = net.run({"x": data}, out={"y": np.full_like(y, np.nan)})
+    np.testing.assert_array_equal(found["y"], y)
+    np.testing.assert_array_equal(net.submit(data).result()[1], places)
+    assert net.benchmark(data, repeat=2).median > 0
+    assert {"NonZero (NumPy)"} <= {step.step for step in net.profile(data, repeat=2)}
+    with pytest.raises(dgo.ShapeError, match="'out' for 'y'"):
+        net.run({"x": data}, out={"y": np.zeros((1,), np.float32)})
+    with pytest.raises(dgo.InvalidArgumentError, match="float64"):
+        net(data.astype(np.float64))
+    with pytest.raises(dgo.ShapeError):
+        net(data.T)
+    with pytest.raises(dgo.UnsupportedError, match="no single graph"):
+        net.save("x.dgo")
+
+
+def test_explain_says_what_runs_where():
+    net = dgo.from_onnx(selected()).compile()
+    net(x())
+    kinds = [kind for part in net.explain().partitions for kind in part.kinds]
+    assert kinds.index("MatMul") < kinds.index("NonZero") < kinds.index("Multiply")
+    assert "Wildcard" not in kinds
+    assert "NonZero" in str(net.explain())
+
+
+RUN_TIME = {
+    "Reshape": ([2, 6], lambda a, s: a.reshape(s)),
+    "Expand": ([2, 3, 4], np.broadcast_to),
+    "Tile": ([2, 3], np.tile),
+    "Unsqueeze": ([0, 2], lambda a, s: np.expand_dims(a, tuple(s))),
+    "ReduceSum": ([0], lambda a, s: a.sum(tuple(s), keepdims=True)),
+    "Pad": ([1, 0, 0, 2], lambda a, s: np.pad(a, [(s[0], s[2]), (s[1], s[3])])),
+}
+
+
+@pytest.mark.parametrize("kind", RUN_TIME)
+def test_sizes_and_axes_of_the_call(kind):
+    sizes, expected = RUN_TIME[kind]
+    nodes = [node(kind, ["x", "s"], ["r"]), node("Abs", ["r"], ["y"])]
+    sizes = np.int64(sizes)
+    net = dgo.from_onnx(model(nodes, [info("x", FLOAT, (3, 4)), info("s", INT64, sizes.shape)], [info("y")])).compile()
+    np.testing.assert_allclose(net(x(), sizes), np.abs(expected(x(), sizes)), rtol=1e-6, atol=1e-6)
+
+
+def test_more_memory_than_there_is():
+    nodes = [node("ConstantOfShape", ["s"], ["r"])]
+    net = dgo.from_onnx(model(nodes, [info("s", INT64, (2,))], [info("r")])).compile()
+    assert net(np.int64([2, 3])).shape == (2, 3)
+    with pytest.raises(dgo.Error, match="bytes"):
+        net(np.int64([1 << 19, 1 << 19]))
+
+
+def test_types_that_no_graph_has():
+    nodes = [
+        node("Mul", ["d", "d"], ["q"]),
+        node("Cast", ["q"], ["f"], to=FLOAT),
+        node("Relu", ["f"], ["y"]),
+    ]
+    net = dgo.from_onnx(model(nodes, [info("d", DOUBLE, (3, 4))], [info("y"), info("q", DOUBLE)])).compile()
+    data = x().astype(np.float64)
+    y, squares = net(data)
+    assert squares.dtype == np.float64
+    np.testing.assert_array_equal(squares, data * data)
+    np.testing.assert_array_equal(y, (data * data).astype(np.float32))
+    with pytest.raises(dgo.InvalidArgumentError, match="float64"):
+        net(x())
+
+
+def test_strings_that_become_numbers():
+    encode = node("LabelEncoder", ["s"], ["i"], domain="ai.onnx.ml", keys_strings=["a", "b"], values_floats=[1.5, 2.5])
+    nodes = [encode, node("Neg", ["i"], ["y"])]
+    made = model(nodes, [info("s", STRING, (3,))], [info("y")], imports=[helper.make_opsetid("ai.onnx.ml", 2)])
+    np.testing.assert_array_equal(
+        dgo.from_onnx(made).compile()(np.array(["b", "a", "b"])), np.float32([-2.5, -1.5, -2.5])
+    )
+
+
+def branching(condition):
+    """x @ w or x + 1, and behind it a relu."""
+    then = body([node("MatMul", ["x", "w"], ["a"])], [], [info("a", FLOAT, (3, 4))])
+    other = body([node("Add", ["x", "one"], ["b"])], [], [info("b", FLOAT, (3, 4))], {"one": np.float32([1])})
+    nodes = [node("If", ["c"], ["r"], then_branch=then, else_branch=other), node("Relu", ["r"], ["y"])]
+    constants = {"w": np.full((4, 4), 2, np.float32)}
+    inputs = [info("x", FLOAT, (3, 4))]
+    if condition is None:
+        inputs.append(info("c", BOOL, ()))
+    else:
+        constants["c"] = np.array(condition)
+    return model(nodes, inputs, [info("y")], constants)
+
+
+def test_branches():
+    wanted = {True: np.maximum(x() @ np.full((4, 4), 2, np.float32), 0), False: np.maximum(x() + 1, 0)}
+    net = dgo.from_onnx(branching(None)).compile()
+    for condition in (True, False, True):
+        np.testing.assert_allclose(net(x(), np.array(condition)), wanted[condition], rtol=1e-5, atol=1e-6)
+        graph = dgo.from_onnx(branching(condition))
+        # the branch is part of the graph
+        assert len(graph.nodes) == 2
+        np.testing.assert_allclose(graph.compile()(x()), wanted[condition], rtol=1e-5, atol=1e-6)
+
+
+def looped(turns):
+    """Adds w to a sum in each turn, until that is above 10; gives the sums of all turns, too."""
+    nodes = [
+        node("Add", ["s", "w"], ["next"]),
+        node("ReduceMax", ["next"], ["top"], keepdims=0),
+        node("Less", ["top", "ten"], ["goes"]),
+        node("Identity", ["next"], ["row"]),
+    ]
+    inputs = [info("i", INT64, ()), info("c", BOOL, ()), info("s", FLOAT, (3, 4))]
+    outputs = [info("goes", BOOL, ()), info("next", FLOAT, (3, 4)), info("row", FLOAT, (3, 4))]
+    inner = body(nodes, inputs, outputs, {"ten": np.float32(10)})
+    loop = node("Loop", ["n", "", "x"], ["last", "rows"], body=inner)
+    nodes = [node("Relu", ["v"], ["w"]), loop, node("Mul", ["rows", "rows"], ["y"])]
+    made = [info("x", FLOAT, (3, 4)), info("v", FLOAT, (3, 4))]
+    constants = {} if turns is None else {"n": np.int64(turns)}
+    if turns is None:
+        made.append(info("n", INT64, ()))
+    return model(nodes, made, [info("last"), info("y")], constants)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("turns", [0, 3, 100])
+def test_loops(given, turns):
+    net = dgo.from_onnx(looped(turns if given else None)).compile()
+    step = np.maximum(x(seed=7), 0)
+    sums = []
+    last = x()
+    while len(sums) < turns and (not sums or last.max() < 10):
+        last = last + step
+        sums.append(last)
+    found, squares = net(x(), x(seed=7), *([] if given else [np.array(turns)]))
+    np.testing.assert_allclose(found, last, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(squares, np.square(np.stack(sums)) if sums else np.zeros((0, 3, 4)), rtol=1e-5)
+
+
+def test_a_loop_whose_tensors_grow():
+    nodes = [node("Concat", ["s", "x"], ["next"], axis=0), node("Identity", ["c"], ["goes"])]
+    inputs = [info("i", INT64, ()), info("c", BOOL, ()), info("s", FLOAT, ("k", 4))]
+    inner = body(nodes, inputs, [info("goes", BOOL, ()), info("next", FLOAT, ("k", 4))])
+    made = model(
+        [node("Loop", ["n", "", "x"], ["all"], body=inner), node("Abs", ["all"], ["y"])],
+        [info("x", FLOAT, (3, 4)), info("n", INT64, ())],
+        [info("y")],
+    )
+    net = dgo.from_onnx(made).compile()
+    for turns in (0, 1, 4):
+        np.testing.assert_allclose(net(x(), np.array(turns)), np.abs(np.tile(x(), (turns + 1, 1))))
+
+
+def test_scans_and_sequences():
+    nodes = [node("Add", ["s", "row"], ["sum"]), node("Identity", ["sum"], ["out"])]
+    inner = body(
+        nodes, [info("s", FLOAT, (4,)), info("row", FLOAT, (4,))], [info("sum", FLOAT, (4,)), info("out", FLOAT, (4,))]
+    )
+    scan = node("Scan", ["zero", "x"], ["last", "sums"], body=inner, num_scan_inputs=1)
+    split = node("SplitToSequence", ["sums"], ["parts"], axis=1)
+    join = node("ConcatFromSequence", ["parts"], ["again"], axis=0)
+    made = model(
+        [scan, split, join, node("Neg", ["again"], ["y"])],
+        [info("x", FLOAT, (3, 4))],
+        [info("last"), info("y")],
+        {"zero": np.zeros(4, np.float32)},
+    )
+    last, y = dgo.from_onnx(made).compile()(x())
+    sums = np.cumsum(x(), 0)
+    np.testing.assert_allclose(last, sums[-1], rtol=1e-5)
+    np.testing.assert_allclose(y, -sums.T.reshape(-1, 1), rtol=1e-5)
+
+
+def test_random_numbers_are_drawn_at_each_call():
+    made = model(
+        [node("RandomNormalLike", ["x"], ["r"]), node("Add", ["x", "r"], ["y"])],
+        [info("x", FLOAT, (3, 4))],
+        [info("y")],
+    )
+    net = dgo.from_onnx(made).compile()
+    assert not np.array_equal(net(x()), net(x()))
+
+
+def test_all_that_nothing_runs_is_said_at_once():
+    then = body([node("Relux", ["x"], ["a"])], [], [info("a")])
+    nodes = [
+        node("NonZero", ["x"], ["z"]),
+        node("Strange", ["z"], ["q"], name="first"),
+        node("If", ["c"], ["r"], then_branch=then, else_branch=then, name="second"),
+    ]
+    with pytest.raises(dgo.UnsupportedError) as caught:
+        dgo.from_onnx(model(nodes, [info("x", FLOAT, (3, 4)), info("c", BOOL, ())], [info("r"), info("q")]))
+    assert "2 parts" in str(caught.value) and "Strange" in str(caught.value) and "Relux" in str(caught.value)
+
+
+def test_results_are_the_callers_own():
+    net = dgo.from_onnx(
+        model(
+            [node("Reshape", ["x", "s"], ["y"]), node("NonZero", ["one"], ["z"])],
+            [info("x", FLOAT, (3, 4)), info("s", INT64, (2,))],
+            [info("y"), info("x"), info("z", INT64)],
+            {"one": np.float32([1])},
+        )
+    ).compile()
+    data = x()
+    for result in net(data, np.int64([4, 3])):
+        assert not np.may_share_memory(result, data)
+        result[...] = 7
+    np.testing.assert_array_equal(net(data, np.int64([4, 3]))[2], [[0]])
