@@ -17,7 +17,7 @@ ROOT = Path(dnnl_graph_ops.__file__).parent
 # from the ground up: a module imports from its own storey and those below
 STOREYS = (
     ("_core", "_openmp"),
-    ("errors", "dtypes", "strides"),
+    ("errors", "dtypes", "once", "strides"),
     ("schema", "shapes"),
     ("runtime",),
     ("graph",),

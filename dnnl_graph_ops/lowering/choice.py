@@ -27,6 +27,8 @@ _LARGE = {1: 1024, 2: 128, 3: 32}
 _SMALL = 4
 # how much longer than the best form that of large sizes may take
 _NEAR = 1.1
+# estimates that are no nearer than this are one
+_ALIKE = 1.02
 # seconds to compile a form with steps of the library, and more by the position of its longest axis, spread over so many
 # runs of a size: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000 positions)
 _COMPILING, _COMPILING_POSITION, _RUNS = 8e-3, 3.7e-6, 8
@@ -44,7 +46,7 @@ def ranked(problem: Problem, env: Env) -> Ranked:
         if _is_long_and_narrow(problem):
             charged = [(form, seconds + _compiling(form, problem, env) / _RUNS_OF_ONE) for form, seconds in found]
             found = sorted(charged, key=lambda item: item[1])
-        return found
+        return _without_compiling(found, problem, env)
     g = problem.geometry
     small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
     where = (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
@@ -106,6 +108,13 @@ def _estimated(problem: Problem, env: Env) -> Ranked:
 
 def _by_compiling(problem: Problem, env: Env) -> list[tuple[float, Formulation]]:
     return sorted(((_compiling(f, problem, env), f) for f in usable(problem, env)), key=lambda item: item[0])
+
+
+def _without_compiling(found: Ranked, problem: Problem, env: Env) -> Ranked:
+    """First what the library compiles nothing of, where estimates do not tell it from the best."""
+    alike = (i for i, (_, seconds) in enumerate(found) if seconds <= _ALIKE * found[0][1])
+    first = next((i for i in alike if not _compiling(found[i][0], problem, env)), 0)
+    return [found[first], *found[:first], *found[first + 1 :]]
 
 
 def _compiling(form: Formulation, problem: Problem, env: Env) -> float:

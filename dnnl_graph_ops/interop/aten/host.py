@@ -13,6 +13,7 @@ import numpy as np
 from ... import dtypes
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Value
+from ...once import once
 from ...runtime.dlpack import from_dlpack
 from ...shapes import Meta
 from ..dlpack import to_dlpack
@@ -311,11 +312,11 @@ class TorchStep:
                 raise ShapeError(f"{self.where}: PyTorch gives {array.dtype} of {array.shape}, not {dtype} of {shape}")
         return made
 
-    @functools.cached_property
+    @once
     def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
         return _prepared(self.series, self.where)
 
-    @functools.cached_property
+    @once
     def _wanted(self) -> list[tuple[Any, Any]]:
         return [(meta.shape, dtypes.numpy_dtype(meta.dtype)) for meta in self.results]
 

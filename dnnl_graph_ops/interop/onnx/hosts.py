@@ -12,6 +12,7 @@ import numpy as np
 from ... import dtypes
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
+from ...once import once
 from ...runtime.memory_limit import memory_limit
 from . import control, reference
 from .fold import TYPES, sized
@@ -87,7 +88,7 @@ class HostNode:
         found = COMPUTES.get(self.node.op_type) if not self.node.domain else None
         return None if any(info.code in _NARROW for info in self.results) else found
 
-    @functools.cached_property
+    @once
     def _model(self) -> bytes:
         return reference.alone(self.node)
 

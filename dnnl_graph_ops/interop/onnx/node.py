@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import UnsupportedError
 from ...graph import Value
+from ...once import once
 
 Array = np.ndarray[Any, Any]
 # a tensor: of the graph, or known as the model is read
@@ -88,11 +88,11 @@ class Body:
     outputs: tuple[str, ...]
     infos: tuple[Info, ...]
 
-    @cached_property
+    @once
     def local(self) -> frozenset[str]:
         return frozenset((*self.inputs, *self.arrays, *(name for node in self.nodes for name in node.outputs)))
 
-    @cached_property
+    @once
     def free(self) -> tuple[str, ...]:
         """Tensors around it that it reads."""
         reads = (*(name for node in self.nodes for name in node.reads), *self.outputs)
