@@ -14,7 +14,7 @@ from .compile.single import Argument, plan_op
 from .dtypes import canonical, numpy_dtype
 from .errors import ShapeError
 from .lowering.env import Env, default_algorithm
-from .ops.family import annotated, document, family, with_keywords
+from .ops.family import annotated, family, with_keywords, with_words
 from .ops.typed import WORDS, check_dtypes, read_shape, resolve
 from .runtime import arrays
 from .runtime import threads as pool
@@ -68,7 +68,21 @@ def conv_transpose_backward_bias(
 def convolution_backward_bias(
     diff_dst: Any, *, data_format: str = "NXC", out: Any = None, engine: Engine | None = None
 ) -> Array:
-    """Gradient of `convolution` with respect to the bias: as `conv_transpose_backward_bias`."""
+    """Gradient of `convolution` with respect to the bias: the sum of diff_dst over all axes but the channels.
+
+    Args:
+        diff_dst: (N, spatial..., OC) for NXC, (N, OC, spatial...) for NCX; rank 3 to 5.
+        data_format: NXC or NCX.
+        out, engine: as of `convolution`.
+
+    Returns:
+        diff_bias: (OC,).
+
+    Raises:
+        ShapeError: another rank. InvalidArgumentError: another dtype or format.
+
+    Source: oneDNN Graph API, ReduceSum.
+    """
     return cache.call("convolution_backward_bias", (diff_dst,), (data_format,), out, engine, _plain_backward_bias)
 
 
@@ -248,7 +262,7 @@ def _one_shot(kind: str) -> Callable[[Callable[..., Array]], Callable[..., Array
         above = "\n" * (described.__code__.co_firstlineno - 1)
         exec(compile(above + source, __file__, "exec"), scope)
         made: Callable[..., Array] = scope[name]
-        made.__doc__ = document(described.__doc__, words)
+        made.__doc__ = with_words(described.__doc__, words)
         made.__annotations__ = {**annotated(shape), "others": "NoReturn"}
         return made
 

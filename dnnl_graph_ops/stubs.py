@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
+from typing import Any
 
 from . import functional, ops, schema
 from .ops.generic import NAMES, signature
@@ -65,14 +66,44 @@ def function(name: str, made: Signature) -> list[str]:
     return [f"def {name}(", *(f"    {row}" for row in rows), last]
 
 
-def _by_request(made: Signature) -> Iterator[Signature]:
-    """Without its second output, and with it."""
-    for wanted, default, returns in (
-        ("Literal[1] | None", None, "Value"),
-        ("Literal[2]", Parameter.empty, "tuple[Value, Value]"),
-    ):
-        how = made.parameters["outputs"].replace(annotation=wanted, default=default)
-        yield made.replace(parameters=[*({**made.parameters, "outputs": how}).values()], return_annotation=returns)
+_ONE, _THREE = "Value", "tuple[Value, Value, Value]"
+_Change = Mapping[str, tuple[str, Any]]
+
+
+def _three(single: _Change, several: _Change) -> Sequence[tuple[_Change, str]]:
+    """One output by an argument or by request, else three."""
+    return (
+        (single, _ONE),
+        ({"outputs": ("Literal[1]", ...)}, _ONE),
+        ({**several, "outputs": ("Literal[3] | None", None)}, _THREE),
+    )
+
+
+_STATS = _three({"keep_stats": ("Literal[False]", ...)}, {"keep_stats": ("Literal[True]", True)})
+_ON_REQUEST = (
+    ({"outputs": ("Literal[1] | None", None)}, _ONE),
+    ({"outputs": ("Literal[2]", ...)}, "tuple[Value, Value]"),
+)
+# what a builder returns by what it is given: annotation and default of arguments, `...` for none
+_BY_ARGUMENTS: dict[str, Sequence[tuple[_Change, str]]] = {
+    "softmax": _ON_REQUEST,
+    "dropout": _ON_REQUEST,
+    "layer_norm": _STATS,
+    "group_norm": _STATS,
+    "layer_norm_backward": _three({"use_affine": ("Literal[False]", ...)}, {"use_affine": ("Literal[True]", True)}),
+    "batch_norm_backward": _three({"gamma": ("None", None)}, {"gamma": ("Tensor", ...)}),
+}
+
+
+def _overloads(name: str, made: Signature) -> Iterator[Signature]:
+    for changes, returns in _BY_ARGUMENTS[name]:
+        changed = {
+            word: made.parameters[word].replace(
+                annotation=annotation, default=Parameter.empty if default is ... else default
+            )
+            for word, (annotation, default) in changes.items()
+        }
+        yield made.replace(parameters=[*{**made.parameters, **changed}.values()], return_annotation=returns)
 
 
 def builders() -> str:
@@ -85,10 +116,10 @@ def builders() -> str:
         lines += function(name, inspect.signature(getattr(ops, name)))
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
-        if schema.OPS[schema.BUILDERS[name]].output_counts != (1, 2):
+        if name not in _BY_ARGUMENTS:
             lines += function(name, made)
             continue
-        for one in _by_request(made):
+        for one in _overloads(name, made):
             lines += ["@overload", *function(name, one)]
     return "\n".join(lines) + "\n"
 

@@ -137,6 +137,7 @@ class Explanation:
     steps: tuple[StepReport, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """All of it as dicts and lists, which JSON can hold."""
         data = asdict(self)
         for part, record in zip(self.partitions, data["partitions"], strict=True):
             record |= {name: getattr(part, name) for name in _DERIVED}

@@ -97,7 +97,18 @@ class Net(NetBase):
     # -- calling ----------------------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run on arrays by name; returns the outputs by name. `out` may hold arrays for some or all outputs."""
+        """Run on arrays by name.
+
+        Args:
+            inputs: {name of an input: array}, of the declared shapes and dtypes, with any strides.
+            out: {name of an output: array to write it to}, for some or all outputs; they must not overlap the inputs.
+
+        Returns:
+            {name of an output: array}.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: as a call.
+        """
         if not isinstance(inputs, Mapping):
             raise TypeError(f"{self!r}.run: needs a mapping of names to arrays, got {type(inputs).__name__}")
         if out is not None and not isinstance(out, Mapping):
@@ -109,7 +120,7 @@ class Net(NetBase):
         """Like a call, but returns at once; `.result()` of what it returns waits for the results.
 
         Submissions to nets of one engine run in the order in which they are made. The arrays are kept alive until
-        then and must not be changed meanwhile. Whatever a call would raise, `.result()` raises.
+        then and must not be changed meanwhile. Raises nothing itself: what a call would raise, `.result()` raises.
         """
         from .submit import submit
 
@@ -159,7 +170,11 @@ class Net(NetBase):
         return [result if item is None else item for result, item in zip(results, outs, strict=True)]
 
     def prepare(self, given: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any], Executor]:
-        """Checked arrays, arrays for the results (new where none is given), and the plan for them."""
+        """Checked arrays, arrays for the results (new where `outs` has None), and the plan for them.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: `given` or `outs` do not fit the graph.
+        """
         ins, layouts = [], []
         label = repr(self)
         for value, item in zip(self.inputs, given, strict=True):
@@ -276,6 +291,7 @@ class Net(NetBase):
         self._plans.clear()
 
     def plan_count(self) -> int:
+        """How many plans it has now, one for each combination of shapes and strides that was called."""
         return self._plans.info()["size"]
 
     # -- files --------------------------------------------------------------------------------------------------
@@ -335,7 +351,13 @@ class Net(NetBase):
         return latest.partitions
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
-        """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution."""
+        """Time the native loop alone on these arrays: `.median`, `.minimum`, `.times` in seconds per execution.
+
+        `repeat` executions are timed, from 1 to 10,000,000.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: as a call; another `repeat`.
+        """
         self._check_repeat(repeat)
         ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
         return Benchmark(tuple(executor.benchmark(ins, outs, repeat)))
@@ -345,7 +367,10 @@ class Net(NetBase):
 
         A step is named with the ops and kinds of its partition, its share of the whole, and what it reaches of this
         machine's peak: of multiplications for convolutions and matrix products, of memory's rate for all else. Both
-        peaks are measured at the first call, which takes a fraction of a second.
+        peaks are measured at the first call, which takes a fraction of a second. Each step is timed `repeat` times.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: as a call; `repeat` out of range.
         """
         self._check_repeat(repeat)
         ins, outs, executor = self.prepare(self._by_name(args, kwargs), [None] * len(self.outputs))
@@ -375,7 +400,7 @@ class Net(NetBase):
         return net_to_dot(self)
 
     def to_svg(self, path: Any = None) -> str:
-        """The graph as SVG text, coloured by partition; written to `path` if given."""
+        """The graph as SVG text, coloured by partition; written to `path` if given. Raises OSError as writing does."""
         return net_to_svg(self, path)
 
 

@@ -69,14 +69,17 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
+        """Whether its elements are in the graph; asks without reading a file again."""
         return self.held is not None
 
     @property
     def meta(self) -> Meta:
+        """Shape and dtype."""
         return Meta(self.shape, self.dtype)
 
     @property
     def ndim(self) -> int:
+        """Number of axes."""
         return len(self.shape)
 
     def __repr__(self) -> str:
@@ -224,6 +227,13 @@ class Graph:
             shape: sizes; None for one that is known at the call only.
             dtype: a canonical name ("f32", "bf16", ...) or a NumPy dtype.
             strides: in elements; None: row-major. An array with other strides compiles a variant at its first call.
+
+        Returns:
+            The Value, which builders of `dgo.ops` take; a call passes its array by position or as `name=array`.
+
+        Raises:
+            InvalidArgumentError: a name that is taken, a dtype that oneDNN has not.
+            ShapeError: sizes or strides below 0. TypeError: wrong Python types.
         """
         where = f"Graph.input {name!r}"
         dims = _shape(shape, where)
@@ -236,6 +246,13 @@ class Graph:
     def constant(self, array: Any, name: str | None = None) -> Value:
         """A tensor whose elements never change. A private copy is made, except of what can never change, such as
         `np.frombuffer` of bytes: later changes of `array` have no effect.
+
+        Args:
+            array: a NumPy array, or what has `__dlpack__` on the CPU, of any shape and strides.
+            name: unique in this graph; None: made up.
+
+        Raises:
+            InvalidArgumentError: a name that is taken, a dtype that oneDNN has not. TypeError: no array.
         """
         where = "Graph.constant" + (f" {name!r}" if name is not None else "")
         if isinstance(array, Value):
@@ -252,7 +269,7 @@ class Graph:
     def hold(self, constant: Constant, name: str | None = None) -> Value:
         """A constant whose elements somebody else keeps, or makes when they are needed.
 
-        Of a name that is taken, it gets another.
+        If `name` is taken, it gets another. Raises InvalidArgumentError for a dtype that oneDNN has not.
         """
         free = name is not None and name not in self._names
         unique = self._claim(str(name), "") if free else self._fresh("constant")
@@ -278,7 +295,17 @@ class Graph:
     ) -> tuple[Value, ...]:
         """Append an op whose attributes and shapes have been checked (builders in `ops` do that).
 
-        An only output is named as the op, several `op.slot`. `late`: see Node.
+        Args:
+            kind, inputs, attrs: the op; `metas` are shape and dtype of each output, `slots` their names.
+            label: how messages name the op.
+            name: unique in this graph; None: `default_name` if it is free, else made up.
+            late: see Node.
+
+        Returns:
+            The outputs. An only one is named as the op, several `op.slot`.
+
+        Raises:
+            InvalidArgumentError: a name that is taken, a Value of another graph.
         """
         where = label
         for value in inputs:
@@ -303,7 +330,7 @@ class Graph:
         return node.outputs
 
     def owns(self, value: Value, where: str) -> None:
-        """InvalidArgumentError if `value` belongs to another graph."""
+        """Raises InvalidArgumentError if `value` belongs to another graph; `where` names the op in the message."""
         if value.graph is not self:
             alike = ", two objects of one name" if value.graph.name == self.name else ""
             raise InvalidArgumentError(
@@ -380,6 +407,10 @@ class Graph:
         """Read a graph in benchdnn's JSON format from a path, text or dict; tensors are named by their id.
 
         Results have the strides that the file states; strides of tensors between ops are kept for `to_json` only.
+
+        Args:
+            source: a path, the text of a file, or a dict.
+            engine: where it will run; None: the default CPU engine.
 
         Raises:
             InvalidArgumentError, ShapeError: not this format, unknown kinds, cycles, tensors that disagree.

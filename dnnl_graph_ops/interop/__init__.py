@@ -16,9 +16,19 @@ __all__ = ["from_dlpack", "from_onnx", "from_torch", "to_dlpack"]
 
 
 def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
-    """An ONNX model (a path, bytes, or a ModelProto) as a graph; needs the extra `onnx`.
+    """An ONNX model as a graph; needs the extra `onnx`.
 
-    See `dnnl_graph_ops.interop.onnx.from_onnx` for what is mapped and what is raised.
+    Args:
+        model_or_path: a path, the bytes of a file, or a ModelProto.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph with the model's inputs and outputs, in NCX; `dnnl_graph_ops.interop.onnx.from_onnx` says what is
+        mapped.
+
+    Raises:
+        UnsupportedError: operators that nothing here computes, all in one message. InvalidArgumentError: a damaged
+        model. RuntimeUnavailableError: onnx is not installed. TypeError: another kind of source.
     """
     from .onnx import from_onnx as read
 
@@ -28,7 +38,17 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
 def from_torch(exported_program: Any, engine: Engine | None = None) -> Graph:
     """An `ExportedProgram` of `torch.export` as a graph; needs the extra `torch`.
 
-    See `dnnl_graph_ops.interop.aten.from_torch` for what is mapped and what is raised.
+    Args:
+        exported_program: what `torch.export.export(model.eval(), arguments)` gives.
+        engine: where it will run; None: the default CPU engine.
+
+    Returns:
+        A Graph with the program's tensors as inputs and outputs; `dnnl_graph_ops.interop.aten.from_torch` says what is
+        mapped.
+
+    Raises:
+        UnsupportedError: what no graph can do, all in one message. TypeError: no ExportedProgram.
+        RuntimeUnavailableError: torch is not installed.
     """
     from .aten import from_torch as read
 

@@ -158,6 +158,20 @@ def avg_pool_backward(
     src_shape: Ints | None = None,
     name: str | None = None,
 ) -> Value: ...
+@overload
+def batch_norm_backward(
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: None = None,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    outputs: int | None = None,
+    name: str | None = None,
+) -> Value: ...
+@overload
 def batch_norm_backward(
     src: Tensor,
     diff_dst: Tensor,
@@ -167,9 +181,22 @@ def batch_norm_backward(
     *,
     epsilon: float,
     data_format: str = "NXC",
-    outputs: int | None = None,
+    outputs: Literal[1],
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor,
+    *,
+    epsilon: float,
+    data_format: str = "NXC",
+    outputs: Literal[3] | None = None,
+    name: str | None = None,
+) -> tuple[Value, Value, Value]: ...
 def batch_norm_forward_training(
     src: Tensor,
     mean: Tensor,
@@ -181,7 +208,7 @@ def batch_norm_forward_training(
     momentum: float | None = None,
     data_format: str = "NXC",
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> tuple[Value, Value, Value, Value, Value]: ...
 def batch_norm_inference(
     src: Tensor,
     gamma: Tensor,
@@ -237,7 +264,7 @@ def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
 def elu_backward(
     src_or_dst: Tensor, diff_dst: Tensor, *, alpha: float, use_dst: bool = True, name: str | None = None
 ) -> Value: ...
-def end(src: Tensor, *, name: str | None = None) -> Value: ...
+def end(src: Tensor, *, name: str | None = None) -> None: ...
 def exp(src: Tensor, *, name: str | None = None) -> Value: ...
 def gelu(src: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
 def gelu_backward(src: Tensor, diff_dst: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
@@ -266,6 +293,20 @@ def interpolate_backward(
     data_format: str = "NXC",
     name: str | None = None,
 ) -> Value: ...
+@overload
+def layer_norm(
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    keep_stats: Literal[False],
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-05,
+    outputs: int | None = None,
+    name: str | None = None,
+) -> Value: ...
+@overload
 def layer_norm(
     src: Tensor,
     gamma: Tensor | None = None,
@@ -275,9 +316,38 @@ def layer_norm(
     begin_norm_axis: int = -1,
     use_affine: bool = True,
     epsilon: float = 1e-05,
+    outputs: Literal[1],
+    name: str | None = None,
+) -> Value: ...
+@overload
+def layer_norm(
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    keep_stats: Literal[True] = True,
+    begin_norm_axis: int = -1,
+    use_affine: bool = True,
+    epsilon: float = 1e-05,
+    outputs: Literal[3] | None = None,
+    name: str | None = None,
+) -> tuple[Value, Value, Value]: ...
+@overload
+def layer_norm_backward(
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    begin_norm_axis: int = -1,
+    use_affine: Literal[False],
+    epsilon: float = 1e-05,
     outputs: int | None = None,
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
 def layer_norm_backward(
     src: Tensor,
     diff_dst: Tensor,
@@ -289,9 +359,24 @@ def layer_norm_backward(
     begin_norm_axis: int = -1,
     use_affine: bool = True,
     epsilon: float = 1e-05,
-    outputs: int | None = None,
+    outputs: Literal[1],
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
+def layer_norm_backward(
+    src: Tensor,
+    diff_dst: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    begin_norm_axis: int = -1,
+    use_affine: Literal[True] = True,
+    epsilon: float = 1e-05,
+    outputs: Literal[3] | None = None,
+    name: str | None = None,
+) -> tuple[Value, Value, Value]: ...
 def leaky_relu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
 def log(src: Tensor, *, name: str | None = None) -> Value: ...
 def log_softmax(src: Tensor, *, axis: int = -1, name: str | None = None) -> Value: ...
@@ -345,7 +430,7 @@ def prelu(
 ) -> Value: ...
 def prelu_backward(
     src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None
-) -> tuple[Value, ...]: ...
+) -> tuple[Value, Value]: ...
 def quantize(
     src: Tensor,
     *,
@@ -462,6 +547,21 @@ def select(
     cond: Tensor, src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
 ) -> Value: ...
 def pow(src: Tensor, *, beta: float, name: str | None = None) -> Value: ...
+@overload
+def group_norm(
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    groups: int,
+    keep_stats: Literal[False],
+    use_affine: bool = True,
+    epsilon: float = 1e-05,
+    data_format: str = "NXC",
+    outputs: int | None = None,
+    name: str | None = None,
+) -> Value: ...
+@overload
 def group_norm(
     src: Tensor,
     gamma: Tensor | None = None,
@@ -472,9 +572,23 @@ def group_norm(
     use_affine: bool = True,
     epsilon: float = 1e-05,
     data_format: str = "NXC",
-    outputs: int | None = None,
+    outputs: Literal[1],
     name: str | None = None,
-) -> tuple[Value, ...]: ...
+) -> Value: ...
+@overload
+def group_norm(
+    src: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    groups: int,
+    keep_stats: Literal[True] = True,
+    use_affine: bool = True,
+    epsilon: float = 1e-05,
+    data_format: str = "NXC",
+    outputs: Literal[3] | None = None,
+    name: str | None = None,
+) -> tuple[Value, Value, Value]: ...
 def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = None) -> Value: ...
 def greater_equal(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None

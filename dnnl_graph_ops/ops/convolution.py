@@ -1,4 +1,4 @@
-"""Builders of the Convolution family."""
+"""Builders of the Convolution family; what `help` shows of them is made from the op table."""
 
 from __future__ import annotations
 
@@ -12,35 +12,15 @@ from .family import family
 from .typed import append, read_shape
 
 
-@family("convolution")
+@family("convolution", "Convolution")
 def convolution(
     src: Value | Any, weights: Value | Any, bias: Value | Any = None, *, name: str | None = None, **attributes: Any
 ) -> Value:
-    """Convolution.
-
-    dst = floor((src + pads_begin + pads_end - dilations * (kernel - 1) - 1) / strides) + 1 per axis.
-
-    Args:
-        src: (N, spatial..., IC) for NXC, (N, IC, spatial...) for NCX; f32, bf16 or f16; 1 to 3 spatial axes.
-        weights: OIX (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...) or
-            XOI (k..., OC, IC/groups).
-        bias: (OC,), optional, of the same dtype.
-        **attributes: the family's.
-
-    Returns:
-        dst: (N, spatial..., OC) or (N, OC, spatial...).
-
-    Raises:
-        ShapeError: shapes that disagree. InvalidArgumentError: dtypes or attributes out of range.
-        TypeError: wrong Python types.
-
-    Source: oneDNN Graph API, Convolution.
-    """
     operands = {"src": src, "weights": weights, "bias": bias}
     return append("Convolution", operands, attributes, "convolution", name)
 
 
-@family("convolution_backward_data")
+@family("convolution_backward_data", "ConvolutionBackwardData")
 def convolution_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
@@ -51,24 +31,6 @@ def convolution_backward_data(
     name: str | None = None,
     **attributes: Any,
 ) -> Value:
-    """ConvolutionBackwardData: the gradient with respect to src.
-
-    Args:
-        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
-        weights: as of `convolution`.
-        dst_shape_input: the shape of diff_src as an integer array or a constant of the graph; wins over `dst_shape`.
-        **attributes: the family's.
-        dst_shape, src_shape: two names of the same as an attribute. Without any of them diff_src has the smallest
-            sizes that lead to diff_dst, and output_padding more.
-
-    Returns:
-        diff_src: (N, spatial..., IC) or (N, IC, spatial...).
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `convolution`.
-
-    Source: oneDNN Graph API, ConvolutionBackwardData.
-    """
     where = label("convolution_backward_data", name)
     named = {"dst_shape": dst_shape, "src_shape": src_shape}
     shapes = {slot: read_shape(value, slot, where) for slot, value in named.items() if value is not None}
@@ -80,7 +42,7 @@ def convolution_backward_data(
     return append("ConvolutionBackwardData", operands, attributes, "convolution_backward_data", name, extra)
 
 
-@family("convolution")
+@family("convolution", "ConvolutionBackwardWeights")
 def convolution_backward_weights(
     src: Value | Any,
     diff_dst: Value | Any,
@@ -90,25 +52,6 @@ def convolution_backward_weights(
     name: str | None = None,
     **attributes: Any,
 ) -> Value:
-    """ConvolutionBackwardWeights: the gradient with respect to the weights.
-
-    Args:
-        src: (N, spatial..., IC) or (N, IC, spatial...).
-        diff_dst: the gradient of dst, (N, spatial..., OC) or (N, OC, spatial...).
-        weights_shape_input: the shape of weights in `weights_format`, as an integer array or a constant of the graph;
-            wins over `weights_shape`.
-        **attributes: the family's.
-        weights_shape: the same as an attribute. Without either it is derived, where src and diff_dst determine it.
-
-    Returns:
-        diff_weights in `weights_format`.
-
-    Raises:
-        ShapeError, InvalidArgumentError, TypeError: as `convolution`; also when the shapes do not determine the
-        kernel size.
-
-    Source: oneDNN Graph API, ConvolutionBackwardWeights.
-    """
     where = label("convolution_backward_weights", name)
     shape = read_shape(weights_shape_input, "weights_shape_input", where)
     attribute = read_shape(weights_shape, "weights_shape", where)

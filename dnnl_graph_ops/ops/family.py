@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from textwrap import wrap
 from typing import Any, TypeVar
 
-from ..schema import KEYWORDS, Keyword
+from ..schema import BUILDERS, KEYWORDS, Keyword
 from ..schema.arguments import unexpected
+from ..schema.meaning import meaning
+from .document import document
 
 R = TypeVar("R")
 
 _TYPES = {"s64[]": "int | Sequence[int]", "s64": "int", "string": "str"}
-_TEXTS = {
-    "auto_pad": "none, valid, same_upper or same_lower; explicit pads are ignored unless none",
-    "groups": "divides IC and OC",
-}
 
 
 def with_keywords(function: Callable[..., Any], family: str) -> Signature:
@@ -36,35 +35,34 @@ def with_keywords(function: Callable[..., Any], family: str) -> Signature:
     return own.replace(parameters=kept)
 
 
-def document(text: str | None, family: str) -> str | None:
+def with_words(text: str | None, family: str) -> str | None:
     """A docstring with the family's keywords in the place of its line on `**attributes`."""
     if text is None:
         return None
     before, _, rest = text.partition("**attributes:")
-    indent = before[before.rindex("\n") :]
-    return before + indent.join(_lines(KEYWORDS[family].values())) + rest[rest.index("\n") :]
+    indent = before[before.rindex("\n") + 1 :]
+    lines = _lines(BUILDERS.get(family, "ConvTransposeBackpropFilters"), KEYWORDS[family].values(), len(indent))
+    return before + "\n".join(lines).lstrip() + rest[rest.index("\n") :]
 
 
-def _lines(words: Iterable[Keyword]) -> Iterator[str]:
-    lists: dict[bool, list[Keyword]] = {True: [], False: []}
+def _lines(kind: str, words: Iterable[Keyword], indent: int) -> Iterator[str]:
+    begin = " " * indent
     for word in words:
-        if word.type == "s64[]":
-            lists[word.default is None].append(word)
-    for required, some in lists.items():
-        if some:
-            names = ", ".join(word.name for word in some)
-            yield f"{names}: an int, or one per spatial axis{'; required' if required else ''}."
-    for word in words:
-        if word.type != "s64[]":
-            yield f"{word.name}: {_TEXTS.get(word.name) or _either(word.choices)}."
+        many = "an int, or one per spatial axis" if word.type == "s64[]" else _either(word.choices)
+        what = [meaning(kind).of(word.name).text, *([many] if many else [])]
+        text = f"{word.name}: {'; '.join(what)}{'; required' if word.default is None else ''}."
+        yield from wrap(text, 116, initial_indent=begin, subsequent_indent=begin + " " * 4)
 
 
 def _either(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+    return f"{', '.join(choices[:-1])} or {choices[-1]}" if choices else ""
 
 
-def family(words: str = "conv_transpose") -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Show the family's keywords in the place of `**attributes`, and say which is meant where another's is given."""
+def family(words: str = "conv_transpose", kind: str | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Show the family's keywords in the place of `**attributes`, and say which is meant where another's is given.
+
+    The builder of an op of this kind is documented from the op table.
+    """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         shape = with_keywords(function, words)
@@ -80,7 +78,7 @@ def family(words: str = "conv_transpose") -> Callable[[Callable[..., R]], Callab
                 raise TypeError(f"{function.__name__}: {', '.join(missing)} must be given")
             return function(*args, **kwargs)
 
-        call.__doc__ = document(function.__doc__, words)
+        call.__doc__ = document(kind, function.__name__, shape) if kind else with_words(function.__doc__, words)
         call.__signature__ = shape  # type: ignore[attr-defined]
         call.__annotations__ = annotated(shape)
         return call

@@ -10,6 +10,7 @@ from typing import Any
 from .. import schema
 from ..schema.arguments import unexpected
 from .build import apply, label
+from .document import document
 from .typed import WORDS
 
 Builder = Callable[..., Any]
@@ -47,43 +48,24 @@ def signature(kind: str) -> Signature:
     if len(spec.outputs) > 1 and not all(slot.required for slot in spec.outputs):
         parameters.append(Parameter("outputs", _KEYWORD, default=None, annotation="int | None"))
     parameters.append(Parameter("name", _KEYWORD, default=None, annotation="str | None"))
-    several = len(spec.outputs) > 1
-    return Signature(parameters, return_annotation="tuple[Value, ...]" if several else "Value")
+    return Signature(parameters, return_annotation=returns(spec))
+
+
+def returns(spec: schema.OpSchema) -> str:
+    """What a builder gives: a Value, a tuple, or either, by attributes and by how many outputs are asked for."""
+    counts = spec.output_counts
+    if counts == (0,):
+        return "None"
+    if 1 not in counts:
+        return f"tuple[{', '.join(['Value'] * len(spec.outputs))}]"
+    several = " | ".join(f"tuple[{', '.join(['Value'] * count)}]" for count in counts if count > 1)
+    return f"Value | {several}" if several else "Value"
 
 
 def _open_dtype(spec: schema.OpSchema) -> bool:
     """Whether the inputs leave the dtype of the first output open."""
     groups = {slot.group for slot in spec.inputs}
     return bool(spec.outputs) and spec.outputs[0].group not in groups
-
-
-def _document(kind: str) -> str:
-    spec = schema.OPS[kind]
-    whose = "this package, which oneDNN does not have" if spec.own else "the oneDNN Graph API"
-    lines = [f"{kind}, an op of {whose}.", "", *([spec.own, ""] if spec.own else []), "Args:"]
-    for slot in spec.inputs:
-        how = "any number of tensors" if slot.variadic else "a tensor" + ("" if slot.required else ", optional")
-        lines.append(f"    {slot.name}: {how}; {', '.join(slot.dtypes) or 'any dtype'}.")
-    for attr in spec.attrs.values():
-        text = f"    {attr.name}: {_TYPES[attr.type]}"
-        if attr.allowed:
-            text += f", one of {', '.join(attr.allowed)}"
-        if not attr.required and attr.default is not None:
-            text += f"; default {attr.default!r}"
-        lines.append(text + ("; required." if attr.required else "."))
-    lines += ["", "Returns:"]
-    lines += [
-        f"    {slot.name}: {', '.join(slot.dtypes) or 'any dtype'}{'' if slot.required else ' (optional)'}."
-        for slot in spec.outputs
-    ] or ["    nothing."]
-    lines += [
-        "",
-        "Raises:",
-        "    ShapeError, InvalidArgumentError: shapes, dtypes or attributes that do not fit. TypeError: wrong types.",
-    ]
-    if not spec.own:
-        lines += ["", f"Source: oneDNN Graph API, {kind} ({spec.page})."]
-    return "\n".join(lines)
 
 
 def make(kind: str) -> Builder:
@@ -124,7 +106,7 @@ def make(kind: str) -> Builder:
         return values if several and len(values) != 1 else values[0]
 
     builder.__name__ = builder.__qualname__ = spec.builder
-    builder.__doc__ = _document(kind)
+    builder.__doc__ = document(kind, spec.builder, shape)
     builder.__signature__ = shape  # type: ignore[attr-defined]
     builder.__module__ = "dnnl_graph_ops.ops"
     return builder

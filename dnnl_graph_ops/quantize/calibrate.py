@@ -60,7 +60,7 @@ class Calibration:
     errors: tuple[OutputReport, ...]
 
     def compile(self, **options: Any) -> Net:
-        """Compile the quantized graph; takes the options of `Graph.compile`."""
+        """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""
         return self.graph.compile(dict(self.outputs), **options)
 
     def __str__(self) -> str:

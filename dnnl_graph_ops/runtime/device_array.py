@@ -67,14 +67,20 @@ class DeviceArray(DeviceArrayBase):
     def strided(
         cls, shape: Sequence[int], dtype: Any, strides: Sequence[int], engine: Engine | None = None
     ) -> DeviceArray:
-        """A new array, not written to, whose elements lie `strides` apart, counted in elements."""
+        """A new array of `shape` and `dtype`, not written to, whose elements lie `strides` apart, counted in elements.
+
+        `engine` says in whose memory; None: the default CPU engine.
+
+        Raises:
+            InvalidArgumentError: a dtype that oneDNN has not. Error: no memory is left.
+        """
         reach = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
         room = cls(0 if 0 in shape else 1 + reach, dtype, engine)
         return cls._adopt(room.engine, room.dtype, tuple(shape), tuple(strides), room.address, True, room)
 
     @classmethod
     def from_numpy(cls, array: Any, engine: Engine | None = None) -> DeviceArray:
-        """A row-major copy of a NumPy array.
+        """A row-major copy of a NumPy array in the memory of `engine`; None: the default CPU engine.
 
         Raises:
             TypeError: not an array. InvalidArgumentError: a dtype that oneDNN has not.
@@ -117,6 +123,7 @@ class DeviceArray(DeviceArrayBase):
 
     @property
     def ndim(self) -> int:
+        """Number of axes."""
         return len(self.shape)
 
     @property

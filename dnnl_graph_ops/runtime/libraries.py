@@ -29,6 +29,7 @@ class Runtime:
 
     @property
     def library(self) -> Library:
+        """The loaded library; opens it at the first use."""
         found = _BY_PATH.get(self.path)
         if found is None:
             with _LOADING:
@@ -37,18 +38,22 @@ class Runtime:
 
     @property
     def version(self) -> str:
+        """Of oneDNN, "3.2.0"."""
         return ".".join(map(str, self.library.version))
 
     @property
     def version_info(self) -> tuple[int, ...]:
+        """Of oneDNN, as numbers."""
         return tuple(self.library.version)
 
     @property
     def cpu_runtime(self) -> str:
+        """What its CPU engines compute with: omp, sycl, none, ..."""
         return self.library.cpu_runtime
 
     @property
     def gpu_runtime(self) -> str:
+        """What its GPU engines compute with: sycl, ocl or none."""
         return self.library.gpu_runtime
 
     def __repr__(self) -> str:

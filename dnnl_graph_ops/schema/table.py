@@ -9,7 +9,8 @@ order of their axes: "all", the "vectors", or "batches" of matrices; "@version" 
 "post_op": what the library fuses behind a ConvTranspose.
 "narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
 are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
-"own": what an op means that this package has and the library does not; it has no value there, its attributes no code.
+"own": an op that this package has and the library does not; it has no value there, its attributes no code.
+What ops and arguments mean stands in meaning.json.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
 than the library has; some functions call one otherwise.
 """
@@ -108,7 +109,7 @@ class OpSchema:
     stated: Stated | None
     post_op: bool
     narrow: str  # operands, all or empty: what may be bf16 or f16 in place of f32
-    own: str  # what an op means that the library does not have; empty: the library has it
+    own: bool  # the library does not have it
 
     @property
     def binary(self) -> bool:
@@ -213,7 +214,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         stated=_stated(inputs, attrs),
         post_op=row.get("post_op", False),
         narrow=row.get("narrow", ""),
-        own=row.get("own", ""),
+        own=row.get("own", False),
     )
 
 

@@ -146,8 +146,12 @@ def _batch_norm(op: Use) -> str | None:
             return f"oneDNN has a kernel for {op.kind} with gamma and beta or neither, not with gamma alone"
         if op.version < (3, 3) and len(op.inputs[0].shape) < 4:
             return f"oneDNN 3.2 has a kernel for {op.kind} from 4 axes on, not for {len(op.inputs[0].shape)}"
-    if op.kind == "BatchNormTrainingBackward" and len(op.outputs) == 2:
-        return f"oneDNN has a kernel for {op.kind} with 1 or 3 outputs, not 2"
+    if op.kind == "BatchNormTrainingBackward":
+        if len(op.outputs) != 3:
+            # with one it takes mean and variance for constants
+            return f"oneDNN computes {op.kind} with 3 outputs, not {len(op.outputs)}"
+        if op.version < (3, 3) and len(op.inputs[0].shape) < 4 and op.attrs["data_format"] == "NXC":
+            return f"oneDNN 3.2 has a kernel for {op.kind} in NXC from 4 axes on, not for {len(op.inputs[0].shape)}"
     return _parameters_in_f32(op)
 
 

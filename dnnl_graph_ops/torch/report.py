@@ -60,6 +60,7 @@ class Report(tuple[LayerTime, ...]):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
+        """All of it as dicts and lists, which JSON can hold; times in seconds."""
         return {"layers": [{**asdict(row), "gain": row.gain} for row in self]}
 
     def __str__(self) -> str:

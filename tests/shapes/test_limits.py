@@ -53,7 +53,8 @@ USES = [
     ("BatchNormForwardTraining", [(2, 5, 3), *[(5,)] * 4], BATCH, None),
     ("BatchNormForwardTraining", [(2, 5, 3, 3), *[(5,)] * 3], BATCH, None),
     ("BatchNormForwardTraining", [(2, 5, 3, 3), *[(5,)] * 4], BATCH, None),
-    ("BatchNormTrainingBackward", [(2, 5, 3), (2, 5, 3), *[(5,)] * 2], BATCH, None),
+    ("BatchNormTrainingBackward", [(2, 5, 3), (2, 5, 3), *[(5,)] * 3], BATCH, None),
+    ("BatchNormTrainingBackward", [(2, 3, 5), (2, 3, 5), *[(5,)] * 3], BATCH | {"data_format": "NXC"}, None),
     ("LayerNorm", [(2, 3, 4), (4,), (4,)], {}, None),
     ("LayerNorm", [(2, 3, 4), (4,), (4,)], {"use_affine": False}, None),
     ("LayerNorm", [(2,) * 5], {"use_affine": False, "keep_stats": False}, None),
@@ -122,6 +123,16 @@ def test_dynamic_zero_points_per_channel_are_declined(version):
     attrs = schema.normalise_attrs("DynamicQuantize", CHANNELS, "DynamicQuantize")
     reason = shapes.unsupported("DynamicQuantize", inputs, [Meta((2, 3), "u8")], attrs, version)
     assert "without zero points" in reason
+
+
+@pytest.mark.parametrize("version", [(3, 2), (3, 13)])
+def test_gradients_of_batch_norm_alone_are_declined(version):
+    # the library compiles these and takes mean and variance for constants
+    attrs = schema.normalise_attrs("BatchNormTrainingBackward", BATCH, "bn")
+    data, channels = Meta((2, 5, 3), "f32"), Meta((5,), "f32")
+    inputs = [data, data, channels, channels]
+    reason = shapes.unsupported("BatchNormTrainingBackward", inputs, [data], attrs, version)
+    assert reason and "with 3 outputs" in reason
 
 
 def test_norms_over_more_than_the_last_axis_are_declined():

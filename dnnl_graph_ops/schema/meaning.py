@@ -1,0 +1,79 @@
+"""Reads meaning.json: what each op and each of its arguments and results means, in words and as a formula.
+
+A row is read with those of its family and what arguments of one name mean everywhere; its own words win. Of a tensor
+there are its meaning and its shape, and its dtypes where the op table has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Words(NamedTuple):
+    """What an argument or a result means."""
+
+    text: str
+    shape: str  # empty: no tensor
+    dtypes: str  # empty: as the op table says
+
+
+class Example(NamedTuple):
+    """Operands and attributes to try an op with: lists of float32 numbers, or expressions."""
+
+    inputs: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    of_it: str  # an index into the result
+    gives: Sequence[str]  # lines that it prints
+
+
+class Meaning(NamedTuple):
+    """What an op does."""
+
+    does: str
+    formula: str  # LaTeX: x, y and their gradients with a bar
+    words: Mapping[str, Words]
+    example: Example | None
+
+    def of(self, name: str) -> Words:
+        """The words for an argument or a result."""
+        return self.words[name]
+
+
+def _words(given: str | Sequence[str]) -> Words:
+    return Words(given, "", "") if isinstance(given, str) else Words(*given, *[""] * (3 - len(given)))
+
+
+@cache
+def _data() -> Mapping[str, Mapping[str, Any]]:
+    data: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("meaning.json").read_text("utf-8"))
+    return data
+
+
+def kinds() -> Sequence[str]:
+    """Every kind that has a row."""
+    return tuple(_data()["ops"])
+
+
+def keyword(name: str) -> str:
+    """What an attribute of this name means everywhere."""
+    text: str = _data()["arguments"][name]
+    return text
+
+
+@cache
+def meaning(kind: str) -> Meaning:
+    """The row of an op kind."""
+    data = _data()
+    row = data["ops"][kind]
+    rows = {**data["arguments"], **data["families"].get(row.get("like"), {}), **row.get("arguments", {})}
+    given = row.get("example")
+    example = (
+        Example(given["inputs"], given.get("attributes", {}), given.get("of_it", ""), given.get("gives", ()))
+        if given
+        else None
+    )
+    return Meaning(row["does"], row["formula"], {name: _words(words) for name, words in rows.items()}, example)
