@@ -14,7 +14,7 @@ Ints = tuple[int, ...]
 
 
 def trimmed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes, with Pads in front of convolutions and Slices behind transposed ones taken into their pads.
+    """The nodes, with Pads in front of convolutions and Slices behind them taken into their pads.
 
     `kept`: values that must stay as they are.
     """
@@ -39,7 +39,7 @@ def _joined(first: Node, second: Node) -> Node | None:
     """Both as one node, or None."""
     if (first.kind, second.kind) == ("Pad", "Convolution"):
         return _padded(first, second)
-    if (first.kind, second.kind) == ("ConvTranspose", "Slice"):
+    if first.kind in ("Convolution", "ConvTranspose") and second.kind == "Slice":
         return _cropped(first, second)
     return None
 
@@ -57,7 +57,7 @@ def _padded(pad: Node, head: Node) -> Node | None:
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
-    assert isinstance(head.attrs, Attributes)
+    """The convolution with the slice of its result in its pads."""
     result = head.outputs[0].shape
     taken = ranges(result, part.attrs, part.name)
     fronts, behind = [0] * len(result), [0] * len(result)
@@ -69,12 +69,41 @@ def _cropped(head: Node, part: Node) -> Node | None:
     front, back = _spatial(head, fronts), _spatial(head, behind)
     if sum(front) + sum(back) < sum(fronts) + sum(behind):
         return None
+    absorbed = (*head.absorbed, part)
+    return (
+        _less_of_ordinary(head, front, back, absorbed)
+        if head.kind == "Convolution"
+        else _less_of_transposed(head, front, back, absorbed)
+    )
+
+
+def _less_of_ordinary(head: Node, front: Ints, back: Ints, absorbed: tuple[Node, ...]) -> Node | None:
+    assert isinstance(head.attrs, Attributes)
+    own = head.attrs.geometry
+    begins, ends = [], []
+    spatial = (_spatial(head, one.shape) for one in (head.inputs[0], head.outputs[0]))  # type: ignore[arg-type]
+    for axis, (given, made) in enumerate(zip(*spatial, strict=True)):
+        stride, kernel = own.strides[axis], own.kernel[axis]
+        if kernel is None:
+            return None
+        taps = (kernel - 1) * own.dilations[axis] + 1
+        begin, count = own.pads_begin[axis] - front[axis] * stride, made - front[axis] - back[axis]
+        end = max((count - 1) * stride + taps - given - begin, 0)
+        if begin < 0 or (given + begin + end - taps) // stride + 1 != count:
+            return None
+        begins.append(begin)
+        ends.append(end)
+    return _with(head, head.inputs, tuple(begins), tuple(ends), absorbed)
+
+
+def _less_of_transposed(head: Node, front: Ints, back: Ints, absorbed: tuple[Node, ...]) -> Node | None:
+    assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     # what output_padding has added is cut off first
     ends = [p - more + cut for p, more, cut in zip(own.pads_end, own.output_padding, back, strict=True)]
     padding = tuple(max(-end, 0) for end in ends)
     end = tuple(max(end, 0) for end in ends)
-    return _with(head, head.inputs, _sums(own.pads_begin, front), end, (*head.absorbed, part), padding)
+    return _with(head, head.inputs, _sums(own.pads_begin, front), end, absorbed, padding)
 
 
 def _spatial(head: Node, values: Sequence[int]) -> Ints:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
@@ -19,6 +23,7 @@ from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .absorb import absorbed, taken_apart
 from .edges import trimmed
+from .fixed import folded
 from .grouping import group
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
@@ -26,6 +31,7 @@ from .patterns import replaced
 from .plan import Plan, assemble
 from .precision import narrowed
 
+Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 Layout = tuple[Ints, Ints]  # shape, strides in elements
 
@@ -144,6 +150,8 @@ def specialise(
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
     if env.tune != "off" and policy == "fusion":
+        if env.engine.memory is None:
+            nodes = folded(nodes, results, partial(_prepared, env=env))
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
             nodes = taken_apart(nodes)
@@ -189,6 +197,21 @@ def specialise(
         if value.held is not None:
             value.held.let_go()
     return Specialised(plan, built, names, tuple(target.shape for target in targets))
+
+
+def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:
+    """What computes a value of constants, on copies: the nodes themselves are about to change."""
+    shapes = {v: v.held.shape for node in nodes for v in node.inputs if v.held is not None}
+    found = known_values(nodes, shapes)
+    twins = [twin for node in nodes if (twin := found[node.outputs[0]].node) is not None]
+    return partial(_computed, twins, found[value], replace(env, tune="off"))
+
+
+def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
+    made = specialise(nodes, [], [], [(value, None)], env)
+    result: Array = np.empty(made.out_shapes[0], dtypes.numpy_dtype(value.dtype))
+    made.plan.executor.run([], [result])
+    return result
 
 
 def measured(lowered: Callable[[Chooser | None], tuple[Built, Places]], env: Env) -> tuple[Built, Places]:

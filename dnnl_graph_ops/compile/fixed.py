@@ -1,0 +1,117 @@
+"""What follows from constants alone, such as weights of a weight norm, is computed once, and a constant itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..graph import Node, Value
+from ..graph.constants import Constant
+
+Array = np.ndarray[Any, Any]
+# what computes a value by these nodes, when it is called
+Prepare = Callable[[Sequence[Node], Value], Callable[[], Array]]
+
+# int8 patterns begin and end with them, and the library's own ops say nothing of themselves
+_STAY = frozenset({"Dequantize", "DynamicDequantize", "Quantize", "DynamicQuantize", "Wildcard"})
+# These alone are not worth a copy: they are views.
+_MOVES = frozenset({"StaticReshape", "StaticTranspose", "Reorder"})
+# Results may be larger than all that they follow from by this factor, or as large as that.
+_LARGER, _SMALL_BYTES = 2, 1 << 20
+
+
+class _How:
+    """The ops that give a constant, told apart by what they compute: it stays within the process."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self.key = key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _How) and self.key == other.key
+
+
+def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> list[Node]:
+    """The nodes without those that only constants lead to; the others read constants instead, made when needed.
+
+    `kept`: values that the net returns.
+    """
+    fixed: dict[Node, None] = {}
+    for node in nodes:
+        if node.inputs and node.kind not in _STAY and all(v.held is not None or v.node in fixed for v in node.inputs):
+            fixed[node] = None
+    if not fixed:
+        return list(nodes)
+    read = {value for node in nodes if node not in fixed for value in node.inputs} | set(kept)
+    gone: set[Node] = set()
+    for value in [value for node in fixed for value in node.outputs if value in read]:
+        parts = _leading_to(value, fixed)
+        if _is_worthwhile(value, parts):
+            value.held, value.node = _constant(value, parts, prepare), None
+            gone.update(parts)
+    # what others still need stays, too
+    needed: set[Node] = set()
+    waiting = [v.node for node in nodes if node not in gone for v in node.inputs if v.held is None and v.node in gone]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in needed:
+            needed.add(node)
+            waiting += [v.node for v in node.inputs if v.held is None and v.node in gone]
+    return [node for node in nodes if node not in gone or node in needed]
+
+
+def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
+    """The nodes that a value follows from, each behind those that it reads."""
+    found: dict[Node, None] = {}
+    waiting: list[tuple[Node | None, bool]] = [(value.node, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if node is None or node in found or node not in fixed:
+            continue
+        if done:
+            found[node] = None
+            continue
+        waiting.append((node, True))
+        waiting += [(v.node, False) for v in node.inputs if v.held is None]
+    return list(found)
+
+
+def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
+    if all(node.kind in _MOVES for node in parts):
+        return False
+    sources = {v.held for node in parts for v in node.inputs if v.held is not None}
+    given = sum(prod(one.shape) * one.dtype.itemsize for one in sources)
+    made = prod(map(int, value.shape)) * dtypes.numpy_dtype(value.dtype).itemsize  # type: ignore[arg-type]
+    return made <= max(_SMALL_BYTES, _LARGER * given)
+
+
+def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant:
+    """One for all plans of a graph, as weights are packed of it once."""
+    names: dict[Value, Any] = {}
+    sources: list[Constant] = []
+    steps = []
+    for number, node in enumerate(parts):
+        for v in node.inputs:
+            if v not in names:
+                assert v.held is not None
+                names[v] = v.held.token
+                sources.append(v.held)
+        steps.append((node.kind, repr(sorted(node.attrs.items())), tuple(names[v] for v in node.inputs)))
+        names.update({v: (number, place, v.dtype) for place, v in enumerate(node.outputs)})
+    largest = max(sources, key=lambda one: prod(one.shape))
+    shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
+    make = partial(_computed, compute=prepare(parts, value))
+    return largest.derived(_How((*steps, names[value])), make, shape, dtypes.numpy_dtype(value.dtype))
+
+
+def _computed(_: Array, compute: Callable[[], Array]) -> Array:
+    return compute()

@@ -1,0 +1,105 @@
+"""What constants alone lead to is computed once, and is what weights are packed of."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops.compile import fixed
+
+from .test_packed import arrays_of, plans
+
+
+def small(rng, *shape):
+    return rng.integers(-2, 3, shape).astype(np.float32)
+
+
+def normed(graph, x, rng, channels=32):
+    """A layer whose weights are a direction times a length, as weight norm has them; and these weights."""
+    direction = rng.choice([-1.0, 1.0], (channels, channels, 4)).astype(np.float32)  # each row has the length 8 sqrt(2)
+    length = (np.float32(2) ** rng.integers(0, 3, (channels, 1, 1))).astype(np.float32)
+    v = graph.constant(direction)
+    square = ops.reduce_sum(v * v, axes=[1, 2], keep_dims=True)
+    weights = v * (graph.constant(length) * 128.0 / square)
+    return ops.convolution(x, weights, data_format="NCX", weights_format="OIX"), direction * length
+
+
+def kinds(net):
+    return [kind for part in net.partitions for kind in part.kinds] + [step.step for step in net.explain().steps]
+
+
+def test_weights_of_a_weight_norm_are_constants(rng):
+    graph = dgo.Graph()
+    x = small(rng, 2, 32, 50)
+    y, weights = normed(graph, graph.input("x", x.shape), rng)
+    net = graph.compile(ops.relu(y))
+    want = np.maximum(dgo.convolution(x, weights, data_format="NCX", weights_format="OIX"), 0)
+    np.testing.assert_array_equal(net(x), want)
+    assert not any(word in text for text in kinds(net) for word in ("Reduce", "Multiply", "Divide"))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(net))(x), want)
+    np.testing.assert_array_equal(graph.compile(ops.relu(y), tune="off")(x), want)
+
+
+def test_they_are_computed_and_packed_once_for_all_sizes(rng, monkeypatch):
+    graph = dgo.Graph()
+    y, weights = normed(graph, graph.input("x", (1, 32, None)), rng)
+    net = graph.compile(y)
+    made = []
+    monkeypatch.setattr(fixed, "_computed", lambda _, compute: made.append(compute()) or made[-1])
+    for size in (300, 517, 1024):
+        x = small(rng, 1, 32, size)
+        want = dgo.convolution(x, weights, data_format="NCX", weights_format="OIX")
+        np.testing.assert_array_equal(net(x), want)
+    assert len(plans(net)) == 3
+    assert len(arrays_of(net)) == len(made) == 1
+
+
+def test_a_saved_net_is_the_same(rng, tmp_path):
+    graph = dgo.Graph()
+    x = small(rng, 1, 32, 64)
+    net = graph.compile(normed(graph, graph.input("x", x.shape), rng)[0])
+    want = net(x)
+    net.save(tmp_path / "net.dgo")
+    np.testing.assert_array_equal(dgo.load(tmp_path / "net.dgo")(x), want)
+
+
+def test_what_is_returned_or_read_twice(rng):
+    """A chain whose middle is an output, and one with a part that stays."""
+    graph = dgo.Graph()
+    x = graph.input("x", (4,))
+    a = graph.constant(small(rng, 4))
+    first = a + 1.0
+    second = first * first
+    y = second + x
+    values = small(rng, 4)
+    got = graph.compile([first, second, y])(values)
+    one = a.constant + 1
+    for array, want in zip(got, (one, one * one, one * one + values), strict=True):
+        np.testing.assert_array_equal(array, want)
+
+
+def test_what_would_grow_is_computed_at_the_call(rng):
+    graph = dgo.Graph()
+    column, row = graph.constant(small(rng, 2048, 1)), graph.constant(small(rng, 1, 2048))
+    x = graph.input("x", (1,))
+    net = graph.compile(column + row + x)
+    np.testing.assert_array_equal(net(np.ones(1, np.float32)), column.constant + row.constant + 1)
+    assert net.explain().to_dict()["constant_bytes"] < 1 << 20
+
+
+@pytest.mark.parametrize("kind", ["reshape", "transpose"])
+def test_views_of_constants_stay_views(kind, rng):
+    graph = dgo.Graph()
+    held = graph.constant(small(rng, 8, 4))
+    moved = (
+        ops.static_reshape(held, shape=[4, 8], special_zero=False)
+        if kind == "reshape"
+        else ops.static_transpose(held, order=[1, 0])
+    )
+    x = graph.input("x", (3, moved.shape[0]))
+    net = graph.compile(ops.matmul(x, moved))
+    values = small(rng, 3, moved.shape[0])
+    weights = held.constant.reshape(4, 8) if kind == "reshape" else held.constant.T
+    np.testing.assert_array_equal(net(values), values @ weights)
