@@ -1,5 +1,6 @@
 """The oneDNN Graph API on NumPy arrays: build ops, compile partitions, execute, train."""
 
+import sys as _sys
 from typing import TYPE_CHECKING
 
 try:
@@ -8,14 +9,15 @@ try:
     with _waiting_briefly():
         from . import _core as _core
 except ImportError as _error:
+    if "libgomp" in str(_error):
+        raise
     # the source folder of a clone holds no extension: hand over to the installed package
     from importlib.machinery import PathFinder as _Finder
     from os.path import abspath as _abspath
     from os.path import dirname as _dirname
-    from sys import path as _path
 
     _here = _dirname(_dirname(_abspath(__file__)))
-    _found = _Finder.find_spec(__name__, [folder for folder in _path if _abspath(folder) != _here])
+    _found = _Finder.find_spec(__name__, [folder for folder in _sys.path if _abspath(folder) != _here])
     if _found is None or _found.submodule_search_locations is None:
         raise ImportError(
             f"dnnl_graph_ops in {__path__[0]} has no working extension ({_error}), and no other copy of the "
@@ -48,7 +50,18 @@ from .functional import (
 )
 from .graph import Graph, Value
 from .interop import from_dlpack, from_onnx, from_torch, to_dlpack
-from .runtime import DeviceArray, Engine, Runtime, engine, engines, get_num_threads, info, runtimes, set_num_threads
+from .runtime import (
+    DeviceArray,
+    Engine,
+    Runtime,
+    engine,
+    engines,
+    get_num_threads,
+    info,
+    register_threadpoolctl,
+    runtimes,
+    set_num_threads,
+)
 from .runtime.verbose import verbose
 from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
@@ -100,6 +113,7 @@ __all__ = [
     "nn",
     "ops",
     "quantize",
+    "register_threadpoolctl",
     "runtimes",
     "set_cache_limit",
     "set_num_threads",
@@ -107,6 +121,10 @@ __all__ = [
     "to_dlpack",
     "verbose",
 ]
+
+# versions before 3.2 know only their own libraries
+if hasattr(_sys.modules.get("threadpoolctl"), "register"):
+    register_threadpoolctl()
 
 # not for type checkers: they would take any name for one of the package
 if not TYPE_CHECKING:

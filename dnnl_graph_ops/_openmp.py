@@ -11,16 +11,29 @@ from contextlib import contextmanager
 # than the pauses inside a call. Where PyTorch is imported later it shares this OpenMP: ResNet-18 in two threads took as
 # long as with PyTorch imported first where nothing else ran (14.6 and 14.7 ms), and beside busy threads 40 ms, not 107.
 _ROUNDS = 2000
+# PyTorch brings a library of that name, and a second one in the process would take the cores from it: wheels have none.
+_MISSING = (
+    "dnnl_graph_ops needs GNU OpenMP (libgomp.so.1), which this system lacks: install its package 'libgomp1' (Debian, "
+    "Ubuntu, openSUSE: apt-get install libgomp1) or 'libgomp' (Fedora, RHEL: dnf install libgomp)"
+)
 
 
 @contextmanager
 def waiting_briefly() -> Iterator[None]:
-    """What loads OpenMP meanwhile spins for a short time, unless the environment says how to wait."""
-    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-        yield
-        return
-    os.environ["GOMP_SPINCOUNT"] = str(_ROUNDS)
+    """What loads OpenMP meanwhile spins for a short time, unless the environment says how to wait.
+
+    Raises:
+        ImportError: there is no OpenMP to load; says which package of the system has it.
+    """
+    told = bool({"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys())
+    if not told:
+        os.environ["GOMP_SPINCOUNT"] = str(_ROUNDS)
     try:
         yield
+    except ImportError as error:
+        if "libgomp" in str(error):
+            raise ImportError(f"{_MISSING} ({error})") from error
+        raise
     finally:
-        del os.environ["GOMP_SPINCOUNT"]
+        if not told:
+            del os.environ["GOMP_SPINCOUNT"]

@@ -159,6 +159,21 @@ def test_source_folder_alone_says_what_to_do(source_folder):
     assert "pip install ." in done.stderr
 
 
+def test_a_system_without_openmp_is_told_which_package_has_it(tmp_path):
+    copy = tmp_path / "dnnl_graph_ops"
+    copy.mkdir()
+    for name in ("__init__.py", "_openmp.py"):
+        shutil.copy(PACKAGE / name, copy)
+    # as the loader says it
+    said = "libgomp.so.1: cannot open shared object file: No such file or directory"
+    (copy / "_core.py").write_text(f"raise ImportError({said!r})")
+    done = child("-c", "import dnnl_graph_ops", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode != 0
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: dnnl_graph_ops needs GNU OpenMP"), done.stderr
+    assert "apt-get install libgomp1" in last and "dnf install libgomp" in last and said in last
+
+
 @pytest.mark.parametrize(
     ("asked", "rounds"), [({}, 2000), ({"GOMP_SPINCOUNT": "77"}, 77), ({"OMP_WAIT_POLICY": "passive"}, 0)]
 )

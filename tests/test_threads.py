@@ -1,5 +1,7 @@
 """Concurrent calls from Python threads, and the number of threads of one call."""
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 from children import child
@@ -229,3 +231,69 @@ def test_the_first_thread_runs_its_own_gradients(monkeypatch):
     done = child("-c", COUNT)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 2
+
+
+SEEN = """
+    import sys
+    import numpy as np
+    {first}
+    import dnnl_graph_ops as dgo
+    {then}
+    import threadpoolctl
+
+    def pools():
+        found = threadpoolctl.threadpool_info()
+        return [pool for pool in found if pool["internal_api"] == "dnnl_graph_ops"]
+
+    (pool,) = pools()
+    assert pool["user_api"] == "openmp" and pool["version"] == dgo.__version__ and "_core" in pool["filepath"], pool
+    assert pool["num_threads"] == dgo.get_num_threads()
+    x, w = np.ones((1, 5, 5, 4), np.float32), np.ones((2, 2, 3, 4), np.float32)
+    dgo.set_num_threads(2)
+    expected = dgo.conv_transpose(x, w, strides=2)
+    plans = dgo.cache_info()["size"]
+    for limits in (1, {{"openmp": 1}}, {{pool["filepath"]: 1}}):
+        with threadpoolctl.threadpool_limits(limits):
+            assert dgo.get_num_threads() == 1 == pools()[0]["num_threads"]
+            assert np.array_equal(dgo.conv_transpose(x, w, strides=2), expected)
+        assert dgo.get_num_threads() == 2 == pools()[0]["num_threads"]
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        assert dgo.get_num_threads() == 2
+    misses = dgo.cache_info()["misses"]
+    dgo.conv_transpose(x, w, strides=2)
+    assert dgo.cache_info()["misses"] == misses, "the plan for two threads went"
+    print("limited")
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("import threadpoolctl", ""),
+        ("import threadpoolctl", "dgo.register_threadpoolctl()"),
+        ("", "assert 'threadpoolctl' not in sys.modules; dgo.register_threadpoolctl(); dgo.register_threadpoolctl()"),
+    ],
+    ids=["registered at import", "a second time", "later"],
+)
+def test_threadpoolctl_sees_and_limits_the_pool(first, then):
+    pytest.importorskip("threadpoolctl")
+    done = child("-c", dedent(SEEN).format(first=first, then=then))
+    assert done.stdout == "limited\n", done.stderr
+
+
+@pytest.mark.parametrize("before", ["sys.modules['threadpoolctl'] = None", "sys.modules['threadpoolctl'] = sys"])
+def test_without_a_threadpoolctl_that_takes_controllers(before):
+    """Absent, or as old versions: the package imports, and registering says what it needs."""
+    done = child("-c", f"import sys; {before}; import dnnl_graph_ops as dgo; dgo.register_threadpoolctl()")
+    assert "ImportError: register_threadpoolctl needs threadpoolctl 3.2 or later" in done.stderr
+
+
+@pytest.mark.parametrize("count", [0, 4097, True, 1.0])
+def test_a_wrong_number_of_threads_is_refused_from_any_side(count):
+    from dnnl_graph_ops.runtime import threads
+
+    before = dgo.get_num_threads()
+    for setter in (dgo.set_num_threads, threads.use):
+        with pytest.raises((dgo.InvalidArgumentError, TypeError), match="set_num_threads: 'n' must be"):
+            setter(count)
+    assert dgo.get_num_threads() == before

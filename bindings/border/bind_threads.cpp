@@ -9,6 +9,10 @@
 
 namespace py = pybind11;
 
+// Exported: tells threadpoolctl this file from other packages' that are named alike.
+extern "C" PYBIND11_EXPORT const char dnnl_graph_ops_thread_pool;
+const char dnnl_graph_ops_thread_pool = 1;
+
 namespace dgo {
 
 void bind_threads(py::module_& m) {

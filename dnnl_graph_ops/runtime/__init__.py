@@ -6,6 +6,7 @@ from .device_array import DeviceArray
 from .engines import Engine, default_engine, engine, engines
 from .info import info
 from .libraries import Runtime, runtimes
+from .threadpool import register_threadpoolctl
 from .threads import get_num_threads, set_num_threads
 
 for _name, _code in _dtypes.CODES.items():
@@ -20,6 +21,7 @@ __all__ = [
     "engines",
     "get_num_threads",
     "info",
+    "register_threadpoolctl",
     "runtimes",
     "set_num_threads",
 ]

@@ -26,23 +26,25 @@ def set_num_threads(n: int) -> None:
         InvalidArgumentError: n is below 1 or above 4096.
         Error: this process cannot start so many (limits of the user or the container); the number stays as it was.
     """
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
-    if not 1 <= n <= 4096:
-        raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
-    if n == _count:
-        return
+    before = _count
     use(n)
-    clear_plans()
+    if n != before:
+        clear_plans()
 
 
 def use(n: int) -> None:
     """The same for who may be back at the other number soon: plans for that one stay, and are not found meanwhile.
 
     Raises:
-        Error: this process cannot start so many.
+        InvalidArgumentError, Error: as set_num_threads.
     """
     global _count
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"set_num_threads: 'n' must be an int, got {type(n).__name__}")
+    if not 1 <= n <= 4096:
+        raise InvalidArgumentError(f"set_num_threads: 'n' must be from 1 to 4096, got {n}")
+    if n == _count:
+        return
     require_threads(n)
     _count = n
     set_plan_threads(n)
