@@ -19,6 +19,7 @@ from .runtime import cache_files, info
 from .runtime.info import version
 
 _INTERRUPTED = 130
+_STATUSES = "Exit status: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted."
 _MODULE = "python -m dnnl_graph_ops"
 
 
@@ -143,12 +144,12 @@ def parser(prog: str = _MODULE) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog=prog,
         description="Without a command: info.",
-        epilog="Exit status: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted.",
+        epilog=_STATUSES,
     )
     made.add_argument("--version", action="version", version=f"dnnl_graph_ops {version()}")
     commands = made.add_subparsers(dest="command", metavar="command")
     for name, command in COMMANDS.items():
-        one = commands.add_parser(name, help=command.help, description=command.help)
+        one = commands.add_parser(name, help=command.help, description=command.help, epilog=_STATUSES)
         if isinstance(command, Command):
             command.arguments(one)
     return made

@@ -38,6 +38,25 @@ _BY_NAME: Final[dict[str, str]] = (
     | {"bool": "boolean", "bool_": "boolean", "float8_e4m3": "f8_e4m3", "f8_e4m3fn": "f8_e4m3"}
 )
 
+# what else they are called, for messages
+_ELSEWHERE: Final[dict[str, str]] = {
+    **dict.fromkeys(("fp32", "single", "float"), "f32"),
+    **dict.fromkeys(("fp16", "half"), "f16"),
+    "i8": "s8",
+    "i32": "s32",
+    "i64": "s64",
+    "int": "s32",
+    "fp8_e5m2": "f8_e5m2",
+    "fp8_e4m3": "f8_e4m3",
+    "i4": "s4",
+    **dict.fromkeys(("f64", "fp64", "float64", "double"), "f32"),
+}
+
+
+def usual(name: str) -> str:
+    """The canonical name of what is a NumPy name or a canonical one in any case; any other text as it is."""
+    return _BY_NAME.get(name.strip().lower(), name)
+
 
 def canonical(dtype_like: Any, where: str = "") -> str:
     """The canonical name ("f32", "bf16", "s8", ...) of a dtype.
@@ -53,7 +72,8 @@ def canonical(dtype_like: Any, where: str = "") -> str:
     if isinstance(dtype_like, str):
         name = _BY_NAME.get(dtype_like.strip().lower())
         if name is None:
-            raise _unknown(repr(dtype_like), prefix)
+            meant = _ELSEWHERE.get(dtype_like.strip().lower())
+            raise _unknown(repr(dtype_like), prefix, f"; use {meant!r}" if meant else "")
         return name
     if isinstance(dtype_like, np.dtype):
         dtype = dtype_like

@@ -16,7 +16,7 @@ from .graph import Graph, Value
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a graph in benchdnn's JSON format, or an ONNX model (*.onnx)")
-    parser.add_argument("--svg", metavar="FILE", help="draw the graph, coloured by partition")
+    parser.add_argument("--svg", metavar="FILE", help="draw the graph, coloured by partition, as SVG")
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
     parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
 
@@ -25,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
     if options.svg:
         from .bench.document import check_writable
 
+        if not options.svg.lower().endswith(".svg"):
+            raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
         check_writable(options.svg)
     net = _load(options.file).compile(tune=options.tune)
     print(net.explain())

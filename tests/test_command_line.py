@@ -72,5 +72,32 @@ def test_the_script_is_declared_and_runs(monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["package"] == dgo.__version__
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_states_its_exit_statuses(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert "Exit status: 0 fine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["explain", "x.json", "--svg", "x.png"], "x.png: the picture is SVG; end the name in .svg"),
+        (["explain", "x.json", "--svg", "absent/x.svg"], "absent/x.svg: cannot be written (no directory absent)"),
+        (["fit", "--save", "absent/x.json"], "absent/x.json: cannot be written (no directory absent)"),
+        (["fit", "--write", "absent/x.json"], "absent/x.json: cannot be written (no directory absent)"),
+        (["bench", "--quick", "--plot", "x.bmp"], "x.bmp: no picture format; end the name in .png, .svg, .pdf"),
+        (["bench", "--quick", "--html", "absent/x"], "absent/x: cannot be written (no directory absent)"),
+        (["bench", "--suite", "unet.onnx"], "a model is no list of layers; measure it with --model unet.onnx"),
+    ],
+)
+def test_outputs_are_looked_at_before_any_work(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) in (1, 2)
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_as_a_process():
     assert child("-m", "dnnl_graph_ops", "--version").stdout.startswith("dnnl_graph_ops ")

@@ -37,6 +37,7 @@ from ..runtime import cache_files, cpu
 from ..runtime.info import cpu_model
 from ..runtime.threads import get_num_threads
 from ..strides import dense_strides
+from .document import check_writable
 from .problem import OPS, Problem
 from .suite import real_layers
 
@@ -476,7 +477,11 @@ def _nested(values: Mapping[str, Mapping[Key, Any]]) -> dict[str, dict[str, dict
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_graph_ops.bench.fit") -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=__doc__,
+        epilog="Exit status: 0 fine, 1 an error, 2 wrong usage, 130 interrupted.",
+    )
     parser.add_argument("--max-gmacs", type=float, default=0.3, help="layers are halved down to this")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th layer from i on")
     parser.add_argument("--layouts", default="NXC", help="NXC, NCX or NXC,NCX")
@@ -488,6 +493,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     parser.add_argument("--isa", help="of the machine of older files, which do not say it")
     parser.add_argument("--write", type=Path, nargs="?", const=Path(), metavar="FILE", help="write the constants")
     options = parser.parse_args(arguments)
+    for path in (options.save, options.resume, options.write):
+        if path not in (None, Path()):
+            check_writable(path)
     env, head = here(options.dtype, options.max_gmacs)
     if options.load:
         older = {**head, "cpu": "unknown", "date": "unknown", "isa": options.isa or env.isa}

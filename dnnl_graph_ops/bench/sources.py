@@ -107,6 +107,8 @@ def _from_text(text: str, quick: bool, ops: Sequence[str]) -> list[Wanted]:
         layers = suite.quick_layers if quick else suite.real_layers
         return [Wanted(problem) for op in ops for problem in layers(op)]
     path = Path(text)
+    if path.suffix.lower() == ".onnx":
+        raise InvalidArgumentError(f"suite {text!r}: a model is no list of layers; measure it with --model {text}")
     if path.is_file():
         return _from_file(path, ops)
     if looks_like_descriptor(text):

@@ -122,9 +122,9 @@ class PartitionReport:
         return sum(step.scratch_bytes for step in self.steps)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a net does; str() is a table, `.to_dict()` the data."""
+    """What a net does; str() and what a prompt shows are a table, `.to_dict()` the data."""
 
     runtime: str
     isa: str
@@ -145,6 +145,8 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    __repr__ = __str__
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.runtime}, {self.isa}, {self.threads} threads, tune={self.tune}, algorithm={self.algorithm}"

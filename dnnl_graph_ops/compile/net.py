@@ -464,7 +464,7 @@ def compile_graph(
         choice(policy, "policy", POLICIES),
         choice(tune, "tune", TUNES),
         choice(algorithm, "algorithm", ALGORITHMS),
-        "f32" if precision is None else choice(precision, "precision", PRECISIONS),
+        narrow(precision),
     )
     engine = graph.engine or default_engine()
     if precision is not None:
@@ -482,6 +482,13 @@ def _check_precision(options: Options, engine: Engine) -> None:
             f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
             f"in {options.precision}"
         )
+
+
+def narrow(precision: Any) -> str:
+    """`precision` of Graph.compile by its canonical name; f32 for None."""
+    if precision is None:
+        return "f32"
+    return choice(dtypes.usual(precision) if isinstance(precision, str) else precision, "precision", PRECISIONS)
 
 
 def choice(value: Any, name: str, allowed: Any) -> str:

@@ -88,7 +88,11 @@ def make(kind: str) -> Builder:
         try:
             bound = shape.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{spec.builder}: {error}") from None
+            names = ", ".join(
+                "*" + word if parameter.kind is parameter.VAR_POSITIONAL else word
+                for word, parameter in shape.parameters.items()
+            )
+            raise TypeError(f"{spec.builder}: {error}; its arguments are {names}, attributes by name") from None
         given = dict(bound.arguments)
         operands: list[Any] = []
         for slot in slots:

@@ -24,7 +24,7 @@ from .common import (
     unify,
 )
 from .registry import resolver
-from .weights import join_weights, split_weights
+from .weights import join_weights, other_formats, split_weights
 from .windows import positions, resolve
 
 
@@ -54,13 +54,20 @@ def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attribu
     return WeightsShape(None if per_group is None else per_group * groups, out_channels, kernel)
 
 
-def _check_in_channels(where: str, channels: Dim, found: WeightsShape, weights: Dims, attrs: Attributes) -> None:
+def _check_in_channels(where: str, src: Dims, found: WeightsShape, weights: Dims, attrs: Attributes) -> None:
+    channels = channels_of(src, attrs.data_format)
     if agree(channels, found.in_channels):
         return
+
+    def fits(channels: Dim, weights_format: str) -> bool:
+        per_group, _, _ = split_weights(weights, weights_format)
+        return agree(channels, None if per_group is None else per_group * attrs.groups)
+
+    hint = other_formats(src, channels, attrs, "OIX", fits) or "change weights, groups or formats"
     raise ShapeError(
         f"{where}: src has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) take "
         f"{(found.in_channels or 0) // attrs.groups} per group in {attrs.groups} groups, {found.in_channels} together; "
-        "change weights, groups or formats"
+        f"{hint}"
     )
 
 
@@ -71,7 +78,7 @@ def _data_rank(where: str, name: str, shape: Dims, attrs: Attributes) -> None:
 def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "weights") -> tuple[Dims, WeightsShape]:
     _data_rank(where, "src", src, attrs)
     found = _read_weights(where, name, weights, src, attrs)
-    _check_in_channels(where, channels_of(src, attrs.data_format), found, weights, attrs)
+    _check_in_channels(where, src, found, weights, attrs)
     spatial = positions(where, attrs, spatial_of(src, attrs.data_format), found.kernel, "src")
     return data_shape(src[0], found.out_channels, spatial, attrs.data_format), found
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import ShapeError
 from .attributes import WEIGHTS_FORMATS, Attributes, Dim, Dims, WeightsShape
-from .common import agree
+from .common import agree, channels_of
 
 
 def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
@@ -38,8 +38,12 @@ def read_weights(
     in_channels: Dim = None,
     out_channels: Dim = None,
     name: str = "weights",
+    src: Dims | None = None,
 ) -> WeightsShape:
-    """Read a weights shape in the library's grouped form or the documented one; the channels tell which."""
+    """Read a weights shape in the library's grouped form or the documented one; the channels tell which.
+
+    `src` is for the message: in which formats both would match.
+    """
     fmt, groups = attrs.weights_format, attrs.groups
     shape = tuple(shape)
     if len(shape) != len(attrs.strides) + 2:
@@ -61,12 +65,12 @@ def read_weights(
         return WeightsShape(i, _times(o, groups), kernel)
     if documented and groups > 1 and (o is None or o % groups == 0):
         return WeightsShape(_times(i, groups), o, kernel, documented=True)
-    raise ShapeError(_weights_mismatch(shape, fmt, groups, i, o, in_channels, out_channels, where, name))
+    raise ShapeError(_weights_mismatch(shape, attrs, in_channels, out_channels, where, name, src))
 
 
-def _weights_mismatch(
-    shape: Dims, fmt: str, groups: int, i: Dim, o: Dim, ic: Dim, oc: Dim, where: str, name: str
-) -> str:
+def _weights_mismatch(shape: Dims, attrs: Attributes, ic: Dim, oc: Dim, where: str, name: str, src: Dims | None) -> str:
+    fmt, groups = attrs.weights_format, attrs.groups
+    i, o, _ = split_weights(shape, fmt)
     parts = []
     if ic is not None:
         parts.append(f"{ic} input channels in the data against I={i}")
@@ -77,11 +81,26 @@ def _weights_mismatch(
         if groups > 1
         else "IOX is (IC, OC, k...), XOI (k..., OC, IC), OIX (OC, IC, k...), XIO (k..., IC, OC)"
     )
-    fitting = [other for other in WEIGHTS_FORMATS if other != fmt and _fits(shape, other, groups, ic, oc)]
-    if fitting and ic is not None:
-        best, whose = ("IOX", ", PyTorch's order") if "IOX" in fitting else (fitting[0], "")
-        hint = f"as {' or '.join(fitting)} they do: give weights_format={best!r}{whose}; {hint}"
+    if ic is not None:
+        meant = other_formats(src, ic, attrs, "IOX", lambda channels, other: _fits(shape, other, groups, channels, oc))
+        hint = "; ".join(filter(None, (meant, hint)))
     return f"{where}: channels of '{name}' {shape} read as {fmt} do not match: {'; '.join(parts) or 'groups'}; {hint}"
+
+
+def other_formats(
+    src: Dims | None, channels: Dim, attrs: Attributes, pytorch: str, fits: Callable[[Dim, str], bool]
+) -> str:
+    """The formats in which weights fit the channels of src, for messages; empty if they do in none.
+
+    Where no order of the weights alone is it, both may be in PyTorch's: channels first, and `pytorch`.
+    """
+    fitting = [other for other in WEIGHTS_FORMATS if other != attrs.weights_format and fits(channels, other)]
+    if fitting:
+        best, whose = (pytorch, ", PyTorch's order") if pytorch in fitting else (fitting[0], "")
+        return f"as {' or '.join(fitting)} they do: give weights_format={best!r}{whose}"
+    if src is not None and attrs.data_format == "NXC" and fits(channels_of(src, "NCX"), pytorch):
+        return f"in PyTorch's orders they do: give data_format='NCX', weights_format={pytorch!r}"
+    return ""
 
 
 def _fits(shape: Dims, fmt: str, groups: int, ic: Dim, oc: Dim) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import specialise as storey
 from dnnl_graph_ops.compile.grouping import reachable
+
+torch = pytest.importorskip("torch", reason="the reference")
 
 Array = np.ndarray[Any, Any]
 

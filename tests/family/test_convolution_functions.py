@@ -7,11 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
-from reference import peer
 from reference.data import integers, strided, unwritten
 from reference.rounding import DTYPES, ulp_error
 
 import dnnl_graph_ops as dgo
+
+peer = pytest.importorskip("reference.peer", reason="needs PyTorch")
 
 WEIGHTS = ("OIX", "XIO", "IOX", "XOI")
 LAYOUTS = ("NXC", "NCX")

@@ -7,13 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from bindings.kernel_cases import bits, blank, code, element_strides, span, view
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, errors, ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.runtime import threads
+
+torch = pytest.importorskip("torch", reason="the reference")
 
 Array = np.ndarray[Any, Any]
 

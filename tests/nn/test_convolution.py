@@ -6,12 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
-from reference import peer
 from reference.data import integers
 from reference.rounding import DTYPES, ulp_error, wide
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import nn
+
+peer = pytest.importorskip("reference.peer", reason="needs PyTorch")
 
 MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 # groups, kernel, stride, padding, dilation of the leading spatial axes

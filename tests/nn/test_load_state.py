@@ -4,11 +4,12 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-import torch
 from reference.data import integers
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import nn
+
+torch = pytest.importorskip("torch", reason="the reference")
 
 KINDS = ["Conv", "ConvTranspose"]
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}

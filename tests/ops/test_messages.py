@@ -68,6 +68,52 @@ def test_weights_in_the_order_of_another_package():
     assert "they do" not in str(error.value)
 
 
+def test_weights_of_a_convolution_in_the_order_of_another_package():
+    weights = np.ones((5, 3, 2, 2), np.float32)
+    with pytest.raises(dgo.ShapeError, match=r"as OIX they do: give weights_format='OIX', PyTorch's order"):
+        dgo.convolution(X, weights)
+    with pytest.raises(dgo.ShapeError, match=r"change weights, groups or formats"):
+        dgo.convolution(X, np.ones((2, 2, 5, 7), np.float32))
+
+
+@pytest.mark.parametrize(("name", "shape"), [("conv_transpose", (9, 5, 2, 2)), ("convolution", (5, 9, 2, 2))])
+def test_data_and_weights_as_pytorch_has_them(name, shape):
+    given = np.ones((1, 9, 4, 4), np.float32), np.ones(shape, np.float32)
+    order = "IOX" if name == "conv_transpose" else "OIX"
+    words = rf"in PyTorch's orders they do: give data_format='NCX', weights_format='{order}'"
+    with pytest.raises(dgo.ShapeError, match=words):
+        getattr(dgo, name)(*given)
+    assert getattr(dgo, name)(*given, data_format="NCX", weights_format=order).shape[1] == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("fp16", "f16"), ("half", "f16"), ("FP32", "f32"), ("i8", "s8"), ("double", "f32")]
+)
+def test_dtypes_by_the_names_of_other_packages(name, meant):
+    with pytest.raises(dgo.InvalidArgumentError, match=rf"Graph.input 'y': dtype '{name}' is not .*; use '{meant}'"):
+        dgo.Graph().input("y", (2,), name)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "BFloat16", "bf16"])
+def test_a_precision_by_numpy_s_name(name, x):
+    assert x.graph.compile(ops.relu(x), precision=name)(X).dtype == np.float32
+    with pytest.raises(dgo.InvalidArgumentError, match=r"'precision' must be one of bf16, f16, got 'f32'"):
+        x.graph.compile(ops.relu(x), precision="float32")
+
+
+def test_attributes_by_position_are_told_their_names(x):
+    words = r"static_reshape: too many positional arguments; its arguments are src, shape, special_zero, name, attr"
+    with pytest.raises(TypeError, match=words):
+        ops.static_reshape(x, (3, 16))
+    with pytest.raises(TypeError, match=r"missing a required argument: 'special_zero'; its arguments are src, shape"):
+        ops.static_reshape(x, shape=(3, 16))
+
+
+def test_a_prompt_shows_what_explain_prints(x):
+    explained = x.graph.compile(ops.relu(x)).explain()
+    assert repr(explained) == str(explained)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -18,9 +18,8 @@ from ... import dtypes
 from ..._core import NetBase, PlanCache
 from ...compile.explain import Benchmark, Explanation, PartitionReport, StepReport, StepTime
 from ...compile.grouping import POLICIES
-from ...compile.net import TUNES, Net, choice
+from ...compile.net import TUNES, Net, choice, narrow
 from ...compile.pickled import MadeBy, made_here
-from ...compile.precision import PRECISIONS
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import Graph, Value
@@ -79,7 +78,7 @@ class CutGraph(Graph):
                 choice(policy, "policy", POLICIES),
                 choice(tune, "tune", TUNES),
                 choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
-                "f32" if precision is None else choice(precision, "precision", PRECISIONS),
+                narrow(precision),
             ),
         )
 
