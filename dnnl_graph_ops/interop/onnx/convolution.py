@@ -151,8 +151,17 @@ def matmul(step: Step) -> Value:
     return step.op("MatMul", step.value(0), step.value(1))
 
 
-@rule("Gemm", inputs=(2, 3), alpha=number(1.0), beta=number(1.0), transA=integer(0), transB=integer(0))
+@rule(
+    "Gemm",
+    inputs=(2, 3),
+    alpha=number(1.0),
+    beta=number(1.0),
+    transA=integer(0),
+    transB=integer(0),
+    broadcast=integer(1, 0, 1),
+)
 def gemm(step: Step) -> Value:
+    """Before opset 7 an attribute says whether the last operand broadcasts, as it does since where it must."""
     a, b = step.value(0), step.value(1)
     for value in (a, b):
         if value.ndim != 2:

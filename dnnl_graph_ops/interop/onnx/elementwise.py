@@ -84,6 +84,9 @@ def prelu(step: Step) -> Value:
     if not isinstance(slope, Value):
         if slope.size == 1:
             return step.op("LeakyReLU", src, alpha=float(slope.reshape(())))
+        if step.node.opset < 7 and slope.ndim == 1:
+            # one for each channel, whatever stands behind these
+            slope = slope.reshape(-1, *(1,) * (src.ndim - 2))
         per_channel = slope.ndim == src.ndim - 1 and slope.shape[1:] == (1,) * (slope.ndim - 1)
         if per_channel and 3 <= src.ndim <= 5:
             return step.op("PReLU", src, slope.reshape(-1), data_format="NCX", per_channel_broadcast=True)

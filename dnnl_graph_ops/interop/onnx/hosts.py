@@ -92,6 +92,15 @@ class HostNode:
     def _model(self) -> bytes:
         return reference.alone(self.node)
 
+    def check(self) -> None:
+        """Refuse what would run by the reference implementation, which lacks it.
+
+        Raises:
+            UnsupportedError: it does.
+        """
+        if not self.bodies and self.compute is None:
+            reference.check_runs(self.node.where, self._model)
+
     @property
     def by(self) -> str:
         if self.bodies:

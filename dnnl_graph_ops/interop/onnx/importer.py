@@ -12,6 +12,7 @@ from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...runtime.engines import Engine
 from . import (  # noqa: F401  (fill the table)
+    attention,
     convolution,
     einsum,
     elementwise,
@@ -251,7 +252,9 @@ class _Builder:
                 self._want(name)
         number = (self._time(node) + 2) // 2
         bodies = {name: self._model(body, f"{node.where}, {name}") for name, body in node.bodies.items()}
-        self._part(number).before.append(HostNode(node, arrays, tuple(results), bodies))
+        host = HostNode(node, arrays, tuple(results), bodies)
+        host.check()
+        self._part(number).before.append(host)
         self.is_cut = True
         for name, info in zip(node.outputs, results, strict=False):
             if name:

@@ -7,9 +7,10 @@ import numpy as np
 from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
+from ...shapes import Meta
 from .node import Array, NeedsSizes, Operand
 from .step import Step
-from .table import first, integer, number, rule
+from .table import first, integer, ints, number, rule
 
 # scale and shift are written out, one element for each position
 _MAX_AFFINE = 1 << 24
@@ -63,15 +64,32 @@ def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array,
     return result
 
 
-@rule("LayerNormalization", inputs=(2, 3), late=first, axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
-def layer_normalization(step: Step) -> Value:
+def _like_first(step: Step) -> list[Meta]:
+    """Of layers: the result, and for each layer a mean and one by the deviation."""
+    src = step.meta(0)
+    axis = step.axis(step.attr("axis"), len(src.shape))
+    layers = Meta((*src.shape[:axis], *(1,) * (len(src.shape) - axis)), "f32")
+    return [src, layers, layers][: len(step.node.outputs)]
+
+
+@rule(
+    "LayerNormalization",
+    inputs=(2, 3),
+    outputs=3,
+    late=_like_first,
+    axis=integer(-1),
+    epsilon=number(1e-5),
+    stash_type=integer(1, 1),
+)
+def layer_normalization(step: Step) -> tuple[Value, ...]:
     src = step.value(0)
     axis = step.axis(step.attr("axis"), src.ndim)
     inner, epsilon = step.product(src.shape[axis:]), float(step.attr("epsilon"))
     if inner is None or inner > _MAX_AFFINE:
         kind = NeedsSizes if inner is None else UnsupportedError
         raise kind(f"{step.where}: over unknown or very large sizes, {src.shape} from axis {axis} on")
-    flat = src if axis == src.ndim - 1 else step.reshape(src, (*src.shape[:axis], inner))
+    # the op has an axis before those of a layer
+    flat = src if 0 < axis == src.ndim - 1 else step.reshape(src, (*(src.shape[:axis] or (1,)), inner))
     scale = _affine(step, 1, src.shape[axis:])
     shift = _affine(step, 2, src.shape[axis:]) if step.has(2) else np.zeros(inner, np.float32)
     result = step.op(
@@ -84,10 +102,49 @@ def layer_normalization(step: Step) -> Value:
         begin_norm_axis=-1,
         epsilon=epsilon,
     )
-    return result if flat is src else step.reshape(result, src.shape)
+    result = result if flat is src else step.reshape(result, src.shape)
+    if not any(step.node.outputs[1:]):
+        return (result,)
+    axes = list(range(axis, src.ndim))
+    wide = step.widened(src)
+    mean = step.op("ReduceMean", wide, axes=axes, keep_dims=True)
+    variance = step.op("ReduceMean", step.op("SquaredDifference", wide, mean), axes=axes, keep_dims=True)
+    return result, mean, step.op("Reciprocal", _deviation(step, variance))
 
 
-def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Array:
+def _deviation(step: Step, variance: Value) -> Value:
+    return step.op("Sqrt", step.op("Add", variance, step.full(float(step.attr("epsilon")), variance)))
+
+
+@rule("RMSNormalization", inputs=2, late=first, axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
+def rms_normalization(step: Step) -> Value:
+    """In parts, each of which has a kernel."""
+    src, scale = step.value(0), step.value(1)
+    axis = step.axis(step.attr("axis"), src.ndim)
+    wide = step.widened(src)
+    mean = step.op("ReduceMean", step.op("Square", wide), axes=list(range(axis, src.ndim)), keep_dims=True)
+    made = step.op("Divide", wide, _deviation(step, mean))
+    if made.dtype != src.dtype:
+        made = step.op("TypeCast", made, dtype=src.dtype)
+    return step.op("Multiply", made, scale)
+
+
+@rule("MeanVarianceNormalization", late=first, axes=ints(0, 2, 3))
+def mean_variance_normalization(step: Step) -> Value:
+    src, axes = step.value(0), [step.axis(axis, step.value(0).ndim) for axis in step.attr("axes")]
+    apart = step.op("Subtract", src, step.op("ReduceMean", src, axes=axes, keep_dims=True))
+    deviation = step.op("Sqrt", step.op("ReduceMean", step.op("Square", apart), axes=axes, keep_dims=True))
+    return step.op("Divide", apart, step.op("Add", deviation, step.full(1e-9, deviation)))
+
+
+def _affine(step: Step, index: int, shape: tuple[int | None, ...]) -> Operand:
+    """Scale or shift of a layer, as one axis."""
+    found = step.operand(index)
+    if isinstance(found, Value) and not found.is_constant:
+        if found.shape != tuple(shape):
+            raise UnsupportedError(f"{step.where}: scale or shift of shape {found.shape} for {shape}")
+        value = step.reshape(found, (step.product(shape),))
+        return step.widened(value) if value.dtype == "f16" else value
     array = step.array(index, "scale and shift")
     wide = np.broadcast_to(array, shape) if array.ndim <= len(shape) else array  # type: ignore[arg-type]
     if wide.shape != tuple(shape):
@@ -106,8 +163,12 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     count = channels if groups is None else groups
     if count < 1 or channels % count:
         raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
-    affine = []
+    affine: list[Operand] = []
     for index in (1, 2):
+        found = step.operand(index)
+        if isinstance(found, Value) and not found.is_constant and not per_group and found.shape == (channels,):
+            affine.append(step.widened(found) if found.dtype == "f16" else found)
+            continue
         array = step.array(index, "scale and shift").reshape(-1)
         wanted = count if per_group else channels
         if array.size != wanted:

@@ -30,6 +30,9 @@ _CODES = {name: code for code, name in DTYPES.items()}
 _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 
 
+# defaults that onnx's inference of shapes takes for others
+_STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
+
 # what no two calls compute alike; onnx marks more
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -82,6 +85,27 @@ def _evaluator_of(model: bytes) -> Any:
     return ReferenceEvaluator(model)
 
 
+def check_runs(where: str, model: bytes) -> None:
+    """Refuse a model of one node that the reference implementation does not run.
+
+    Raises:
+        UnsupportedError: it has no such operator, or not of these attributes.
+        RuntimeUnavailableError: it needs a package that is missing.
+    """
+    onnx_package()
+    try:
+        _evaluator_of(model)
+    except ImportError as error:
+        raise RuntimeUnavailableError(f"{where}: runs by onnx.reference only: {error}") from error
+    except NotImplementedError:
+        # the message lists all operators that there are
+        raise UnsupportedError(f"{where}: not even onnx.reference has it") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"{where}: onnx.reference: {type(error).__name__}: {error}") from None
+
+
 class Wanted(NamedTuple):
     """A result as onnx infers it: its element type, by onnx's number, and its shape."""
 
@@ -112,26 +136,10 @@ class Reference:
     def key(self) -> bytes:
         return self.model
 
-    @property
-    def _evaluator(self) -> Any:
-        onnx_package()
-        try:
-            return _evaluator_of(self.model)
-        except ImportError as error:
-            raise RuntimeUnavailableError(f"{self.where}: runs by onnx.reference only: {error}") from error
-        except NotImplementedError as error:
-            raise UnsupportedError(f"{self.where}: not even onnx.reference has it: {error}") from None
-
     def check(self) -> None:
         """Refuse what the reference implementation lacks as well."""
-        if self.compute is not None:
-            return
-        try:
-            self._evaluator  # noqa: B018
-        except Error:
-            raise
-        except Exception as error:
-            raise UnsupportedError(f"{self.where}: onnx.reference: {type(error).__name__}: {error}") from None
+        if self.compute is None:
+            check_runs(self.where, self.model)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Its results.
@@ -153,7 +161,7 @@ class Reference:
 
     def _run(self, arrays: Sequence[Array]) -> Sequence[Any]:
         if self.compute is None:
-            return self._evaluator.run(None, {f"x{i}": np.array(array) for i, array in enumerate(arrays)})
+            return _evaluator_of(self.model).run(None, {f"x{i}": np.array(array) for i, array in enumerate(arrays)})
         results = self.compute(arrays)
         return results if isinstance(results, tuple) else (results,)
 
@@ -233,7 +241,8 @@ def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[A
     onnx = onnx_package()
     results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(node.outputs))]
     made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=[one.name for one in results])
-    for name, value in node.attrs.items():
+    stated = _STATED.get(node.op_type, {}) if not node.domain else {}
+    for name, value in {**stated, **node.attrs}.items():
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
     graph = onnx.helper.make_graph([made], "node", inputs, results, stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,39 +12,18 @@ from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...shapes import Meta
 from .node import Array, NeedsSizes
+from .places import NEAREST, place
 from .step import Step
 from .table import Attr, integer, number, rule, text
-
-
-def _place(mode: str, index: Array, target: int, source: int, scale: Any) -> Array:
-    """Where ONNX reads along an axis for these of `target` elements, by its coordinate_transformation_mode."""
-    if mode == "align_corners":
-        return index * (source - 1) / (target - 1) if target > 1 else np.zeros(1)
-    if mode == "asymmetric":
-        return index / scale
-    if mode == "pytorch_half_pixel" and target == 1:
-        return np.zeros(1)
-    shift = 0.0
-    if mode == "half_pixel_symmetric":
-        shift = source / 2 * (1 - target / (scale * source))
-    return shift + (index + 0.5) / scale - 0.5
-
-
-_NEAREST: dict[str, Callable[[Any], Any]] = {
-    "round_prefer_floor": lambda place: np.ceil(place - 0.5),
-    "round_prefer_ceil": lambda place: np.floor(place + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
 
 
 def _read_by(mode: str, nearest: str | None, index: Array, target: int, source: int, scale: float) -> Array:
     """The places, or by `nearest` the elements there, for which ties are decided in f32 as ONNX Runtime has them."""
     if nearest is None:
-        place = _place(mode, index, target, source, scale)
+        at = place(mode, index, target, source, scale)
     else:
-        place = _NEAREST[nearest](_place(mode, index.astype(np.float32), target, source, np.float32(scale)))
-    return np.clip(place, 0, source - 1)
+        at = NEAREST[nearest](place(mode, index.astype(np.float32), target, source, np.float32(scale)))
+    return np.clip(at, 0, source - 1)
 
 
 def _same_points(mode: str, nearest: str | None, source: int, target: int, scale: float, align: bool) -> bool:
@@ -52,8 +31,8 @@ def _same_points(mode: str, nearest: str | None, source: int, target: int, scale
     for start in range(0, target, _BLOCK):
         index = np.arange(start, min(start + _BLOCK, target))
         onnx = _read_by(mode, nearest, index, target, source, scale)
-        own = _place("align_corners" if align else "half_pixel", index, target, source, target / source)
-        own = np.clip(own if nearest is None else _NEAREST["round_prefer_ceil"](own), 0, source - 1)
+        own = place("align_corners" if align else "half_pixel", index, target, source, target / source)
+        own = np.clip(own if nearest is None else NEAREST["round_prefer_ceil"](own), 0, source - 1)
         if not (np.allclose(onnx, own, atol=1e-6) if nearest is None else np.array_equal(onnx, own)):
             return False
     return True
@@ -151,7 +130,7 @@ _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_cor
     late=_late,
     mode=text("nearest", "nearest", "linear"),
     coordinate_transformation_mode=text("half_pixel", *_MODES),
-    nearest_mode=text("round_prefer_floor", *_NEAREST),
+    nearest_mode=text("round_prefer_floor", *NEAREST),
     antialias=integer(0, 0),
     exclude_outside=integer(0, 0, 1),
     keep_aspect_ratio_policy=text("stretch", "stretch"),

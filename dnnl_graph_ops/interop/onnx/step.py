@@ -179,6 +179,10 @@ class Step:
             raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)} with several unknown sizes")
         return self.op("StaticReshape", value, shape=shape, special_zero=0 in shape and None in dims)
 
+    def widened(self, value: Value) -> Value:
+        """In 32 bits, where what is computed of it needs them."""
+        return value if value.dtype == "f32" else self.op("TypeCast", value, dtype="f32")
+
     def product(self, dims: Sequence[int | None]) -> int | None:
         return None if None in dims else math.prod(dims)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Operators that the table lacks and NumPy has: computed by it, where onnx's reference implementation is not needed."""
+"""Operators that NumPy has itself, or nearly."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .fold import computed
-from .node import Array, OnnxNode
-
-# a node and its inputs, None for those left out; one result, or a tuple of several
-Compute = Callable[[OnnxNode, Sequence[Any]], Any]
+from ..fold import computed
+from ..node import Array, OnnxNode
+from .common import Compute
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:

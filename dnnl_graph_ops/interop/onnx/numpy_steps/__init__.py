@@ -1,0 +1,27 @@
+"""Operators that the table lacks and NumPy has: computed by it, where onnx's reference implementation is not needed."""
+
+from . import (
+    activations,
+    attention,
+    losses,
+    moving,
+    normalizing,
+    plain,
+    pooling,
+    quantizing,
+    recurrent,
+    resizing,
+    sampling,
+    scattering,
+    sequences,
+    signals,
+)
+from .common import Compute
+
+_PARTS = (
+    plain, activations, attention, losses, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
+    scattering, sequences, signals,
+)  # fmt: skip
+COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
+
+__all__ = ["COMPUTES", "Compute"]

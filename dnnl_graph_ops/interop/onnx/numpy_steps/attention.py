@@ -1,0 +1,164 @@
+"""Attention in what no graph takes, and its linear forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from .activations import sigmoid
+from .common import Compute, among, item, part, wide
+
+
+def _heads(node: OnnxNode, data: Array, name: str) -> Array:
+    """(N, heads, length, size) of (N, length, heads * size)."""
+    if data.ndim == 4:
+        return data
+    heads = int(node.attrs.get(name) or 0)
+    if data.ndim != 3 or heads < 1 or data.shape[2] % heads:
+        raise ShapeError(f"{node.where}: {heads} heads of data of shape {data.shape}")
+    return data.reshape(*data.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def _shared(node: OnnxNode, queries: Array, *others: Array) -> list[Array]:
+    """A head of keys or values for each of those of queries."""
+    times, rest = divmod(queries.shape[1], others[0].shape[1])
+    if rest:
+        raise ShapeError(f"{node.where}: {queries.shape[1]} heads of queries for {others[0].shape[1]} of keys")
+    return [one if times == 1 else np.repeat(one, times, 1) for one in others]
+
+
+def visible(length: int, total: int, offset: Any, causal: bool, left: int, right: int) -> Array:
+    """Which of `total` keys each query sees, that is so far behind the first key: a window, -1: open on that side."""
+    distance = np.arange(total) - (np.arange(length)[:, None] + np.asarray(offset)[..., None, None])
+    seen = np.ones(distance.shape, bool)
+    if causal:
+        seen &= distance <= 0
+    if left >= 0:
+        seen &= distance >= -left
+    if right >= 0:
+        seen &= distance <= right
+    return seen
+
+
+def _added(node: OnnxNode, inputs: Sequence[Any], length: int, total: int) -> Array:
+    """What is added to the scores: the mask, and minus infinity where nothing is to be seen."""
+    mask, past, valid = item(inputs, 3), item(inputs, 4), item(inputs, 6)
+    offset = np.asarray(0 if past is None else past.shape[2]) if valid is None else valid.reshape(-1) - length
+    window = (int(node.attrs.get(f"{side}_window_size", -1)) for side in ("left", "right"))
+    seen = visible(length, total, offset, bool(node.attrs.get("is_causal", 0)), *window)
+    if valid is not None:
+        seen = seen[:, None] & (np.arange(total) < valid.reshape(-1, 1, 1, 1))
+    bias = np.where(seen, 0.0, -np.inf)
+    if mask is None:
+        return bias
+    more = np.where(mask, 0.0, -np.inf) if mask.dtype.kind == "b" else wide(mask)
+    short = total - more.shape[-1]
+    if short > 0:
+        more = np.pad(more, [(0, 0)] * (more.ndim - 1) + [(0, short)], constant_values=-np.inf)
+    return np.asarray(bias + more)
+
+
+def _attention(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    queries = _heads(node, inputs[0], "q_num_heads")
+    keys, values = (_heads(node, one, "kv_num_heads") for one in inputs[1:3])
+    past = item(inputs, 4), item(inputs, 5)
+    keys, values = (
+        new if old is None else np.concatenate((old, new), 2) for old, new in zip(past, (keys, values), strict=True)
+    )
+    stages = [np.empty(0)] * 4
+    scale = node.attrs.get("scale")
+    all_keys, all_values = map(wide, _shared(node, queries, keys, values))
+    scale = queries.shape[3] ** -0.5 if scale is None else scale
+    scores = stages[0] = wide(queries) @ all_keys.swapaxes(2, 3) * scale
+    if cap := node.attrs.get("softcap", 0.0):
+        scores = np.tanh(scores / cap) * cap
+    stages[1] = scores
+    bias = _added(node, inputs, queries.shape[2], keys.shape[2])
+    stages[2] = scores = scores + bias
+    # a row that sees nothing gives zeros
+    most = scores.max(-1, keepdims=True, initial=-np.inf)
+    shares = np.exp(scores - np.where(np.isfinite(most), most, 0))
+    blind = np.isneginf(bias.max(-1, keepdims=True, initial=-np.inf))
+    total = shares.sum(-1, keepdims=True)
+    stages[3] = shares = np.where(blind, 0, shares / np.where(total == 0, 1, total))
+    result = shares @ all_values
+    if inputs[0].ndim == 3:
+        result = result.swapaxes(1, 2).reshape(*inputs[0].shape[:2], -1)
+    shown = stages[int(node.attrs.get("qk_matmul_output_mode", 0))]
+    return (result, keys, values, shown)[: len(node.outputs)]
+
+
+_RULES = ("linear", "gated", "delta", "gated_delta")
+
+
+def _linear(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    """A state (N, heads, keys, values) that each step fades, corrects and adds to."""
+    rule = among(node, "update_rule", "gated_delta", _RULES)
+    gates, decay, beta = int(node.attrs.get("kv_num_heads") or 0), item(inputs, 4), item(inputs, 5)
+    if ("gated" in rule and decay is None) or ("delta" in rule and beta is None):
+        raise ShapeError(f"{node.where}: {rule} needs decay or beta, which are missing")
+    queries = wide(_heads(node, inputs[0], "q_num_heads"))
+    keys, values = (wide(_heads(node, one, "kv_num_heads")) for one in inputs[1:3])
+    past, size = item(inputs, 3), keys.shape[3]
+    state = np.zeros((*keys.shape[:2], size, values.shape[3])) if past is None else wide(past)
+    fade = None if "gated" not in rule else np.exp(wide(_heads(node, decay, "kv_num_heads")))
+    share = None
+    if "delta" in rule:
+        share = np.broadcast_to(wide(beta), (*beta.shape[:2], gates)).swapaxes(1, 2)[..., None]
+    rows = np.empty((*queries.shape[:3], values.shape[3]))
+    scale = node.attrs.get("scale", 0.0) or queries.shape[3] ** -0.5
+    for t in range(queries.shape[2]):
+        key, value = keys[:, :, t], values[:, :, t]
+        if fade is not None:
+            state = state * fade[:, :, t, :, None]
+        if share is not None:
+            value = share[:, :, t] * (value - (key[:, :, None] @ state)[:, :, 0])
+        state = state + key[..., None] * value[:, :, None]
+        (seen,) = _shared(node, queries, state)
+        rows[:, :, t] = (queries[:, :, t, None] @ seen)[:, :, 0] * scale
+    return (rows.swapaxes(1, 2).reshape(*inputs[0].shape[:2], -1), state)[: len(node.outputs)]
+
+
+def _causal(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    """Each channel by its own kernel over what came before; the last elements are the state."""
+    data, kernel, bias, past = wide(inputs[0]), wide(inputs[1])[:, 0], item(inputs, 2), item(inputs, 3)
+    before, length = kernel.shape[1] - 1, data.shape[2]
+    start = np.zeros((*data.shape[:2], before)) if past is None else wide(past)
+    if start.shape != (*data.shape[:2], before):
+        raise ShapeError(f"{node.where}: a state of shape {start.shape} for data of {data.shape}")
+    whole = np.concatenate((start, data), 2)
+    total = np.zeros(data.shape) if bias is None else np.broadcast_to(wide(bias)[:, None], data.shape)
+    for i, tap in enumerate(kernel.T):
+        total = total + whole[:, :, i : i + length] * tap[:, None]
+    if among(node, "activation", "none", ("none", "silu", "swish")) != "none":
+        total = total * sigmoid(total)
+    return (total, whole[:, :, length:])[: len(node.outputs)]
+
+
+def _turned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Pairs of elements turned by an angle of their place."""
+    given, (cos, sin), where = inputs[0], map(wide, inputs[1:3]), item(inputs, 3)
+    data = wide(_heads(node, given, "num_heads"))
+    if where is not None:
+        cos, sin = cos[where], sin[where]
+    cos, sin = cos[:, None], sin[:, None]
+    size = int(node.attrs.get("rotary_embedding_dim", 0)) or data.shape[3]
+    paired = bool(node.attrs.get("interleaved", 0))
+    halves = (slice(0, size, 2), slice(1, size, 2)) if paired else (slice(0, size // 2), slice(size // 2, size))
+    one, other = (data[part(4, 3, half)] for half in halves)
+    result = data.copy()
+    result[part(4, 3, halves[0])] = cos * one - sin * other
+    result[part(4, 3, halves[1])] = sin * one + cos * other
+    return result.swapaxes(1, 2).reshape(given.shape) if given.ndim == 3 else result
+
+
+COMPUTES: dict[str, Compute] = {
+    "Attention": _attention,
+    "CausalConvWithState": _causal,
+    "LinearAttention": _linear,
+    "RotaryEmbedding": _turned,
+}

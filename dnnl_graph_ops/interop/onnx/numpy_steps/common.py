@@ -1,0 +1,69 @@
+"""What the NumPy steps share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError, UnsupportedError
+from ..node import Array, OnnxNode
+
+# a node and its inputs, None for those left out; one result, or a tuple of several
+Compute = Callable[[OnnxNode, Sequence[Any]], Any]
+
+
+def axis_of(node: OnnxNode, rank: int, default: int) -> int:
+    """Its attribute `axis`, counted from the front.
+
+    Raises:
+        ShapeError: there is no such axis.
+    """
+    axis = int(node.attrs.get("axis", default))
+    if not -rank <= axis < max(rank, 1):
+        raise ShapeError(f"{node.where}: axis {axis} is outside of a tensor with {rank} axes")
+    return axis % max(rank, 1)
+
+
+def item(inputs: Sequence[Any], index: int) -> Any:
+    """An input that may be left out."""
+    return inputs[index] if index < len(inputs) else None
+
+
+def number(array: Array) -> Any:
+    """The only one in an array."""
+    return array.reshape(-1)[0].item()
+
+
+def wide(array: Array) -> Array:
+    """Floats in 64 bits: what is computed of them is rounded once, at the end."""
+    return array if array.dtype.kind in "iubc" else array.astype(np.float64)
+
+
+def places(node: OnnxNode, indices: Array, size: int, back: bool = True) -> Array:
+    """Indices of an axis, those from its end (where these are allowed) counted from the front.
+
+    Raises:
+        ShapeError: one that is outside of it.
+    """
+    if indices.size and (indices.min() < (-size if back else 0) or indices.max() >= size):
+        raise ShapeError(f"{node.where}: indices from {indices.min()} to {indices.max()} of {size} elements")
+    return indices + size * (indices < 0)
+
+
+def among(node: OnnxNode, name: str, default: str, allowed: Sequence[str]) -> str:
+    """A text attribute.
+
+    Raises:
+        UnsupportedError: it is none of these.
+    """
+    found = str(node.attrs.get(name, default))
+    if found not in allowed:
+        raise UnsupportedError(f"{node.where}: {name}={found!r}, only {', '.join(allowed)}")
+    return found
+
+
+def part(rank: int, axis: int, index: Any) -> tuple[Any, ...]:
+    """The index of a part of one axis."""
+    return (*(slice(None),) * axis, index, *(slice(None),) * (rank - 1 - axis))

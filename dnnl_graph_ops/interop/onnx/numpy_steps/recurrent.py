@@ -1,0 +1,170 @@
+"""LSTM, GRU and RNN: the inputs of all steps in one product of matrices, then step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError, UnsupportedError
+from ..node import Array, OnnxNode
+from .activations import sigmoid
+from .common import Compute, among, item
+
+Function = Callable[[Array], Array]
+
+# by alpha and beta, None where the node does not say
+_FUNCTIONS: dict[str, tuple[Callable[..., Array], tuple[float | None, float | None]]] = {
+    "affine": (lambda x, a, b: a * x + b, (1.0, 0.0)),
+    "elu": (lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x), (1.0, None)),
+    "hardsigmoid": (lambda x, a, b: np.clip(a * x + b, 0, 1), (0.2, 0.5)),
+    "leakyrelu": (lambda x, a, b: np.where(x < 0, a * x, x), (0.01, None)),
+    "relu": (lambda x, a, b: np.maximum(x, 0), (None, None)),
+    "scaledtanh": (lambda x, a, b: a * np.tanh(b * x), (1.0, 1.0)),
+    "sigmoid": (lambda x, a, b: sigmoid(x), (None, None)),
+    "softplus": (lambda x, a, b: np.logaddexp(x, 0), (None, None)),
+    "softsign": (lambda x, a, b: x / (1 + np.abs(x)), (None, None)),
+    "tanh": (lambda x, a, b: np.tanh(x), (None, None)),
+    "thresholdedrelu": (lambda x, a, b: np.where(x > a, x, 0), (1.0, None)),
+}
+
+
+def _functions(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[Function]:
+    """The activations of each direction, one after the other."""
+    names = node.attrs.get("activations") or [*defaults] * directions
+    if len(names) != len(defaults) * directions:
+        raise ShapeError(f"{node.where}: {len(names)} activations, not {len(defaults)} for each direction")
+    given = {name: list(node.attrs.get(f"activation_{name}") or ()) for name in ("alpha", "beta")}
+    clip = node.attrs.get("clip")
+    made = []
+    for name in names:
+        if name.lower() not in _FUNCTIONS:
+            raise UnsupportedError(f"{node.where}: activation {name!r}, only {', '.join(_FUNCTIONS)}")
+        function, numbers = _FUNCTIONS[name.lower()]
+        # the lists have numbers for those that take some
+        alpha, beta = (
+            given[key].pop(0) if default is not None and given[key] else default
+            for key, default in zip(("alpha", "beta"), numbers, strict=True)
+        )
+        made.append(_clipped(function, alpha, beta, clip))
+    return made
+
+
+def _clipped(function: Callable[..., Array], alpha: Any, beta: Any, clip: float | None) -> Function:
+    if clip is None:
+        return lambda x: function(x, alpha, beta)
+    return lambda x: function(np.clip(x, -clip, clip), alpha, beta)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One direction; weights and bias are those of the state before, by gate, turned for products from the right."""
+
+    node: OnnxNode
+    functions: Sequence[Function]
+    weights: Array
+    bias: Array
+    peepholes: Array
+
+
+def _rnn(cell: _Cell, x: Array, states: tuple[Array, ...]) -> tuple[Array, ...]:
+    (h,) = states
+    return (cell.functions[0](x + cell.bias + h @ cell.weights),)
+
+
+def _gru(cell: _Cell, x: Array, states: tuple[Array, ...]) -> tuple[Array, ...]:
+    (h,) = states
+    size = h.shape[1]
+    wide, f, g = slice(0, 2 * size), *cell.functions
+    gates = f(x[:, wide] + h @ cell.weights[:, wide] + cell.bias[wide])
+    z, r = gates[:, :size], gates[:, size:]
+    last, bias = cell.weights[:, 2 * size :], cell.bias[2 * size :]
+    inner = r * (h @ last + bias) if cell.node.attrs.get("linear_before_reset", 0) else (r * h) @ last + bias
+    new = g(x[:, 2 * size :] + inner)
+    return (new + z * (h - new),)
+
+
+def _lstm(cell: _Cell, x: Array, states: tuple[Array, ...]) -> tuple[Array, ...]:
+    h, c = states
+    f, g, out = cell.functions
+    i, o, forget, new = np.split(x + h @ cell.weights + cell.bias, 4, 1)
+    pi, po, pf = np.split(cell.peepholes, 3)
+    i = f(i + pi * c)
+    forget = 1 - i if cell.node.attrs.get("input_forget", 0) else f(forget + pf * c)
+    c = forget * c + i * g(new)
+    return f(o + po * c) * out(c), c
+
+
+# operator: step, gates, states, activations
+_CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], int, int, tuple[str, ...]]] = {
+    "GRU": (_gru, 3, 1, ("Sigmoid", "Tanh")),
+    "LSTM": (_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
+    "RNN": (_rnn, 1, 1, ("Tanh",)),
+}
+
+
+def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    step, gates, count, names = _CELLS[node.op_type]
+    x, w, r = inputs[:3]
+    kind = np.float64 if x.dtype == np.float64 else np.float32
+    x, w, r = (one.astype(kind, copy=False) for one in (x, w, r))
+    directions, size = r.shape[0], r.shape[2]
+    batch_first = bool(node.attrs.get("layout", 0))
+    x = x.swapaxes(0, 1) if batch_first else x
+    length, batch = x.shape[:2]
+    way = among(node, "direction", "forward", ("forward", "reverse", "bidirectional"))
+    if directions != 1 + (way == "bidirectional") or w.shape != (directions, gates * size, x.shape[2]):
+        raise ShapeError(f"{node.where}: weights of shape {w.shape} and {r.shape} for data of {x.shape}, {way}")
+    bias, lengths, *begin = (item(inputs, i) for i in range(3, 5 + count))
+    bias = np.zeros((directions, 2 * gates * size), kind) if bias is None else bias.astype(kind, copy=False)
+    begin = [
+        np.zeros((directions, batch, size), kind)
+        if one is None
+        else (one.swapaxes(0, 1) if batch_first else one).astype(kind, copy=False)
+        for one in begin
+    ]
+    peepholes = item(inputs, 7) if count == 2 else None
+    peepholes = np.zeros((directions, 3 * size), kind) if peepholes is None else peepholes.astype(kind, copy=False)
+    lengths = np.full(batch, length) if lengths is None else lengths
+    functions = _functions(node, names, directions)
+    y, ends = np.zeros((length, directions, batch, size), kind), [np.empty_like(one) for one in begin]
+    for d in range(directions):
+        own, other = np.split(bias[d], 2)
+        each = functions[d * len(names) : (d + 1) * len(names)]
+        cell = _Cell(node, each, np.ascontiguousarray(r[d].T), other, peepholes[d])
+        back = way == "reverse" or d == 1
+        order = _order(length, lengths, back)
+        # of all steps at once
+        ready = (x.reshape(length * batch, -1) @ w[d].T + own).reshape(length, batch, -1)
+        ready = np.take_along_axis(ready, order[..., None], 0) if back else ready
+        states = tuple(one[d] for one in begin)
+        rows = np.zeros((length, batch, size), kind)
+        for t in range(length):
+            live = (t < lengths)[:, None]
+            new = step(cell, ready[t], states)
+            if live.all():
+                states, rows[t] = new, new[0]
+            else:
+                states = tuple(np.where(live, one, old) for one, old in zip(new, states, strict=True))
+                rows[t] = np.where(live, new[0], 0)
+        y[:, d] = np.take_along_axis(rows, order[..., None], 0) if back else rows
+        for end, state in zip(ends, states, strict=True):
+            end[d] = state
+    if batch_first:
+        y, ends = y.transpose(2, 0, 1, 3), [end.swapaxes(0, 1) for end in ends]
+    return (y, *ends)[: len(node.outputs)]
+
+
+def _order(length: int, lengths: Array, back: bool) -> Array:
+    """The place of each step (length, batch); backwards from the end of each sequence."""
+    steps = np.arange(length)[:, None]
+    return (
+        np.where(steps < lengths, lengths - 1 - steps, steps)
+        if back
+        else np.broadcast_to(steps, (length, len(lengths)))
+    )
+
+
+COMPUTES: dict[str, Compute] = dict.fromkeys(_CELLS, _ran)

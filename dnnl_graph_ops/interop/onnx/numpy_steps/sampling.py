@@ -1,0 +1,176 @@
+"""Images read at places that tensors tell, and boxes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from .common import Compute, among, item, wide
+from .resizing import KERNELS
+
+
+def _reflected(at: Array, low: float, high: float) -> Array:
+    """Between two borders, by the nearer one until it is."""
+    size = high - low
+    if size <= 0:
+        return np.zeros_like(at)
+    turn, rest = np.divmod(np.abs(at - low), size)
+    return np.where(turn % 2 == 0, low + rest, high - rest)
+
+
+def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Of data (N, C, *space) at a grid (N, *places, axes) of numbers from -1 to 1, the last axis first."""
+    data, grid = inputs
+    sizes = data.shape[2:]
+    if grid.ndim != data.ndim or grid.shape[-1] != len(sizes) or grid.shape[0] != data.shape[0]:
+        raise ShapeError(f"{node.where}: a grid of shape {grid.shape} for data of {data.shape}")
+    mode = among(node, "mode", "linear", ("linear", "bilinear", "nearest", "cubic", "bicubic"))
+    padding = among(node, "padding_mode", "zeros", ("zeros", "border", "reflection"))
+    align = bool(node.attrs.get("align_corners", 0))
+    edges = [(0.0, size - 1.0) if align else (-0.5, size - 0.5) for size in sizes]
+    # in the grid's type: what is nearest depends on it
+    ats = [
+        (one + 1) / 2 * (size - 1) if align else ((one + 1) * size - 1) / 2
+        for one, size in zip(np.moveaxis(grid[..., ::-1], -1, 0), sizes, strict=True)
+    ]
+    if mode == "nearest":
+        ats = [np.rint(at) for at in ats]
+    if padding == "border" and "cubic" not in mode:
+        ats = [np.clip(at, 0, size - 1) for at, size in zip(ats, sizes, strict=True)]
+    elif padding == "reflection":
+        ats = [
+            np.where((at < low) | (at > high), _reflected(at, low, high), at)
+            for at, (low, high) in zip(ats, edges, strict=True)
+        ]
+    # per axis: places to read, what they weigh
+    taps: list[list[tuple[Array, Array]]] = []
+    for at, size, edge in zip(ats, sizes, edges, strict=True):
+        at = np.where(np.isfinite(at), at, -2.0 - size)
+        taps.append([_inside(tap, weight, size, edge, padding) for tap, weight in _taps(at, mode)])
+    lead = np.arange(data.shape[0]).reshape(-1, *(1,) * (grid.ndim - 2))
+    rows, total = np.moveaxis(wide(data), 1, -1), np.zeros(())
+    for chosen in itertools.product(*taps):
+        weight = math.prod(one[1] for one in chosen)
+        index = (lead, *(one[0] for one in chosen))
+        total = total + rows[index] * np.asarray(weight)[..., None]
+    return np.moveaxis(total, -1, 1)
+
+
+def _taps(at: Array, mode: str) -> list[tuple[Array, Array]]:
+    if mode == "nearest":
+        return [(at, np.ones(at.shape))]
+    low = np.floor(at)
+    reach, kernel = KERNELS["linear" if mode in ("linear", "bilinear") else "cubic"]
+    return [(low + i, kernel(low + i - at, -0.75)) for i in range(1 - reach, reach + 1)]
+
+
+def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], padding: str) -> tuple[Array, Array]:
+    """As a place that there is; what is outside weighs nothing where zeros are there."""
+    if padding == "zeros":
+        weight = weight * ((tap >= 0) & (tap < size))
+    elif padding == "reflection":
+        tap = np.where((tap < edge[0]) | (tap > edge[1]), _reflected(tap, *edge), tap)
+    return np.clip(tap, 0, size - 1).astype(np.int64), weight
+
+
+def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """The places of an affine transformation, theta (N, 2, 3) or (N, 3, 4)."""
+    theta, size = inputs
+    sizes = size.reshape(-1).tolist()[2:]
+    if theta.shape[1:] != (len(sizes), len(sizes) + 1):
+        raise ShapeError(f"{node.where}: theta of shape {theta.shape} for {len(sizes)} axes of space")
+    align = bool(node.attrs.get("align_corners", 0))
+    lines = [
+        np.linspace(-1, 1, n) if align else (2 * np.arange(n) + 1) / n - 1 for n in sizes
+    ]  # corners at -1 and 1, or the middles of the elements between
+    places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1)
+    return np.einsum("...j,nij->n...i", places, wide(theta))
+
+
+def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Each region (x1, y1, x2, y2) of an image in parts of one size, each the mean or the largest of points in it."""
+    data, regions, batch = wide(inputs[0]), wide(inputs[1]), inputs[2]
+    attrs = node.attrs
+    out = int(attrs.get("output_height", 1)), int(attrs.get("output_width", 1))
+    ratio, scale = int(attrs.get("sampling_ratio", 0)), attrs.get("spatial_scale", 1.0)
+    default = "output_half_pixel" if node.opset < 16 else "half_pixel"
+    half = among(node, "coordinate_transformation_mode", default, ("half_pixel", "output_half_pixel")) == "half_pixel"
+    largest = among(node, "mode", "avg", ("avg", "max")) == "max"
+    result = np.zeros((len(regions), data.shape[1], *out))
+    for row, region, image in zip(result, regions * scale - 0.5 * half, data[batch], strict=True):
+        lines = []
+        for size, count, first, last in zip(data.shape[2:], out, region[1::-1], region[:1:-1], strict=True):
+            length = last - first if half else max(last - first, 1.0)
+            points = ratio if ratio > 0 else max(math.ceil(length / count), 0)
+            at = first + length / count * (np.arange(count)[:, None] + (np.arange(points) + 0.5) / max(points, 1))
+            lines.append(_between(at, size))
+        (low_y, high_y, part_y, in_y), (low_x, high_x, part_x, in_x) = lines
+        corners = []
+        for y, wy in ((low_y, 1 - part_y), (high_y, part_y)):
+            for x, wx in ((low_x, 1 - part_x), (high_x, part_x)):
+                weight = (wy * in_y)[:, :, None, None] * (wx * in_x)
+                corners.append(image[:, y[:, :, None, None], x] * weight)
+        if not corners[0].size:
+            continue
+        # of the four around a point the largest as well
+        row[:] = np.max(corners, (0, 3, 5)) if largest else sum(corners).mean((2, 4))
+    return result
+
+
+def _between(at: Array, size: int) -> tuple[Array, Array, Array, Array]:
+    """The elements on both sides, how far it is to the first, and what is not too far outside."""
+    inside = (at >= -1) & (at <= size)
+    at = np.clip(at, 0, size - 1)
+    low = at.astype(np.int64)
+    return low, np.minimum(low + 1, size - 1), at - low, inside
+
+
+def _suppressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Boxes by their scores, without those that overlap one taken before: (batch, class, box)."""
+    boxes, scores = inputs[:2]
+    limit, overlap, least = (item(inputs, i) for i in (2, 3, 4))
+    most = 0 if limit is None else int(limit.reshape(-1)[0])
+    near = 0.0 if overlap is None else float(overlap.reshape(-1)[0])
+    floor = -np.inf if least is None else float(least.reshape(-1)[0])
+    centred = bool(node.attrs.get("center_point_box", 0))
+    found: list[tuple[int, int, int]] = []
+    for number, (some, classes) in enumerate(zip(boxes, scores, strict=True)):
+        corners = _corners(wide(some), centred)
+        areas = np.prod(corners[:, 2:] - corners[:, :2], -1)
+        for kind, each in enumerate(classes):
+            order = np.argsort(-each, kind="stable")
+            left = order[each[order] > floor]
+            for _ in range(most):
+                if not left.size:
+                    break
+                best, left = left[0], left[1:]
+                found.append((number, kind, int(best)))
+                sides = np.minimum(corners[left, 2:], corners[best, 2:]) - np.maximum(
+                    corners[left, :2], corners[best, :2]
+                )
+                shared = np.prod(np.clip(sides, 0, None), -1)
+                left = left[~(shared > near * (areas[left] + areas[best] - shared))]
+    return np.asarray(found, np.int64).reshape(-1, 3)
+
+
+def _corners(boxes: Array, centred: bool) -> Array:
+    """The lower and the upper corner of each box, (N, 4)."""
+    if centred:
+        middle, half = boxes[:, :2], boxes[:, 2:] / 2
+        return np.concatenate((middle - half, middle + half), -1)
+    pairs = boxes.reshape(-1, 2, 2)
+    return np.concatenate((pairs.min(1), pairs.max(1)), -1)
+
+
+COMPUTES: dict[str, Compute] = {
+    "AffineGrid": _grid,
+    "GridSample": _sampled,
+    "NonMaxSuppression": _suppressed,
+    "RoiAlign": _aligned,
+}

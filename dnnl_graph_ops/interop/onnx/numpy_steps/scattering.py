@@ -1,0 +1,131 @@
+"""Elements taken from and put to places that tensors of indices tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import ShapeError
+from ..node import Array, OnnxNode
+from .common import Compute, among, axis_of, item, part, places
+
+_COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _put(node: OnnxNode, data: Array, where: tuple[Any, ...], updates: Array) -> Array:
+    """A copy with these elements replaced, or combined with what is there, in the order of the updates."""
+    how, result = among(node, "reduction", "none", ("none", *_COMBINED)), data.copy()
+    if how == "none":
+        result[where] = updates
+    else:
+        _COMBINED[how].at(result, where, updates)
+    return result
+
+
+def _scattered(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, indices, updates = inputs
+    axis = axis_of(node, data.ndim, 0)
+    if indices.shape != updates.shape or indices.ndim != data.ndim:
+        raise ShapeError(
+            f"{node.where}: indices of shape {indices.shape}, updates of {updates.shape}, data of {data.shape}"
+        )
+    where = list(np.indices(indices.shape, sparse=True))
+    where[axis] = places(node, indices, data.shape[axis])
+    return _put(node, data, tuple(where), updates)
+
+
+def _at(node: OnnxNode, data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
+    """The rows of indices as places on the axes behind the first `batch` ones."""
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 <= batch <= min(data.ndim, indices.ndim - 1) or not 0 < depth <= data.ndim - batch:
+        raise ShapeError(f"{node.where}: indices of shape {indices.shape} for data of {data.shape}")
+    return tuple(places(node, indices[..., i], data.shape[batch + i]) for i in range(depth))
+
+
+def _scattered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, indices, updates = inputs
+    wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :]) if indices.ndim else ()
+    if updates.shape != wanted:
+        raise ShapeError(
+            f"{node.where}: updates of shape {updates.shape}, not {wanted}, for indices of {indices.shape}"
+        )
+    return _put(node, data, _at(node, data, indices), updates)
+
+
+def _gathered_rows(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    data, indices = inputs
+    batch = int(node.attrs.get("batch_dims", 0))
+    found = _at(node, data, indices, batch)
+    lead = data.shape[:batch]
+    own = [
+        np.arange(size).reshape(-1, *(1,) * (indices.ndim - 2 - i)) for i, size in enumerate(lead)
+    ]  # each element of a batch reads its own data
+    index = (*own, *found)
+    return np.asarray(data[index])
+
+
+def _written(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """A cache of (batch, ...) with new rows from each sample's index on."""
+    cache, update = inputs[:2]
+    axis = axis_of(node, cache.ndim, -2)
+    starts = item(inputs, 2)
+    starts = np.zeros(cache.shape[0], np.int64) if starts is None else starts
+    steps = starts[:, None] + np.arange(update.shape[axis])
+    if among(node, "mode", "linear", ("linear", "circular")) == "circular":
+        steps = steps % max(cache.shape[axis], 1)
+    result = cache.copy()
+    for one, fresh, row in zip(result, update, places(node, steps, cache.shape[axis], back=False), strict=True):
+        one[part(one.ndim, axis - 1, row)] = fresh
+    return np.asarray(result)
+
+
+def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    indices, depth, values = inputs
+    depth, axis = int(depth.reshape(-1)[0]), int(node.attrs.get("axis", -1))
+    rank = indices.ndim + 1
+    if not -rank <= axis < rank or depth < 0:
+        raise ShapeError(f"{node.where}: axis {axis} of {rank}, depth {depth}")
+    axis %= rank
+    # what is out of range is nowhere
+    turned = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    classes = np.arange(depth).reshape(-1, *(1,) * (rank - 1 - axis))
+    return np.where(turned == classes, values[1], values[0])
+
+
+def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """One at the first of the largest; before opset 13 over all axes from one on."""
+    (data,) = inputs
+    old = node.opset < 13
+    axis = axis_of(node, data.ndim, 1 if old else -1)
+    flat = data.reshape(math.prod(data.shape[:axis]), -1) if old else np.moveaxis(data, axis, -1)
+    result = np.zeros(flat.shape, data.dtype)
+    if flat.size:
+        np.put_along_axis(result, np.argmax(flat, -1, keepdims=True), data.dtype.type(1), -1)
+    return result.reshape(data.shape) if old else np.moveaxis(result, -1, axis)
+
+
+def _unique(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    (data,) = inputs
+    axis = None if node.attrs.get("axis") is None else axis_of(node, data.ndim, 0)
+    found, first, back, counts = np.unique(data, True, True, True, axis)
+    back = back.reshape(-1)
+    if not node.attrs.get("sorted", 1):
+        order = np.argsort(first)
+        found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
+        back = np.argsort(order)[back]
+    return (found, first, back, counts)[: len(node.outputs)]
+
+
+COMPUTES: dict[str, Compute] = {
+    "GatherND": _gathered_rows,
+    "Hardmax": _hardest,
+    "OneHot": _one_hot,
+    "Scatter": _scattered,
+    "ScatterElements": _scattered,
+    "ScatterND": _scattered_rows,
+    "TensorScatter": _written,
+    "Unique": _unique,
+}
