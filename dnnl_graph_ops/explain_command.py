@@ -1,4 +1,4 @@
-"""`python -m dnnl_graph_ops explain FILE`: what a graph file becomes, drawn and timed."""
+"""`python -m dnnl_graph_ops explain FILE`: what a graph or an ONNX model becomes, node by node, drawn and timed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def run(options: argparse.Namespace) -> int:
         if not options.svg.lower().endswith(".svg"):
             raise InvalidArgumentError(f"{options.svg}: the picture is SVG; end the name in .svg")
         check_writable(options.svg)
+    if _is_onnx(options.file):
+        from .interop.onnx.importer import survey
+
+        found = survey(options.file)
+        print(found, end="\n" if found.problems else "\n\n")
+        if found.problems:
+            return 1
     net = _load(options.file).compile(tune=options.tune)
     print(net.explain())
     if options.profile:
@@ -39,8 +46,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _is_onnx(file: str) -> bool:
+    return file.lower().endswith(".onnx")
+
+
 def _load(file: str) -> Graph:
-    if file.lower().endswith(".onnx"):
+    if _is_onnx(file):
         from .interop.onnx import from_onnx
 
         return from_onnx(file)

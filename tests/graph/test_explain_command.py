@@ -54,6 +54,54 @@ def test_explain_of_onnx(tmp_path, capsys):
     assert "Tanh" in capsys.readouterr().out
 
 
+def test_explain_of_onnx_that_loads_in_part(tmp_path, capsys):
+    """What would run each node, and all that is missing, in one message; of what loads also what each part becomes."""
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    good = [
+        make("Relu", ["x"], ["a"]),
+        make("Identity", ["a"], ["b"]),
+        make("Hardmax", ["b"], ["c"]),
+        make("Binarizer", ["c"], ["d"], domain="ai.onnx.ml"),
+        make("Constant", [], ["k"], value_float=2.0),
+        make("Add", ["d", "k"], ["y"]),
+        make("NonZero", ["y"], ["z"]),
+        make("Shape", ["x"], ["s"]),
+    ]
+    bad = [
+        make("Odd", ["c"], ["e"], name="odd"),
+        make("Relu", ["e"], ["f"]),
+        make("Even", ["f"], ["g"], name="even", domain="com.x"),
+    ]
+    domains = [onnx.helper.make_opsetid(*pair) for pair in (("", 20), ("ai.onnx.ml", 1), ("com.x", 1))]
+
+    def explained(nodes, outputs):
+        graph = onnx.helper.make_graph(
+            nodes, "g", [info("x", 1, ("n", 3))], [onnx.ValueInfoProto(name=name) for name in outputs]
+        )
+        path = tmp_path / "model.onnx"
+        path.write_bytes(onnx.helper.make_model(graph, opset_imports=domains, ir_version=10).SerializeToString())
+        status = main(["explain", str(path)])
+        return status, capsys.readouterr().out
+
+    status, printed = explained(good, ["y", "z", "s"])
+    rows = {" ".join(line.split()) for line in printed.splitlines()}
+    assert status == 0 and "tune=heuristic" in printed and "missing" not in printed
+    assert rows >= {
+        "ONNX model of 8 nodes",
+        "ops of a graph 3 Relu 1, Identity 1, Add 1",
+        "known when the model is read 1 Constant 1",
+        "built of sizes, at the first call of each shape 1 Shape 1",
+        "NumPy, on the host 2 Hardmax 1, NonZero 1",
+        "onnx.reference, on the host: slow 1 ai.onnx.ml.Binarizer 1",
+    }
+    status, printed = explained([*good, *bad], ["y", "g"])
+    rows = {" ".join(line.split()) for line in printed.splitlines()}
+    assert status == 1 and "tune=" not in printed
+    assert rows >= {"unknown, behind what is missing 1 Relu 1", "nothing 2 Odd 1, com.x.Even 1", "missing:"}
+    assert "'odd' (Odd): no op for Odd" in printed and "'even' (Even): no op for com.x.Even" in printed
+
+
 def test_a_partition_tells_its_steps(file):
     graph = dgo.Graph.from_json(file)
     (last,) = graph.outputs.values()

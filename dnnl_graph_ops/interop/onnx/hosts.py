@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,11 @@ from ... import dtypes
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
-from ...runtime.memory_limit import memory_limit
 from . import control, reference
-from .fold import TYPES, sized
+from .fold import TYPES
 from .model import onnx_package, type_name
 from .node import Array, Info, OnnxNode
-from .numpy_steps import COMPUTES
+from .numpy_steps import COMPUTES, bound
 from .submodel import SubModel
 
 _CODES = {kind: code for code, kind in TYPES.items()}
@@ -131,12 +129,12 @@ class HostNode:
         node = self.node
         if self.bodies:
             return control.CONTROL[node.op_type].run(node, self.bodies, tensors, inputs, options)
+        bound(node, inputs)
         compute = self.compute
         if compute is None or any(
             isinstance(item, np.ndarray) and _CODES.get(item.dtype) in _NARROW for item in inputs
         ):
             return reference.evaluate(self._model, inputs)
-        bound(node, inputs)
         results = compute(node, inputs)
         return results if isinstance(results, tuple) else (results,)
 
@@ -149,18 +147,6 @@ class HostNode:
         if info.shape is not None and len(info.shape) != array.ndim:
             raise ShapeError(f"{self.node.where}: {self.by} gives shape {array.shape}, not {info.shape}")
         return array.astype(TYPES[info.code], copy=False)  # type: ignore[index]
-
-
-def bound(node: OnnxNode, inputs: Sequence[Any]) -> None:
-    """Refuse results that this machine cannot hold, before they are made."""
-    size = sized(node, inputs)
-    if size > _limit():
-        raise Error(f"{node.where}: needs {size} bytes, of which this process may have {_limit()}")
-
-
-@functools.cache
-def _limit() -> int:
-    return memory_limit()
 
 
 def label_of(info: Info, where: str) -> str:

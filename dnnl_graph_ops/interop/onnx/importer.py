@@ -32,6 +32,7 @@ from .late import FAULTS, built, constant_of, fault
 from .model import DTYPES, Input, Model, read
 from .node import Array, Body, Info, Item, Measured, OnnxNode
 from .submodel import SubModel
+from .survey import Fate, Survey, fate_of
 
 _SHOWN = 50
 _CODES = {name: code for code, name in DTYPES.items()}
@@ -72,11 +73,29 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     return _built(model, engine, Budget(model.nbytes))
 
 
+def survey(model_or_path: Any) -> Survey:
+    """What would run each node of an ONNX model, also of one that `from_onnx` refuses, and all that is missing.
+
+    Args:
+        model_or_path: as of `from_onnx`.
+
+    Raises:
+        RuntimeUnavailableError, InvalidArgumentError, ShapeError: as by `from_onnx`.
+    """
+    model = read(model_or_path)
+    builder = _builder(model, None, Budget(model.nbytes))
+    return Survey(tuple(builder.fates), tuple(dict.fromkeys(builder.problems)))
+
+
 def _built(model: Model, engine: Engine | None, budget: Budget) -> Graph:
+    return _builder(model, engine, budget).graph()
+
+
+def _builder(model: Model, engine: Engine | None, budget: Budget) -> _Builder:
     builder = _Builder(model, engine, budget)
     for node in model.nodes:
         builder.add(node)
-    return builder.graph()
+    return builder
 
 
 def _of_submodel(model: SubModel, infos: Sequence[Info]) -> Graph:
@@ -107,6 +126,8 @@ class _Builder:
         self.rest: list[OnnxNode] = []
         self.is_cut = False
         self._fresh: Callable[[str], str] | None = None
+        # of each node, in the order of the model, its operator and what becomes of it
+        self.fates: list[tuple[str, Fate]] = []
         self._part(0)
         for item in model.inputs:
             self._input(item)
@@ -138,16 +159,24 @@ class _Builder:
         if not all(name in self.arrays or name in self.times for name in node.reads):
             if node.domain or node.op_type not in FOLDED:
                 # behind a node that cannot be expressed: only what is wrong with this one too
-                self.problems += hosts.check(node)
+                problems = hosts.check(node)
+                self.problems += problems
+                self._note(node, Fate.NOTHING if problems else Fate.BEHIND)
+            else:
+                self._note(node, Fate.BEHIND)
             return
         try:
             self._add(node)
         except UnsupportedError as error:
             self.problems += str(error).split("\n  ")
+            self._note(node, Fate.NOTHING)
         except Error:
             raise
         except FAULTS as error:
             raise fault(node, error) from None
+
+    def _note(self, node: OnnxNode, fate: Fate) -> None:
+        self.fates.append((f"{node.domain}.{node.op_type}" if node.domain else node.op_type, fate))
 
     def _add(self, node: OnnxNode) -> None:
         infos = [self.items[name] for name in node.reads if name not in self.arrays]
@@ -176,7 +205,9 @@ class _Builder:
         part, known = self._part(number), self.known[number]
         for name in node.reads:
             self._bring(name, number)
+        count = len(part.graph.nodes)
         found = built(part.graph, node, known, self.budget)
+        self._note(node, fate_of(part.graph.nodes[count:], found))
         for name, item in zip(node.outputs, found, strict=False):
             if not name:
                 continue
@@ -254,6 +285,7 @@ class _Builder:
         bodies = {name: self._model(body, f"{node.where}, {name}") for name, body in node.bodies.items()}
         host = HostNode(node, arrays, tuple(results), bodies)
         host.check()
+        self._note(node, Fate(host.by))
         self._part(number).before.append(host)
         self.is_cut = True
         for name, info in zip(node.outputs, results, strict=False):
@@ -290,6 +322,7 @@ class _Builder:
     def _put_off(self, node: OnnxNode) -> None:
         """Leave a node to the call."""
         self.problems += hosts.check(node)
+        self._note(node, Fate.LATER)
         self.is_cut = True
         self.rest.append(node)
         for name in filter(None, node.outputs):

@@ -120,7 +120,7 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
         if budget.exceeded:
             raise
         raise UnsupportedError(f"{why}; {str(error).removeprefix(node.where + ': ')}") from None
-    return deferred(graph, node, metas, known, budget)
+    return deferred(graph, node, metas, known, budget, one.reference.by)
 
 
 def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:
@@ -131,9 +131,12 @@ def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget:
 
 
 def deferred(
-    graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Item], budget: Budget
+    graph: Graph, node: OnnxNode, metas: Sequence[Meta], known: Mapping[str, Item], budget: Budget, by: str = ""
 ) -> tuple[Value, ...]:
-    """Outputs of these shapes that a call makes, of the node and those that compute sizes for it."""
+    """Outputs of these shapes that a call makes, of the node and those that compute sizes for it.
+
+    `by` is what runs it, where that is no op.
+    """
     nodes: list[OnnxNode] = []
     values: dict[str, Value] = {}
     arrays: dict[str, Array] = {}
@@ -161,7 +164,7 @@ def deferred(
     budget.spend(_NODE_BYTES * len(nodes), node.where)
     slots = [f"dst_{i}" for i in range(len(metas))]
     name = (node.outputs[0] if node.outputs else "").replace("\0", "?") or node.op_type
-    late = Late(tuple(nodes), tuple(values), arrays, budget.total)
+    late = Late(tuple(nodes), tuple(values), arrays, budget.total, by)
     return graph.add_node("Wildcard", node.where, list(values.values()), {}, metas, slots, None, name, late)
 
 
@@ -173,6 +176,8 @@ class Late:
     names: tuple[str, ...]
     arrays: Mapping[str, Array]
     budget: int
+    # what runs the last one, where it is already known to be no op
+    by: str = ""
 
     def __call__(self, values: Sequence[Value]) -> list[Value]:
         if len(values) != len(self.names):

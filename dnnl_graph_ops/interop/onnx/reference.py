@@ -18,7 +18,7 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Info, Item, Measured, OnnxNode
-from .numpy_steps import COMPUTES
+from .numpy_steps import COMPUTES, bound, needed
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
@@ -377,7 +377,9 @@ def _by_numpy(
 
     def compute(arrays: Sequence[Array]) -> Any:
         tensors: dict[str, Any] = {**parts, **dict(zip(given, arrays, strict=True))}
-        return function(node, [tensors.get(name) for name in node.inputs])
+        inputs = [tensors.get(name) for name in node.inputs]
+        bound(node, inputs)
+        return function(node, inputs)
 
     return compute
 
@@ -421,6 +423,7 @@ def folded(node: OnnxNode, known: Mapping[str, Item], budget: Budget, one: Found
     if len(items) < len(given) or not one.is_known:
         return None
     size = sum(wanted.nbytes for wanted in one.reference.results) + sum(item.nbytes for item in items)
+    size += needed(node, [known[name] if name else None for name in node.inputs])
     # a step of constants is computed as well, when the net is compiled
     budget.spend(size, node.where)
     if size > _MOST_BYTES:

@@ -17,6 +17,7 @@ from . import (
     signals,
 )
 from .common import Compute
+from .sizes import bound, needed
 
 _PARTS = (
     plain, activations, attention, losses, moving, normalizing, pooling, quantizing, recurrent, resizing, sampling,
@@ -24,4 +25,4 @@ _PARTS = (
 )  # fmt: skip
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
 
-__all__ = ["COMPUTES", "Compute"]
+__all__ = ["COMPUTES", "Compute", "bound", "needed"]

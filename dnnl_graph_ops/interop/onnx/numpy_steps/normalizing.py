@@ -78,7 +78,7 @@ def _local(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, size = wide(inputs[0]), int(node.attrs["size"])
     squares, total = np.square(data), np.zeros(data.shape)
     channels = data.shape[1]
-    for shift in range(-((size - 1) // 2), size // 2 + 1):
+    for shift in range(-min((size - 1) // 2, channels), min(size // 2, channels) + 1):
         own, other = slice(max(-shift, 0), channels - max(shift, 0)), slice(max(shift, 0), channels + min(shift, 0))
         total[:, own] += squares[:, other]
     alpha, beta, bias = (
