@@ -163,6 +163,9 @@ def test_what_is_known_is_computed_as_the_model_is_read():
         ([helper.make_node("Mul", ["x", "w"], ["y"])], {"w": np.ones(2)}, "float64"),
         ([helper.make_node("TopK", ["x", "k"], ["y"])], {"k": np.int64([9])}, "infer"),
         ([helper.make_node("Relux", ["x"], ["y"])], {}, "no op for Relux"),
+        # onnx itself ends by a signal there, or by an assertion
+        ([helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-255)], {"i": np.int64([[0]])}, "batch_dims=-255"),
+        ([helper.make_node("LSTM", ["x"] * 3, ["y"], hidden_size=["]"])], {}, "'hidden_size' of its type"),
     ],
 )
 def test_refused(nodes, constants, message):

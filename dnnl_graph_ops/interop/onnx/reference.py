@@ -13,6 +13,7 @@ import numpy as np
 from ... import dtypes
 from ...errors import Error, RuntimeUnavailableError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
+from ...graph.json_format import MAX_NDIM
 from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
@@ -348,6 +349,26 @@ def check(node: OnnxNode) -> None:
     _schema(node)
 
 
+# whether a value is of a type of attributes, by onnx's number
+_ATTRIBUTES: dict[int, Callable[[Any], bool]] = {
+    1: lambda value: isinstance(value, float | int),
+    2: lambda value: isinstance(value, int),
+    3: lambda value: isinstance(value, str),
+    4: lambda value: isinstance(value, np.ndarray),
+    6: lambda value: isinstance(value, list) and all(isinstance(item, float | int) for item in value),
+    7: lambda value: isinstance(value, list) and all(isinstance(item, int) for item in value),
+    8: lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+}
+
+
+def _of_no_type(_: Any) -> bool:
+    return False
+
+
+# what onnx's inference of shapes takes for granted, where it reads beyond its data otherwise
+_RANGES: dict[str, dict[str, tuple[int, int]]] = {"GatherND": {"batch_dims": (0, MAX_NDIM)}}
+
+
 def _schema(node: OnnxNode) -> Any:
     """What onnx says of the operator."""
     onnx = onnx_package()
@@ -360,8 +381,13 @@ def _schema(node: OnnxNode) -> Any:
     if node.bodies:
         raise UnsupportedError(f"{node.where}: subgraphs, which only control flow has")
     for name, value in node.attrs.items():
-        if value is None or name not in schema.attributes:
-            raise UnsupportedError(f"{node.where}: attribute {name!r}" + (" of its type" if value is None else ""))
+        if name not in schema.attributes:
+            raise UnsupportedError(f"{node.where}: attribute {name!r}")
+        if not _ATTRIBUTES.get(int(schema.attributes[name].type), _of_no_type)(value):
+            raise UnsupportedError(f"{node.where}: attribute {name!r} of its type")
+    for name, (low, high) in _RANGES.get(node.op_type, {}).items():
+        if not low <= node.attrs.get(name, low) <= high:
+            raise UnsupportedError(f"{node.where}: {name}={node.attrs[name]}, only from {low} to {high}")
     return schema
 
 

@@ -13,6 +13,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
 from dnnl_graph_ops.interop.onnx.cut import UNKNOWN, CutNet
 from dnnl_graph_ops.interop.onnx.fold import FOLDED
+from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
 from dnnl_graph_ops.interop.onnx.table import RULES
 
 from ..choices import EDGES
@@ -23,7 +24,8 @@ MOST = 1 << 18
 NUMBERS = [n for e in EDGES for n in (e, e + 1, e - 1, -e) if -(2**63) <= n < 2**63]
 ATTRIBUTES = (
     "axis", "axes", "pads", "strides", "dilations", "group", "keepdims", "auto_pad", "perm", "to", "output_padding",
-    "kernel_shape", "mode", "epsilon", "alpha", "ceil_mode", "output_shape",
+    "kernel_shape", "mode", "epsilon", "alpha", "ceil_mode", "output_shape", "size", "num_heads", "q_num_heads",
+    "kv_num_heads", "sampling_ratio", "scale", "block_size", "antialias", "exclude_outside", "layout", "batch_dims",
 )  # fmt: skip
 NAMES = ("", "x", "y", "w", "\0", "x" * 300)
 
@@ -175,7 +177,7 @@ def _node(rng: random.Random, model: Any) -> Any:
     return rng.choice(nodes) if nodes else model.graph.node.add()
 
 
-KINDS = sorted({*RULES, *FOLDED, "If", "Loop", ""})
+KINDS = sorted({*RULES, *FOLDED, *COMPUTES, "If", "Loop", ""})
 CHANGES = (
     _attribute, _attribute, _attribute, _new_attribute, _inputs, _kind, _again, _shape, _shape, _tensor, _tensor,
     _drop, _versions,
