@@ -119,7 +119,8 @@ def main() -> int:
     save_grid(path, images[:64], model.reconstruct(images[:64]))
     fall = 1 - loss / start
     reached = fall >= REQUIRED_FALL
-    print(f"loss fell by {fall:.1%} ({'at least' if reached else 'LESS THAN'} {REQUIRED_FALL:.0%}); {path}")
+    print(f"loss fell by {fall:.1%} ({'at least' if reached else 'LESS THAN'} {REQUIRED_FALL:.0%})")
+    print(f"{path}: rows of digits, and below each its reconstruction")
     return 0 if reached else 1
 
 

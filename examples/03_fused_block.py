@@ -1,11 +1,13 @@
 """A decoder block as one graph: ConvTranspose, bias, add and ReLU become one partition, one pass over memory.
 
-tune="off" hands the library the ops as they are written, so what it fuses is its own doing.
+tune="off" hands the library the ops as they are written, so what it fuses is its own doing. Drawn in fused_block.svg.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -46,10 +48,17 @@ def in_numpy(x: np.ndarray, skip: np.ndarray, weights: np.ndarray, bias: np.ndar
 
 
 def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+    chosen = options.parse_args()
+    chosen.output.mkdir(parents=True, exist_ok=True)
+
     graph, y, constants = build()
     net = graph.compile(y, tune="off")
     for partition in net.partitions:
         print(f"partition: {' + '.join(partition.kinds)}, from {', '.join(partition.inputs)}")
+
+    net.to_svg(chosen.output / "fused_block.svg")
 
     rng = np.random.default_rng(1)
     x, skip = (rng.standard_normal(value.shape, dtype=np.float32) for value in graph.inputs)

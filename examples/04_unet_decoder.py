@@ -1,9 +1,12 @@
 """A U-Net decoder with skip connections as one graph: up, join, convolve, twice; then a mask.
 
-Prints what the graph became and compares the mask with the same decoder in plain NumPy.
+Prints what the graph became, draws it in unet_decoder.svg, and compares the mask with the same decoder in plain NumPy.
 """
 
 from __future__ import annotations
+
+import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -63,7 +66,13 @@ def numpy_decoder(y: np.ndarray, skips: list[np.ndarray]) -> np.ndarray:
     return 1 / (1 + np.exp(-np.einsum("nhwi,io->nhwo", y, MASK[0, 0])))
 
 
+options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+folder = options.parse_args().output
+folder.mkdir(parents=True, exist_ok=True)
+
 net = build().compile()
+net.to_svg(folder / "unet_decoder.svg")
 arrays = [rng.standard_normal(value.shape).astype(np.float32) for value in net.inputs]
 mask = net(*arrays)
 print(net.explain())

@@ -1,14 +1,16 @@
 """A DCGAN generator exported by PyTorch as ONNX, run here, and compared with ONNX Runtime.
 
-Needs torch, onnx and onnxruntime; says so and stops where one is missing.
+Needs torch, onnx and onnxruntime; says so and stops where one is missing. The graph is drawn in generator.svg.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import sys
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -43,6 +45,9 @@ def export() -> tuple[bytes, np.ndarray]:
 
 
 def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+    chosen = options.parse_args()
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -54,6 +59,8 @@ def main() -> int:
     model, noise = export()
     graph = dgo.from_onnx(model)
     net = graph.compile()
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    net.to_svg(chosen.output / "generator.svg")
     picture = net(noise)
     print(f"{len(model):,} bytes of ONNX: {len(graph.nodes)} ops, {noise.shape} to {picture.shape}")
     for part in net.explain().partitions:

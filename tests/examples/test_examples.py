@@ -14,7 +14,11 @@ ARGUMENTS = {
         {"upsampled_x2.png": (120, 120), "upsampled_x3.png": (180, 180)},
     ),
     "02_train_autoencoder.py": (["--epochs", "3"], {"reconstructed_digits.png": (576, 1152)}),
+    "03_fused_block.py": ([], {"fused_block.svg": None}),
+    "04_unet_decoder.py": ([], {"unet_decoder.svg": None}),
+    "05_quantized_decoder.py": ([], {"quantized_digits.png": (297, 990)}),
     "06_explain_graph.py": ([], {"decoder.json": None, "decoder.svg": None}),
+    "07_onnx.py": ([], {"generator.svg": None}),
     "09_vocoder.py": (["--sentences", "3"], {"vocoder.png": (500, 800)}),
     "10_torch_one_line.py": (
         ["--steps", "6", "--rounds", "2"],
