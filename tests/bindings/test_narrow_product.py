@@ -13,12 +13,13 @@ from reference.data import unwritten
 from dnnl_graph_ops import _core, errors
 
 from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
-from .kernel_cases import code
+from .kernel_cases import code, element_strides, random_strides, span, view
 from .test_filter_product import random_case
 
 kernels = _core.kernels
 CASES, EVERY = 1000, 10
 DIRECTIONS = ("forward", "backward_data")
+FORMATS = ("IOX", "XOI", "OIX", "XIO")
 GUARD = 64  # elements before and behind what is written
 
 
@@ -99,7 +100,7 @@ def check(rng: np.random.Generator, case: Case, isa: str, dtype: str = "bf16") -
 def narrow_case(rng: np.random.Generator) -> Case:
     case = random_case(rng)
     wide = tuple(int(rng.choice([16, 17, 24, 32, 33, 64, 70])) * case.groups for _ in range(2))
-    return replace(case, channels=wide, tile=(1,) * len(case.source))
+    return replace(case, channels=wide, tile=(1,) * len(case.source), weights_format=str(rng.choice(FORMATS)))
 
 
 @pytest.mark.parametrize("isa", SETS)
@@ -124,6 +125,8 @@ SPECIAL = [
     Case(1, (32, 32), (5, 9, 18), (10, 9, 36), (4, 3, 4), (2, 1, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, "IOX"),
     Case(1, (320, 48), (4, 4), (8, 8), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XIO"),
     Case(1, (33, 64), (2, 70), (2, 70), (1, 5), (1, 1), (0, 4), (1, 1), (1, 2), 1, "IOX"),
+    Case(1, (21, 37), (3,), (516,), (260,), (128,), (0,), (1,), (1,), 1, "IOX"),
+    Case(1, (40, 19), (2, 3), (22, 31), (12, 13), (10, 9), (0, 0), (1, 1), (1, 1), 1, "OIX"),
 ]
 
 
@@ -131,6 +134,42 @@ SPECIAL = [
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed, case, isa):
     check(np.random.default_rng(seed), case, isa)
+
+
+# One to more taps than are packed together, some of which meet nothing; channels that fill no block, half or panel.
+PACKED = [
+    Case(1, (33, 40), (4,), (4,), (1,), (1,), (0,), (1,), (1,), 1, "IOX"),
+    Case(1, (34, 38), (4,), (8,), (2,), (2,), (0,), (1,), (1,), 2, "IOX"),
+    Case(1, (3, 50), (6,), (6,), (3,), (1,), (1,), (1,), (1,), 1, "IOX"),
+    Case(1, (64, 32), (5, 5), (5, 5), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (35, 21), (4,), (8,), (5,), (2,), (1,), (1,), (1,), 1, "IOX"),
+    Case(1, (30, 23), (4, 4), (7, 9), (2, 7), (2, 2), (0, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (2, 1), (4, 3), (40, 20), (11, 13), (9, 5), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (48, 80), (2, 2), (12, 14), (10, 12), (8, 8), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (16, 24), (1, 2), (3, 9), (9, 9), (4, 4), (4, 2), (1, 1), (1, 1), 1, "IOX"),
+]
+
+
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("case", PACKED, ids=range(len(PACKED)))
+def test_weights_are_packed_alike_from_any_strides(seed, case, isa):
+    """The products above are exact for some layouts; every other one gives the same packed weights."""
+    rng = np.random.default_rng(seed)
+    weights = integers(rng, case.iox(), "bf16")
+    contiguous = [tuple(rng.permutation(weights.ndim)) for _ in range(4)]
+    layouts = [element_strides(np.empty([weights.shape[a] for a in o]).transpose(np.argsort(o))) for o in contiguous]
+    layouts += [random_strides(rng, weights.shape) for _ in range(8)]
+    for direction in DIRECTIONS:
+        first = None
+        for strides in layouts:
+            print(f"--seed={seed} {direction}, strides {strides}")
+            room = unwritten([span(weights.shape, strides)], "bf16")
+            view(room, weights.shape, strides)[...] = weights
+            got, whole = guarded((case.problem().narrow_packed_size(direction),), "bf16")
+            kernels.narrow_pack(case.problem(), direction, code("bf16"), strides, isa=isa).run(room, got)
+            assert (whole[:GUARD] == 7).all() and (whole[-GUARD:] == 7).all(), "what lies around was written"
+            first = got if first is None else first
+            np.testing.assert_array_equal(got, first)
 
 
 @pytest.mark.parametrize("isa", SETS)

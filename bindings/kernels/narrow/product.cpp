@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "kernels/filtering/arrangement.hpp"
 #include "kernels/narrow/isa.hpp"
@@ -115,22 +116,71 @@ class NarrowPack final : public Kernel {
 public:
     NarrowPack(const FilterProblem& problem, FilterDirection direction, const FilterWeights& weights, int threads,
                const NarrowCode& code)
-        : code_(code), arrangement_(problem, direction, kPanels),
-          params_(arrangement_.pack_params(problem, direction, weights)) {
+        : code_(code), arrangement_(problem, direction, kPanels) {
         name = "narrow_pack";
         arity = 2;
         check_direct(problem);
         check_bf16("weights", weights.dtype);
-        const bool small = problem.groups * params_.packed < kParallelWeights;
-        params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
+        PackParams& params = params_.weights;
+        params = arrangement_.pack_params(problem, direction, weights);
+        const bool small = problem.groups * params.packed < kParallelWeights;
+        params.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
+        if (params.n_stride != 1 && params.k_stride != 1) find_taps();
     }
 
     void run(char* const* operands) const override { code_.pack(params_, operands[0], operands[1]); }
 
 private:
+    void find_taps() {
+        const PackParams& params = params_.weights;
+        const Axes &kernel = params.kernel, &strides = params.tap_strides;
+        for (int64_t i = 0; i < kernel[0]; ++i) {
+            for (int64_t j = 0; j < kernel[1]; ++j) {
+                for (int64_t k = 0; k < kernel[2]; ++k) {
+                    taps_.push_back({i * strides[0] + j * strides[1] + k * strides[2], -1, 0});
+                }
+            }
+        }
+        const int64_t segments = arrangement_.layout.segments;
+        const int64_t words = ceil_div(params.k, kNarrowDepth) * kNarrowDepth * kNarrowPanel;
+        for (const TargetGroup& group : arrangement_.groups.groups) {
+            for (int64_t i = 0; i < group.target_count; ++i) {
+                for (int64_t s = 0; s < segments; ++s) {
+                    const int64_t tap = tap_of(s, group.targets[i]);
+                    if (tap < 0) continue;
+                    taps_[static_cast<size_t>(tap)].to = group.packed + s * words;
+                    taps_[static_cast<size_t>(tap)].column = i * params.n;
+                }
+            }
+        }
+        params_.taps = taps_.data();
+        params_.tap_count = static_cast<int64_t>(taps_.size());
+        params_.run = 1;
+        for (int a = kFilterAxes - 1; a >= 0 && (kernel[a] == 1 || strides[a] == params_.run); --a) {
+            params_.run *= kernel[a];
+        }
+    }
+
+    // The number of the tap that a target has of a segment, or -1.
+    int64_t tap_of(int64_t segment, int64_t target) const {
+        int64_t number = 0, step = 1;
+        for (int a = kFilterAxes - 1; a >= 0; --a) {
+            const FilterAxis& axis = arrangement_.layout.axes[a];
+            const int64_t s = segment % axis.segments(), t = target % axis.targets();
+            const int64_t tap = axis.tap[static_cast<size_t>(s * axis.targets() + t)];
+            if (tap < 0) return -1;
+            number += tap * step;
+            step *= params_.weights.kernel[a];
+            segment /= axis.segments();
+            target /= axis.targets();
+        }
+        return number;
+    }
+
     const NarrowCode& code_;
     Arrangement arrangement_;
-    PackParams params_;
+    std::vector<NarrowTap> taps_;
+    NarrowPackParams params_{};
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Weights in bf16 -> panels of pairs of the depth, at about the rate of copying wherever the taps of a pair of channels,
-// or channels, lie beside each other.
+// Weights in bf16 -> panels of pairs of the depth, at about the rate of copying. Where neither kind of channels lies side by
+// side, taps that do are read together.
 #include <omp.h>
 
 #include "kernels/isa/filtering/vtable.hpp"
@@ -10,103 +10,202 @@ namespace dgo::DGO_ISA {
 namespace {
 
 using Word = Words::u16;
-constexpr int64_t kMostTaps = 128;  // that are taken together
+constexpr int64_t kColumns = 8;  // that are turned together
+constexpr int64_t kMostTaps = 64;  // of a task: each writes somewhere else
 constexpr int64_t kUnitWords = kNarrowUnitBytes / 2, kHalfWords = kUnitWords / 2;
 
 int64_t segment_count(const PackParams& params) {
     return params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
 }
-int64_t tap_count(const PackParams& params) { return params.kernel[0] * params.kernel[1] * params.kernel[2]; }
 int64_t panel_count(const PackParams& params, const TargetGroup& group) {
     return ceil_div(group.target_count * params.n, kNarrowColumns);
 }
 int64_t segment_words(const PackParams& params) { return ceil_div(params.k, kNarrowUnit) * kUnitWords; }
 
-// Where the pair from row k of a segment goes, for column c of its panel; those of 8 columns follow each other.
-Word* pair_at(Word* segment, int64_t k, int64_t c) {
-    return segment + k / kNarrowUnit * kUnitWords + c / 16 * kHalfWords + k % kNarrowUnit * 16 + c % 16 * 2;
+// Of a column's words: those of row k of a segment, k even.
+DGO_INLINE int64_t row_words(int64_t k) {
+    static_assert(kUnitWords == 32 * kNarrowUnit, "two halves of 16 words for each of the depth");
+    return 16 * (k + (k & -kNarrowUnit));
 }
 
-// The taps of a pair of channels follow each other.
-bool taps_together(const PackParams& params) {
-    const int64_t taps = tap_count(params);
-    if (taps < 4 || taps > kMostTaps || params.n % 8 != 0 || params.k % 2 != 0) return false;
-    if (params.n_stride == 1 || params.k_stride == 1) return false;
-    const int64_t dense[] = {params.kernel[1] * params.kernel[2], params.kernel[2], 1};
-    for (int a = 0; a < kFilterAxes; ++a) {
-        if (params.kernel[a] > 1 && params.tap_strides[a] != dense[a]) return false;
+// Where up to 8 columns of pairs go: those from `cut` on begin the next 16 columns. Null: nowhere.
+struct Sink {
+    Word *to, *over;
+    int64_t cut, count;
+
+    bool whole() const { return to != nullptr && cut == kColumns; }
+};
+
+// `next`: where the 32 columns after those of `segment` begin.
+Sink sink_at(Word* segment, int64_t column, int64_t count, Word* next) {
+    const int64_t half = column / 16;
+    return {segment + half * kHalfWords + column % 16 * 2, half == 0 ? segment + kHalfWords : next,
+            smaller(count, 16 - column % 16), count};
+}
+
+// Columns [begin, end) of 8 to `to` and on.
+DGO_INLINE void put_some(Word* to, __m256 pairs, int64_t begin, int64_t end) {
+#ifdef DGO_WIDE
+    _mm256_mask_storeu_ps(to - 2 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), pairs);
+#else
+    uint32_t all[kColumns];
+    store_bytes(all, pairs);
+    __builtin_memcpy(to, all + begin, static_cast<size_t>(end - begin) * 4);
+#endif
+}
+
+template <bool kWhole>
+DGO_INLINE void put(const Sink& sink, int64_t words, __m256 pairs) {
+    if constexpr (kWhole) {
+        store_bytes(sink.to + words, pairs);
+    } else {
+        if (sink.to == nullptr) return;
+        put_some(sink.to + words, pairs, 0, sink.cut);
+        if (sink.cut < sink.count) put_some(sink.over + words, pairs, sink.cut, sink.count);
     }
-    return true;
 }
 
-// Pairs of `count` taps, 8 or 4, from two rows of 8 columns: a row for each tap.
+// kCount words; what else is there is not touched.
 template <int kCount>
-DGO_INLINE void put_taps(const Word* from, int64_t k_stride, int64_t n_stride, Word* const* to) {
-    __m256 r[8];
+DGO_INLINE __m256i load_taps(const Word* at) {
+    if constexpr (kCount == 8) return bits<__m256i>(load_words<2, 8>(at));
+    if constexpr (kCount == 1) return _mm256_castsi128_si256(_mm_cvtsi32_si128(*at));
+    if constexpr (kCount > 1 && kCount < 8) {
+        return _mm256_castsi128_si256(bits<__m128i>(load_few_words<2, kCount>(at)));
+    }
+}
+
+// Two channels of the depth, or at its end one, of 8 columns or what there are; kCount taps of each side by side.
+template <int kCount, bool kWhole>
+DGO_INLINE void put_taps(const Word* from, const PackParams& params, bool one, const Sink* sinks, int64_t words) {
+    __m256 r[kColumns];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        const Word *above = from + i * n_stride, *below = above + k_stride;
-        if constexpr (kCount == 8) {
-            r[i] = bits<__m256>(load_words<2, 8>(above) | load_words<2, 8>(below) << 16);
-        } else {
-            const auto pairs = load_words<2, 4>(above) | load_words<2, 4>(below) << 16;
-            r[i] = _mm256_castps128_ps256(bits<__m128>(pairs));
+    for (int64_t i = 0; i < kColumns; ++i) {
+        const Word* above = from + (kWhole ? i : smaller(i, sinks->count - 1)) * params.n_stride;
+        __m256i pairs = load_taps<kCount>(above);
+        if (!one) {
+            pairs = _mm256_or_si256(pairs, _mm256_slli_epi32(load_taps<kCount>(above + params.k_stride), 16));
         }
+        r[i] = bits<__m256>(pairs);
     }
     transpose8(r);
 #pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-        if (to[i] != nullptr) store_bytes(to[i], r[i]);
+    for (int i = 0; i < kCount; ++i) put<kWhole>(sinks[i], words, r[i]);
+}
+
+// One unit of the depth from k on for one or two times 8 columns.
+template <int kCount>
+void put_unit(const PackParams& params, const Word* weights, int64_t k, const Sink* const* sinks, int64_t blocks) {
+    bool whole = true;
+    for (int64_t block = 0; block < blocks; ++block) {
+        for (int i = 0; i < kCount; ++i) whole = whole && sinks[block][i].whole();
+    }
+    const int64_t end = smaller(k + kNarrowUnit, params.k), ks = params.k_stride, step = kColumns * params.n_stride;
+    const auto rows = [&](auto put_rows) __attribute__((always_inline)) {
+        for (; k < end; k += 2) {
+            const Word* from = weights + k * ks;
+            for (int64_t block = 0; block < blocks; ++block, from += step) put_rows(from, sinks[block]);
+        }
+    };
+    if (whole && end % 2 == 0) {
+        rows([&](const Word* from, const Sink* to)
+                 __attribute__((always_inline)) { put_taps<kCount, true>(from, params, false, to, row_words(k)); });
+    } else {
+        rows([&](const Word* from, const Sink* to) __attribute__((always_inline)) {
+            put_taps<kCount, false>(from, params, k + 1 == params.k, to, row_words(k));
+        });
     }
 }
 
-// One unit of the depth from k on, and 8 channels of a target from n on, for all taps. `segments` has for each tap where
-// its segment of that panel begins, or null.
-void pack_taps(const PackParams& params, const Word* weights, int64_t k, const int64_t* columns,
-               Word* const* segments) {
-    const int64_t taps = tap_count(params), end = smaller(k + kNarrowUnit, params.k);
-    Word* to[kMostTaps];
-    for (int64_t t = 0; t < taps; ++t) to[t] = segments[t] == nullptr ? nullptr : pair_at(segments[t], k, columns[t]);
-    for (const Word* from = weights; k < end; k += 2, from += 2 * params.k_stride) {
+// Channels [n, n + count) of all targets, at most 16, and all of the depth for taps [first, end), which lie side by side.
+void pack_taps(const NarrowPackParams& narrow, const Word* weights, int64_t n, int64_t count, int64_t first,
+               int64_t end, Word* packed) {
+    const PackParams& params = narrow.weights;
+    const int64_t taps = end - first, blocks = ceil_div(count, kColumns), words = segment_words(params);
+    const int64_t panel_words = segment_count(params) * words;
+    Sink sinks[2][kMostTaps];
+    for (int64_t i = 0; i < taps * blocks; ++i) {
+        const NarrowTap& tap = narrow.taps[first + i % taps];
+        const int64_t block = i / taps, column = tap.column + n + block * kColumns;
+        const int64_t some = smaller(kColumns, count - block * kColumns);
+        Word* segment = packed + tap.to + column / kNarrowColumns * panel_words;
+        sinks[block][i % taps] = tap.to < 0 ? Sink{nullptr, nullptr, 0, some}
+                                            : sink_at(segment, column % kNarrowColumns, some, segment + panel_words);
+    }
+    weights += narrow.taps[first].from + n * params.n_stride;
+    // two blocks fill lines while they are near; rows that are far apart are read one block after the other
+    const int64_t at_once = params.n_stride < params.k_stride ? blocks : 1;
+    for (int64_t part = 0; part < ceil_div(params.k, kNarrowUnit) * blocks; part += at_once) {
+        const int64_t k = part / blocks * kNarrowUnit, block = part % blocks;
+        const auto unit = [&](auto put_some_taps, int64_t t) {
+            const Sink* const there[] = {sinks[block] + t, sinks[1] + t};
+            put_some_taps(params, weights + block * kColumns * params.n_stride + t, k, there, at_once);
+        };
         int64_t t = 0;
-        for (; t + 8 <= taps; t += 8) put_taps<8>(from + t, params.k_stride, params.n_stride, to + t);
+        for (; t + 8 <= taps; t += 8) unit(put_unit<8>, t);
         // the last ones once more rather than one by one
-        if (t < taps && taps >= 8) {
-            put_taps<8>(from + taps - 8, params.k_stride, params.n_stride, to + taps - 8);
-        } else if (t < taps) {
-            put_taps<4>(from, params.k_stride, params.n_stride, to);
-            if (taps > 4) put_taps<4>(from + taps - 4, params.k_stride, params.n_stride, to + taps - 4);
+        const int64_t left = taps - t;
+        if (left > 4 && t > 0) {
+            unit(put_unit<8>, taps - 8);
+            continue;
         }
-        for (t = 0; t < taps; ++t) to[t] += to[t] == nullptr ? 0 : 32;
+        if (left >= 4) unit(put_unit<4>, t);
+        if (left > 4) unit(put_unit<4>, taps - 4);
+        if (left == 3) unit(put_unit<3>, t);
+        if (left == 2) unit(put_unit<2>, t);
+        if (left == 1) unit(put_unit<1>, t);
     }
 }
 
-// All of the depth of one segment for `count` columns of a panel from `column` on, whose channels belong to one target.
-void pack_slice(const PackParams& params, const Word* from, int64_t column, int64_t count, Word* segment) {
-    const int64_t ks = params.k_stride, ns = params.n_stride;
-    int64_t i = 0;
-    for (; i + 8 <= count && column % 8 == 0 && (ns == 1 || ks == 1); i += 8) {
-        const Word* at = from + i * ns;
-        int64_t k = 0;
-        for (; k + 16 <= params.k && ks == 1; k += 16, at += 16) {
-            __m256 r[8];
+// The first `count` of 8 words; the others are not touched.
+DGO_INLINE __m256i load_some(const Word* at, int64_t count) {
+    if (count == kColumns) return bits<__m256i>(load_words<2, 8>(at));
+#ifdef DGO_WIDE
+    return _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(static_cast<__mmask8>((1u << count) - 1), at));
+#else
+    Word some[kColumns] = {};
+    __builtin_memcpy(some, at, static_cast<size_t>(count) * 2);
+    return bits<__m256i>(load_words<2, 8>(some));
+#endif
+}
+
+// All of the depth of one segment for up to 8 columns; channels of one kind lie side by side.
+template <bool kWhole>
+void put_slice(const PackParams& params, const Word* from, const Sink& given) {
+    const Sink sink = given;  // which no store changes
+    const int64_t ks = params.k_stride, ns = params.n_stride, depth = params.k, even = depth & ~int64_t{1};
+    const int64_t count = kWhole ? kColumns : sink.count;
+    int64_t k = 0;
+    const auto put_across = [&](int64_t row) __attribute__((always_inline)) {
+        __m256 r[kColumns];
 #pragma GCC unroll 8
-            for (int j = 0; j < 8; ++j) r[j] = load_bytes<__m256>(at + j * ns);
-            transpose8(r);
+        for (int64_t j = 0; j < kColumns; ++j) r[j] = load_bytes<__m256>(from + row + smaller(j, count - 1) * ns);
+        transpose8(r);
 #pragma GCC unroll 8
-            for (int j = 0; j < 8; ++j) store_bytes(pair_at(segment, k + 2 * j, column + i), r[j]);
-        }
-        for (; k + 2 <= params.k && ns == 1; k += 2, at += 2 * ks) {
-            store_bytes(pair_at(segment, k, column + i), load_words<2, 8>(at) | load_words<2, 8>(at + ks) << 16);
-        }
-        for (; k < params.k; ++k, at += ks) {
-            for (int64_t j = 0; j < 8; ++j) pair_at(segment, k & ~int64_t{1}, column + i + j)[k & 1] = at[j * ns];
-        }
+        for (int j = 0; j < 8; ++j) put<kWhole>(sink, row_words(row + 2 * j), r[j]);
+    };
+    if (ks == 1 && depth >= 16) {
+        for (; k + 16 <= depth; k += 16) put_across(k);
+        // the last ones once more, but for one that has no second
+        if (k < even) put_across(even - 16);
+        k = even;
     }
-    for (; i < count; ++i) {
-        for (int64_t k = 0; k < params.k; ++k) {
-            pair_at(segment, k & ~int64_t{1}, column + i)[k & 1] = from[i * ns + k * ks];
+    if (ns == 1) {
+        const Word* at = from + k * ks;
+        for (; k < even; k += 2, at += 2 * ks) {
+            const __m256i above = load_some(at, count), below = load_some(at + ks, count);
+            put<kWhole>(sink, row_words(k), bits<__m256>(_mm256_or_si256(above, _mm256_slli_epi32(below, 16))));
         }
+        if (k < depth) put<kWhole>(sink, row_words(k), bits<__m256>(load_some(at, count)));
+        return;
+    }
+    for (; k < depth; k += 2) {
+        uint32_t all[kColumns] = {};
+        for (int64_t j = 0; j < count; ++j) {
+            const Word* at = from + k * ks + j * ns;
+            all[j] = at[0] | (k < even ? uint32_t{at[ks]} << 16 : 0);
+        }
+        put<kWhole>(sink, row_words(k), load_bytes<__m256>(all));
     }
 }
 
@@ -130,49 +229,22 @@ void pack_segment(const PackParams& params, const TargetGroup& group, int64_t pa
         const int64_t channel = c % params.n, offset = tap_offset(params, segment, group.targets[c / params.n]);
         next = smaller(c - channel + params.n, end);
         if (offset < 0) continue;
-        pack_slice(params, weights + offset + channel * params.n_stride, c - first, next - c, to);
-    }
-}
-
-// Where the taps of 8 channels go.
-struct TapColumns {
-    Word* segments[kMostTaps];
-    int64_t columns[kMostTaps];
-};
-
-void find_columns(const PackParams& params, int64_t n, Word* packed, TapColumns& found) {
-    for (Word*& segment : found.segments) segment = nullptr;
-    const int64_t count = segment_count(params), words = segment_words(params);
-    for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
-        for (int64_t i = 0; i < group->target_count; ++i) {
-            const int64_t column = i * params.n + n, panel = column / kNarrowColumns;
-            for (int64_t s = 0; s < count; ++s) {
-                const int64_t tap = tap_offset(params, s, group->targets[i]);
-                if (tap < 0) continue;
-                found.segments[tap] = packed + group->packed + (panel * count + s) * words;
-                found.columns[tap] = column % kNarrowColumns;
-            }
-        }
-    }
-}
-
-// The channels [n, end) of all targets, at most 16: whole lines of a unit while that is near.
-void pack_together(const PackParams& params, const Word* weights, int64_t n, int64_t end, Word* packed) {
-    TapColumns found[2];
-    for (int64_t i = n; i < end; i += 8) find_columns(params, i, packed, found[(i - n) / 8]);
-    for (int64_t k = 0; k < params.k; k += kNarrowUnit) {
-        for (int64_t i = n; i < end; i += 8) {
-            const TapColumns& to = found[(i - n) / 8];
-            pack_taps(params, weights + i * params.n_stride + k * params.k_stride, k, to.columns, to.segments);
+        const Word* from = weights + offset + channel * params.n_stride;
+        for (int64_t i = c; i < next; i += kColumns, from += kColumns * params.n_stride) {
+            const Sink sink = sink_at(to, i - first, smaller(kColumns, next - i), nullptr);
+            (sink.whole() ? put_slice<true> : put_slice<false>)(params, from, sink);
         }
     }
 }
 
 }  // namespace
 
-void run_narrow_pack(const PackParams& params, const char* weights, char* packed) {
+void run_narrow_pack(const NarrowPackParams& narrow, const char* weights, char* packed) {
+    const PackParams& params = narrow.weights;
     const int64_t segments = segment_count(params), words = segment_words(params);
-    const bool together = taps_together(params);
+    const bool together = narrow.run > 0;
+    const int64_t run_parts = together ? ceil_div(narrow.run, kMostTaps) : 0;
+    const int64_t tap_parts = together ? narrow.tap_count / narrow.run * run_parts : 0;
     for (int64_t g = 0; g < params.channel_groups; ++g) {
         const Word* from = reinterpret_cast<const Word*>(weights) + g * params.group_stride;
         Word* to = reinterpret_cast<Word*>(packed) + g * params.packed;
@@ -186,7 +258,12 @@ void run_narrow_pack(const PackParams& params, const char* weights, char* packed
         }
         if (!together) continue;
 #pragma omp parallel for schedule(static) num_threads(params.threads)
-        for (int64_t n = 0; n < params.n; n += 16) pack_together(params, from, n, smaller(n + 16, params.n), to);
+        for (int64_t task = 0; task < ceil_div(params.n, 16) * tap_parts; ++task) {
+            const int64_t n = task / tap_parts * 16, part = task % tap_parts;
+            const int64_t first = part / run_parts * narrow.run, of_run = part % run_parts;
+            pack_taps(narrow, from, n, smaller(16, params.n - n), first + narrow.run * of_run / run_parts,
+                      first + narrow.run * (of_run + 1) / run_parts, to);
+        }
     }
 }
 
