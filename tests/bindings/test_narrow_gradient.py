@@ -91,9 +91,17 @@ def test_exact_on_small_integers(seed: int, block: int, isa: str) -> None:
         check(rng, case, isa, dtype, threads)
 
 
-# lines cut into parts, several steps of a plane, planes in one step, several tasks, steps shared out, many taps of
-# either axis, which are summed in parts, a last axis of one position
+# all positions in one step, so that 32 in channels are written before the next are summed, in parts of taps and
+# channels or where some taps meet nothing; lines joined where there is one tap; lines cut into parts, several steps of
+# a plane, planes in one step, several tasks, steps shared out, many taps of either axis, which are summed in parts, a
+# last axis of one position
 LARGER = [
+    Case(1, (200, 330), (7, 7), (7, 7), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "OIX"),
+    Case(1, (330, 200), (7, 7), (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (70, 100), (2, 2), (4, 4), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 2, "XOI"),
+    Case(7, (100, 48), (2, 3), (2, 3), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "XIO"),
+    Case(1, (40, 48), (3, 4, 5), (3, 4, 5), (3, 3, 3), (1, 1, 1), (9, 1, 1), (1, 1, 1), (1, 1, 1), 1, "OIX"),
+    Case(2, (33, 17), (23, 29), (23, 29), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
     Case(1, (16, 16), (1100,), (2200,), (4,), (2,), (1,), (1,), (1,), 1, "OIX"),
     Case(2, (48, 40), (33, 31), (66, 62), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
     Case(40, (32, 32), (3, 4), (6, 8), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/checked.hpp"
-#include "kernels/filtering/axis.hpp"
+#include "kernels/filtering/arrangement.hpp"
 #include "kernels/narrow/gradient_params.hpp"
 #include "kernels/narrow/isa.hpp"
 
@@ -19,6 +19,7 @@ constexpr int64_t kUnit = 32;                     // channels of a block of prod
 constexpr int64_t kDepth = 512;                   // positions of a step, for which sums are loaded and stored once
 constexpr int64_t kLeastDepth = 128;              // of steps that keep to a plane
 constexpr int64_t kSumBytes = 1024 * 1024;        // of a task: they come back for every step
+constexpr int64_t kOnceBytes = 256 * 1024;        // where they do not
 constexpr int64_t kRightBytes = 512 * 1024;       // of a step
 constexpr int64_t kInUnits = 16, kFewUnits = 2;   // of a task
 constexpr int64_t kTasksPerThread = 4;
@@ -69,8 +70,9 @@ public:
         params_.weights_cell = float_cell(weights.dtype);
         params_.weights_item = item_size(weights.dtype);
         params_.threads = filter_threads(p, threads);
-        lay_out_steps(p);
-        lay_out_tasks(p);
+        const int64_t steps = lay_out_steps(p);
+        params_.at_once = steps == 1;
+        lay_out_tasks(p, steps);
         params_.scratch_per_thread = code.gradient_scratch(params_);
         params_.sums = checked_product(kName, {params_.scratch_per_thread, params_.threads});
         scratch_bytes = params_.sums + checked_product(kName, {code.gradient_sums(params_)});
@@ -82,7 +84,8 @@ public:
     }
 
 private:
-    void lay_out_steps(const FilterProblem& p) {
+    // Gives how many there are for a tap of the first axis, at most.
+    int64_t lay_out_steps(const FilterProblem& p) {
         const int64_t padded = ceil_div(p.in[2], 2) * 2, height = p.in[1];
         params_.width = p.in[2];
         params_.width_steps = 1;
@@ -94,6 +97,9 @@ private:
         params_.across = height * padded < kLeastDepth && p.batch * p.in[0] > 1;
         params_.lines = params_.across ? std::min(most, p.batch * p.in[0] * height) : evened(height, most);
         params_.line_steps = ceil_div(height, params_.lines);
+        const int64_t planes = p.batch * p.in[0];
+        return params_.across ? ceil_div(planes * height, params_.lines)
+                              : planes * params_.line_steps * params_.width_steps;
     }
 
     // Taps of the middle axis that are summed together: of so many classes, whose taps are a stride apart and share
@@ -159,21 +165,21 @@ private:
     bool fits(int64_t in_units, int64_t out_units) const {
         const auto number = [](int64_t n) { return static_cast<double>(n); };
         const double taps = number(params_.most_rows) * number(params_.row_taps);
-        const double sums = 4.0 * kUnit * kUnit * taps * number(in_units) * number(out_units);
+        const double sums = 4.0 * kUnit * kUnit * taps * number(params_.at_once ? 1 : in_units) * number(out_units);
         const double pairs = number(params_.slot_count) * number(ceil_div(params_.width, 2));
         const double right = 4.0 * kUnit * pairs * number(params_.row_taps) * number(out_units);
-        return sums <= kSumBytes && right <= kRightBytes;
+        return sums <= (params_.at_once ? kOnceBytes : kSumBytes) && right <= kRightBytes;
     }
 
-    void lay_out_tasks(const FilterProblem& p) {
+    void lay_out_tasks(const FilterProblem& p, int64_t steps) {
         const int64_t in = units_of(p.in_channels), out = units_of(p.out_channels);
-        int64_t rows = evened(in, kInUnits), columns = 1;
+        int64_t rows = params_.at_once ? in : evened(in, kInUnits), columns = 1;
         int64_t classes = p.stride[1], of_class = p.kernel[1];
         params_.row_taps = p.kernel[2];
         lay_out_taps(p, classes, of_class);
         const auto halve = [](int64_t& number) { number = (number + 1) / 2; };
         for (; classes > 1 && !fits(rows, 1); lay_out_taps(p, classes, of_class)) halve(classes);
-        while (rows > kFewUnits && !fits(rows, 1)) rows = evened(in, (rows + 1) / 2);
+        while (!params_.at_once && rows > kFewUnits && !fits(rows, 1)) rows = evened(in, (rows + 1) / 2);
         while (params_.row_taps > 1 && !fits(rows, 1)) halve(params_.row_taps);
         for (; of_class > 1 && !fits(rows, 1); lay_out_taps(p, classes, of_class)) halve(of_class);
         params_.row_parts = ceil_div(p.kernel[2], params_.row_taps);
@@ -188,9 +194,6 @@ private:
         params_.in_parts = ceil_div(in, rows);
         params_.out_parts = ceil_div(out, columns);
         // Few tasks: their steps are shared out, and the sums of the parts added up.
-        const int64_t planes = p.batch * p.in[0];
-        const int64_t steps = params_.across ? ceil_div(planes * p.in[1], params_.lines)
-                                             : planes * params_.line_steps * params_.width_steps;
         const int64_t team = params_.threads;
         params_.step_parts = 1;
         while (params_.step_parts < std::min(steps, team) && tasks() * params_.step_parts % team != 0 &&
@@ -257,7 +260,8 @@ std::unique_ptr<ScratchKernel> narrow_backward_weights(const FilterProblem& prob
                                               "; use filter_backward_weights");
     }
     check_axes(problem);
-    const Turned turned(problem, src, diff_dst, diff_weights);
+    const Joined joined(problem, src, diff_dst);
+    const Turned turned(joined.problem, joined.src, joined.dst, diff_weights);
     return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
                                             narrow_code_of(isa));
 }

@@ -46,6 +46,7 @@ struct NarrowGradientParams {
     bool across;
     // Blocks of 32 channels of a task, which has one tap of the first axis; the parts of the channels and steps.
     int64_t in_units, out_units, in_parts, out_parts, step_parts;
+    bool at_once;  // all positions are one step: sums of 32 in channels are written before the next begin
     int64_t scratch_per_thread, sums;  // bytes; sums: offset of those of parts of the steps
     int threads;
     Cell weights_cell;

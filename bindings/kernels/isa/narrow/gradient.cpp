@@ -9,12 +9,12 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Adds the products of a step to the sums, or lets these begin with it.
-void multiply(const Step& step, const GradientTask& task, const GradientSizes& s, bool first,
+// Adds the products of a step to the sums of in channels [from, end) of the task, or lets these begin with it.
+void multiply(const Step& step, const GradientTask& task, const GradientSizes& s, int64_t from, int64_t end, bool first,
               const GradientMemory& memory) {
     const NarrowGradientParams& params = step.params;
     const int64_t halves = ceil_div(task.out_end - task.out, kHalf);
-    const int64_t rows = round_up(task.in_end - task.in, kHalf), columns = halves * kHalf;
+    const int64_t rows = end - from, columns = halves * kHalf;
     const int64_t depth = 2 * step.lines * step.pairs;
     const int64_t whole = kNarrowStep == 2 ? depth : depth / kNarrowUnit * kNarrowUnit;
     const int64_t* slots = params.slots + task.taps.rows.first;
@@ -27,8 +27,8 @@ void multiply(const Step& step, const GradientTask& task, const GradientSizes& s
                 int64_t count = 0;
                 if (whole > 0) terms[count++] = {{}, slots[y] * step.pairs * kPairBytes, whole};
                 if (whole < depth) terms[count++] = {{}, last_unit(step, y), depth - whole};
-                float* sums = task.sums + (y * task.columns.count() + x) * s.tap +
-                              out / kNarrowColumns * params.in_units * kBlock;
+                float* sums =
+                    task.sums + (y * task.columns.count() + x) * s.tap + out / kNarrowColumns * s.in_units * kBlock;
                 for (int64_t in = 0; in < rows; in += kNarrowColumns, sums += kBlock) {
                     for (int64_t i = 0; i < count; ++i) {
                         const char* at = memory.left + in * s.pitch + (terms[i].depth == whole ? 0 : whole * 2);
@@ -41,20 +41,6 @@ void multiply(const Step& step, const GradientTask& task, const GradientSizes& s
                 }
             }
         }
-    }
-}
-
-void sum_task(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
-              const GradientMemory& memory) {
-    const GradientSizes s = sizes_of(params);
-    if (task.step == task.step_end) __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
-    for (int64_t number = task.step; number < task.step_end; ++number) {
-        const Step step = step_of(params, task.plane, number);
-        step.find(memory.places);
-        pack_left(step, task, s, src, memory);
-        pack_right(step, task, s, diff, memory);
-        pack_last_units(step, task, s, memory);
-        multiply(step, task, s, number == task.step, memory);
     }
 }
 
@@ -137,8 +123,8 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
     const bool in_taps = order == TapOrder::taps || order == TapOrder::lines;
     const int64_t lines = task.taps.rows.count(), columns = task.columns.count();
     const int64_t together = order == TapOrder::taps ? lines * columns : in_taps ? columns : 1;
-    const int64_t rows = smaller(kNarrowColumns, task.in_end - task.in - row), across = params.in_units * kBlock;
-    float* block = task.sums + row / kNarrowColumns * kBlock;
+    const int64_t rows = smaller(kNarrowColumns, task.in_end - task.in - row), across = s.in_units * kBlock;
+    float* block = task.sums + row / kNarrowColumns % s.in_units * kBlock;
     for (int64_t out = task.out; out < task.out_end; out += kNarrowColumns, block += across) {
         const int64_t count = smaller(kNarrowColumns, task.out_end - out);
         for (int64_t tap = 0; tap < lines * columns && parts > 1; ++tap) {
@@ -168,6 +154,43 @@ void write_rows(const NarrowGradientParams& params, const GradientTask& task, in
                 }
             }
         }
+    }
+}
+
+// Each 32 in channels are written as soon as they are summed.
+void finish_at_once(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
+                    const GradientMemory& memory, char* weights) {
+    const GradientSizes s = sizes_of(params);
+    const bool any = task.step < task.step_end;
+    const Step step = step_of(params, task.plane, task.step);
+    if (any) {
+        step.find(memory.places);
+        pack_right(step, task, s, diff, memory);
+        pack_last_units(step, task, s, memory);
+    } else {
+        __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
+    }
+    for (int64_t in = task.in; in < task.in_end; in += kNarrowColumns) {
+        const int64_t end = smaller(in + kNarrowColumns, task.in_end);
+        if (any) {
+            pack_left(step, in, end, s, src, memory);
+            multiply(step, task, s, in, end, true, memory);
+        }
+        write_rows(params, task, in - task.in, 1, 0, weights);
+    }
+}
+
+void sum_task(const NarrowGradientParams& params, const GradientTask& task, const char* src, const char* diff,
+              const GradientMemory& memory) {
+    const GradientSizes s = sizes_of(params);
+    if (task.step == task.step_end) __builtin_memset(task.sums, 0, static_cast<size_t>(s.task) * sizeof(float));
+    for (int64_t number = task.step; number < task.step_end; ++number) {
+        const Step step = step_of(params, task.plane, number);
+        step.find(memory.places);
+        pack_left(step, task.in, task.in_end, s, src, memory);
+        pack_right(step, task, s, diff, memory);
+        pack_last_units(step, task, s, memory);
+        multiply(step, task, s, task.in, task.in_end, number == task.step, memory);
     }
 }
 
@@ -233,6 +256,10 @@ void run_narrow_gradient(const NarrowGradientParams& params, const char* src, co
             const GradientTask task = task_of(params, item / parts, item % parts, sums);
             const char* x = src + task.group * params.in_channels * 2;
             const char* y = diff + task.group * params.out_channels * 2;
+            if (params.at_once) {
+                finish_at_once(params, task, x, y, own, weights);
+                continue;
+            }
             sum_task(params, task, x, y, own);
             if (parts > 1) continue;
             for (int64_t row = 0; row < task.in_end - task.in; row += kNarrowColumns) {

@@ -119,22 +119,22 @@ inline Step step_of(const NarrowGradientParams& params, int64_t plane, int64_t n
     return step;
 }
 
-// Rows of the left factor: in channels, their positions side by side.
-inline void pack_left(const Step& step, const GradientTask& task, const GradientSizes& s, const char* src,
+// Rows of the left factor: in channels [first, end), their positions side by side.
+inline void pack_left(const Step& step, int64_t first, int64_t end, const GradientSizes& s, const char* src,
                       const GradientMemory& memory) {
     const NarrowGradientParams& params = step.params;
     const FilterTensor& t = params.src;
     const int64_t pairs = step.lines * step.pairs, units = ceil_div(pairs, kUnitPairs);
     __builtin_memset(memory.lines + pairs * kPairBytes, 0,
                      static_cast<size_t>((units * kUnitPairs - pairs) * kPairBytes));
-    for (int64_t channel = task.in; channel < task.in_end; channel += kHalf) {
-        const int64_t count = smaller(kHalf, task.in_end - channel);
+    for (int64_t channel = first; channel < end; channel += kHalf) {
+        const int64_t count = smaller(kHalf, end - channel);
         for (int64_t i = 0; i < step.lines; ++i) {
             const Line line{src + (memory.places[i].offset + channel) * 2, t.strides[2] * 2, 0, step.width};
             put_pairs(line, count, step.pairs, memory.lines + i * step.pairs * kPairBytes);
         }
         const auto* from = reinterpret_cast<const F32::T*>(memory.lines);
-        auto* to = reinterpret_cast<F32::T*>(memory.left + (channel - task.in) * s.pitch);
+        auto* to = reinterpret_cast<F32::T*>(memory.left + (channel - first) * s.pitch);
         for (int64_t pair = 0; pair < units * kUnitPairs; pair += 8) {
             for (int64_t c = 0; c < kHalf; c += 8) {
                 transpose_tile<F32, F32>(from + pair * kHalf + c, kHalf, to + c * (s.pitch / 4) + pair, s.pitch / 4);

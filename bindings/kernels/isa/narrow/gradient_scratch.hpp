@@ -23,7 +23,8 @@ struct GradientTask {
 
 struct GradientSizes {
     int64_t taps, pairs, units;  // pairs, units: of a step, the most
-    int64_t in_halves, out_halves;  // of a task, the most
+    int64_t in_units;  // whose sums are kept
+    int64_t in_halves, out_halves;  // of a task, the most; in: that are packed
     int64_t pitch, panel;  // bytes of a row of the left factor, of 16 columns of the right one
     int64_t tap, task;  // floats of the sums
 };
@@ -34,12 +35,13 @@ inline GradientSizes sizes_of(const NarrowGradientParams& params) {
     const int64_t line = ceil_div(params.width, 2);
     s.pairs = params.lines * line;
     s.units = ceil_div(s.pairs, kUnitPairs);
-    s.in_halves = smaller(2 * params.in_units, ceil_div(params.in_channels, kHalf));
+    s.in_units = params.at_once ? 1 : params.in_units;
+    s.in_halves = smaller(2 * s.in_units, ceil_div(params.in_channels, kHalf));
     s.out_halves = smaller(2 * params.out_units, ceil_div(params.out_channels, kHalf));
     s.pitch = s.units * 64 + 64;
     const int64_t tails = kNarrowStep > 2 ? params.most_rows * kUnitPairs : 0;
     s.panel = (params.slot_count * line + tails + 1) * kPairBytes;
-    s.tap = params.in_units * params.out_units * kBlock;
+    s.tap = s.in_units * params.out_units * kBlock;
     s.task = s.taps * s.tap;
     return s;
 }
