@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,19 @@ import numpy as np
 from . import dtypes
 from .compile.net import TUNES, Net
 from .errors import InvalidArgumentError
-from .graph import Graph, Value
+from .graph import Graph
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a graph in benchdnn's JSON format, or an ONNX model (*.onnx)")
     parser.add_argument("--svg", metavar="FILE", help="draw the graph, coloured by partition, as SVG")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,64,64",
+        help="sizes of an input that the file leaves open; may be repeated",
+    )
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
     parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
 
@@ -36,10 +44,15 @@ def run(options: argparse.Namespace) -> int:
         if found.problems:
             return 1
     net = _load(options.file).compile(tune=options.tune)
+    # what runs is decided for sizes; the parts that a model is cut into are told without
+    undecided = type(net) is Net and net.latest() is None
+    arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
+    if undecided:
+        net(*arrays)
     print(net.explain())
     if options.profile:
         print()
-        _print_profile(net)
+        print(net.profile(*arrays))
     if options.svg:
         net.to_svg(options.svg)
         print(f"\ndrawn in {options.svg}")
@@ -58,15 +71,30 @@ def _load(file: str) -> Graph:
     return Graph.from_json(Path(file))
 
 
-def _print_profile(net: Net) -> None:
-    rng = np.random.default_rng(0)
-    print(net.profile(*(_random(value, rng) for value in net.inputs)))
+def _shapes(net: Net, stated: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """By input; `stated` are "NAME=SIZE,SIZE..." for those with open sizes."""
+    found: dict[str, tuple[int, ...]] = {}
+    for word in stated:
+        name, _, sizes = word.rpartition("=")
+        if name not in net.input_names:
+            raise InvalidArgumentError(f"--shape {word}: no input {name!r}; there are {', '.join(net.input_names)}")
+        try:
+            found[name] = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            raise InvalidArgumentError(f"--shape {word}: expected {name}=SIZE,SIZE...") from None
+    for value in net.inputs:
+        if None not in value.shape:
+            found.setdefault(value.name, tuple(size or 0 for size in value.shape))
+        elif value.name not in found:
+            text = ", ".join("?" if size is None else str(size) for size in value.shape)
+            raise InvalidArgumentError(
+                f"input {value.name!r} ({text}) has sizes that are not known: give them with --shape {value.name}=..."
+            )
+    return found
 
 
-def _random(value: Value, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    if None in value.shape:
-        raise InvalidArgumentError(f"input {value.name!r} has unknown dims {value.shape}: nothing to profile")
+def _random(net: Net, stated: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+    """What the net can be called with."""
+    rng, shapes = np.random.default_rng(0), _shapes(net, stated)
     # near zero and positive: integers fit, and roots and logarithms are defined
-    drawn = rng.uniform(0.1, 2.0, value.shape)  # type: ignore[arg-type]
-    array: np.ndarray[Any, Any] = drawn.astype(dtypes.numpy_dtype(value.dtype))
-    return array
+    return [rng.uniform(0.1, 2.0, shapes[value.name]).astype(dtypes.numpy_dtype(value.dtype)) for value in net.inputs]

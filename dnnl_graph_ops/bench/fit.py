@@ -424,7 +424,14 @@ def crossed(rows: Sequence[Sample]) -> list[tuple[str, Loss]]:
 
 
 def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
-    """Fit to rows of one dtype, print, and return the constants."""
+    """Fit to rows of one dtype, print, and return the constants.
+
+    Raises:
+        Error: too few layers for constants of some to be judged by others.
+    """
+    layers = {sample.layer for sample in rows}
+    if len(layers) < FOLDS:
+        raise Error(f"fit: {len(layers)} layer of {rows[0].dtype} is too few, {FOLDS} are needed; give a larger --part")
     constants = fit(rows)
     for key, counts, seconds in table(rows):
         error = np.abs(np.log(counts @ np.array(constants[key]) / seconds))

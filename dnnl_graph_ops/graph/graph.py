@@ -440,7 +440,11 @@ def _name(name: object, where: str) -> str:
 def _shape(shape: object, where: str) -> Dims:
     if isinstance(shape, str | bytes | Mapping) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{where}: 'shape' must be a sequence of ints (or None), got {type(shape).__name__}")
-    dims = tuple(None if item is None else integer(item, "shape", where) for item in shape)
+    given = tuple(shape)
+    unknown = next((item for item in given if isinstance(item, str) or (isinstance(item, int) and item == -1)), None)
+    if unknown is not None:
+        raise ShapeError(f"{where}: 'shape' has a size {unknown!r}; a size that is known at the call only is None")
+    dims = tuple(None if item is None else integer(item, "shape", where) for item in given)
     check_sizes(dims, where, "'shape'")
     return dims
 

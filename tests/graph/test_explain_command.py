@@ -37,6 +37,38 @@ def test_explain_says_before_it_starts_that_the_drawing_cannot_be_written(file, 
     assert "/nonexistent/x.svg: cannot be written (no directory /nonexistent)" in printed.err
 
 
+@pytest.fixture
+def open_file(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    shape = [onnx.helper.make_tensor_value_info(name, 1, ("n", 3)) for name in "xy"]
+    node = onnx.helper.make_node("Tanh", ["x"], ["y"])
+    path = tmp_path / "model.onnx"
+    made = onnx.helper.make_model(onnx.helper.make_graph([node], "g", shape[:1], shape[1:]))
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_explain_of_open_sizes(open_file, capsys):
+    assert main(["explain", str(open_file), "--profile"]) == 1
+    assert "input 'x' (?, 3) has sizes that are not known: give them with --shape x=..." in capsys.readouterr().err
+    assert main(["explain", str(open_file), "--profile", "--shape", "x=5,3"]) == 0
+    printed = capsys.readouterr().out
+    assert "Tanh" in printed and "5x3" in printed and " ms in " in printed
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("y=5,3", "--shape y=5,3: no input 'y'; there are x"),
+        ("x=5;3", "--shape x=5;3: expected x=SIZE,SIZE..."),
+        ("x=5,4", "shape (5, 4)"),
+    ],
+)
+def test_explain_of_wrong_sizes(open_file, word, said, capsys):
+    assert main(["explain", str(open_file), "--shape", word]) == 1
+    assert said in capsys.readouterr().err
+
+
 def test_explain_as_a_process(file):
     done = child("-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off")
     assert done.returncode == 0, done.stderr

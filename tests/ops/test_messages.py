@@ -109,6 +109,13 @@ def test_attributes_by_position_are_told_their_names(x):
         ops.static_reshape(x, shape=(3, 16))
 
 
+@pytest.mark.parametrize(("size", "shown"), [(-1, "-1"), ("batch", "'batch'")])
+def test_a_size_that_is_not_known_is_none_here(size, shown):
+    words = rf"Graph.input 'y': 'shape' has a size {shown}; a size that is known at the call only is None"
+    with pytest.raises(dgo.ShapeError, match=words):
+        dgo.Graph().input("y", (size, 4))
+
+
 def test_a_prompt_shows_what_explain_prints(x):
     explained = x.graph.compile(ops.relu(x)).explain()
     assert repr(explained) == str(explained)
