@@ -857,6 +857,56 @@ class kernels:
         isa: str = "",
     ) -> ScratchKernel: ...
     @staticmethod
+    def integer_isa() -> tuple[str, str]:
+        """The instruction set of integer products, or "", and why no better one is used."""
+    @staticmethod
+    def integer_layout(channels: int, src_dtype: int, isa: str = "") -> tuple[int, int, bool]: ...
+    @staticmethod
+    def integer_pack_subtracts(isa: str = "") -> bool: ...
+    @staticmethod
+    def integer_packed_size(problem: FilterProblem, direction: str, isa: str = "") -> int: ...
+    @staticmethod
+    def integer_packing(problem: FilterProblem, direction: str, isa: str = "") -> bytes: ...
+    @staticmethod
+    def integer_rows(
+        sizes: _Dims,
+        strides: _Dims,
+        channels: int,
+        src_dtype: int,
+        src_zero: int,
+        threads: int = 0,
+        isa: str = "",
+    ) -> Kernel: ...
+    @staticmethod
+    def integer_pack(
+        problem: FilterProblem,
+        direction: str,
+        weights_dtype: int,
+        weights_strides: _Dims,
+        channels: int,
+        has_points: bool = False,
+        threads: int = 0,
+        isa: str = "",
+    ) -> Kernel: ...
+    @staticmethod
+    def integer_product(
+        problem: FilterProblem,
+        direction: str,
+        rows_strides: _Dims,
+        dst_dtype: int,
+        dst_strides: _Dims,
+        src_dtype: int,
+        src_zero: int,
+        dst_scale: float = 1.0,
+        dst_zero: int = 0,
+        has_points: bool = False,
+        bias_dtype: int = 0,
+        position: int = 0,
+        threads: int = 0,
+        tail: Tail = ...,
+        isa: str = "",
+    ) -> ScratchKernel: ...
+    @staticmethod
     def filter_work(
         problem: FilterProblem, direction: str, src_dtype: int, dst_dtype: int, threads: int = 0, isa: str = ""
     ) -> Work: ...

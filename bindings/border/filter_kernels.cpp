@@ -7,6 +7,8 @@
 #include "kernels/checked.hpp"
 #include "kernels/filtering/axis.hpp"
 #include "kernels/filtering/filter_product.hpp"
+#include "kernels/integer/isa.hpp"
+#include "kernels/integer/product.hpp"
 #include "kernels/narrow/gradient.hpp"
 #include "kernels/narrow/isa.hpp"
 #include "kernels/narrow/product.hpp"
@@ -116,6 +118,80 @@ void bind_forward(py::module_& m, const char* name, ForwardFactory make, const c
         },
         "problem"_a, "src_dtype"_a, "src_strides"_a, "dst_dtype"_a, "dst_strides"_a, "bias_dtype"_a = 0,
         "threads"_a = 0, "tail"_a = Tail(), text);
+}
+
+void bind_integer(py::module_& m) {
+    m.def(
+        "integer_isa",
+        [] {
+            const IntegerCode* code = integer_code();
+            return std::make_pair(std::string(code == nullptr ? "" : code->isa), integer_reason());
+        },
+        "The instruction set of integer products: 'avx512vnni', 'avx2words', 'emulatedint8', or '' for none; and why "
+        "no "
+        "better one is used, or ''.");
+    m.def(
+        "integer_layout",
+        [](int64_t channels, int src_dtype, const std::string& isa) {
+            const IntegerLayout layout = integer_layout(channels, src_dtype, isa);
+            return py::make_tuple(layout.item, layout.pitch, layout.as_it_is);
+        },
+        "channels"_a, "src_dtype"_a, "isa"_a = "",
+        "Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies.");
+    m.def("integer_pack_subtracts", integer_pack_subtracts, "isa"_a = "",
+          "Whether zero points of weights go to integer_pack rather than to integer_product.");
+    m.def(
+        "integer_packed_size",
+        [](const FilterProblem& p, const std::string& direction, const std::string& isa) {
+            return integer_packed_size(p, direction_of(direction), isa);
+        },
+        "problem"_a, "direction"_a, "isa"_a = "", "Bytes of the weights that integer_product takes.");
+    m.def(
+        "integer_packing",
+        [](const FilterProblem& p, const std::string& direction, const std::string& isa) {
+            return py::bytes(integer_packing(p, direction_of(direction), isa));
+        },
+        "problem"_a, "direction"_a, "isa"_a = "", "As FilterProblem.packing, for integer_pack.");
+    m.def(
+        "integer_rows",
+        [](const Dims& sizes, const Dims& strides, int64_t channels, int src_dtype, int src_zero, int threads,
+           const std::string& isa) {
+            return std::shared_ptr<Kernel>(integer_rows(sizes, strides, channels, src_dtype, src_zero, threads, isa));
+        },
+        "sizes"_a, "strides"_a, "channels"_a, "src_dtype"_a, "src_zero"_a, "threads"_a = 0, "isa"_a = "",
+        "run(src, rows). Sizes and strides: of all axes but the channels, which are contiguous.");
+    m.def(
+        "integer_pack",
+        [](const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides, int64_t channels,
+           bool has_points, int threads, const std::string& isa) {
+            const FilterWeights w = weights(p, dtype, strides);
+            return std::shared_ptr<Kernel>(
+                integer_pack(p, direction_of(direction), w, channels, has_points, threads, isa));
+        },
+        "problem"_a, "direction"_a, "weights_dtype"_a, "weights_strides"_a, "channels"_a, "has_points"_a = false,
+        "threads"_a = 0, "isa"_a = "",
+        "run(weights, [points,] packed), as filter_pack; weights are s8 or u8. channels: of a group, what weights have "
+        "of "
+        "those that are read; the others fill up a position of rows.");
+    m.def(
+        "integer_product",
+        [](const FilterProblem& p, const std::string& direction, const Dims& rows_strides, int dst_dtype,
+           const Dims& dst_strides, int src_dtype, int src_zero, double dst_scale, int dst_zero, bool has_points,
+           int bias_dtype, int64_t position, int threads, const Tail& tail, const std::string& isa) {
+            const FilterDirection to = direction_of(direction);
+            const bool forward = to == FilterDirection::forward;
+            return std::shared_ptr<ScratchKernel>(integer_product(
+                p, to, tensor(p, src_dtype, rows_strides, "rows_strides", forward ? p.in : p.out),
+                tensor(p, dst_dtype, dst_strides, "dst_strides", forward ? p.out : p.in),
+                {src_dtype, src_zero, dst_scale, dst_zero, has_points}, bias_dtype, position, threads, tail, isa));
+        },
+        "problem"_a, "direction"_a, "rows_strides"_a, "dst_dtype"_a, "dst_strides"_a, "src_dtype"_a, "src_zero"_a,
+        "dst_scale"_a = 1.0, "dst_zero"_a = 0, "has_points"_a = false, "bias_dtype"_a = 0, "position"_a = 0,
+        "threads"_a = 0, "tail"_a = Tail(), "isa"_a = "",
+        "run(rows, packed, scales, [bias,] [points, sums,] the tail's, scratch, dst). Sums are exact; scales and bias "
+        "are f32 of all out channels. Results in s8 or u8 are rounded quotients by dst_scale, plus dst_zero; in s32 "
+        "they "
+        "are the sums, without scales. `position`: elements of dst from one position to the next.");
 }
 
 }  // namespace
@@ -248,6 +324,7 @@ void bind_filter_kernels(py::module_& m) {
         "problem"_a, "src_dtype"_a, "src_strides"_a, "diff_dst_dtype"_a, "diff_dst_strides"_a, "weights_dtype"_a,
         "weights_strides"_a, "threads"_a = 0, "isa"_a = "",
         "run(src, diff_dst, scratch, diff_weights): src and diff_dst in bf16, sums in f32, diff_weights in either.");
+    bind_integer(m);
 }
 
 }  // namespace dgo

@@ -235,7 +235,9 @@ def _estimated_from(group: Group, decision: Decision, engine: Engine) -> str:
 
 
 def _isa_of(kernel: kernels.Kernel) -> str:
-    return kernels.narrow_isa()[0] if kernel.name.startswith("narrow") else kernels.isa()
+    sets = {"narrow": kernels.narrow_isa, "integer": kernels.integer_isa}
+    of_kind = sets.get(kernel.name.partition("_")[0])
+    return kernels.isa() if of_kind is None else of_kind()[0]
 
 
 def _step(plan: Plan, number: int, engine: Engine) -> StepReport:

@@ -10,12 +10,13 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import chain, norms
+from ..lowering import chain, integers, norms
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
+from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
 from .own_groups import Readers, elementwise, own_groups
 
@@ -67,19 +68,25 @@ class _Structure:
 def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
     """Which nodes run together; with tune="off", policy "debug" or on a device as the library alone has it."""
     supported = [runs_natively(node, env) for node in nodes]
+    integer: Sequence[tuple[int, ...]] = ()
     if len(nodes) < 2:
         members: Sequence[tuple[int, ...]] = [(i,) for i in range(len(nodes))]
     elif env.tune == "off" or policy != "fusion" or env.engine.memory is not None:
         members = _partitioned(nodes, outputs, env, policy, supported)
     else:
-        members = _mixed(nodes, outputs, env, supported)
-    return ordered([Group(tuple(nodes[i] for i in some), all(supported[i] for i in some)) for some in members])
+        members, integer = _mixed(nodes, outputs, env, supported)
+    return ordered(
+        [Group(tuple(nodes[i] for i in some), all(supported[i] for i in some), some in integer) for some in members]
+    )
 
 
 def _mixed(
     nodes: Sequence[Node], outputs: Sequence[Value], env: Env, supported: Sequence[bool]
-) -> list[tuple[int, ...]]:
-    """The library's partitions of what it alone has kernels for, and own groups of the rest."""
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The library's partitions of what it alone has kernels for, and own groups of the rest; those of integers again.
+
+    What the library partitions and computes exactly, it computes faster.
+    """
     readers = Readers(nodes, outputs)
     theirs = _library_only(nodes)
     found: list[tuple[int, ...]] = []
@@ -87,13 +94,19 @@ def _mixed(
         shown = [native and i in theirs for i, native in enumerate(supported)]
         parts = _partitioned(nodes, outputs, env, "fusion", shown)
         found += [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
+    integer = []
+    for members in integer_groups(readers, env):
+        served = any(set(part).issuperset(members[:3]) for part in found)
+        if not (served and env.exact_int8 and integers.centred([nodes[i] for i in members])):
+            found = [part for part in found if set(part).isdisjoint(members)] + [members]
+            integer.append(members)
     taken = {i for part in found for i in part}
     own = [
         native or norms.leads(node) or chain.takes([node], env) for node, native in zip(nodes, supported, strict=True)
     ]
     alone = [(i,) for i, known in enumerate(own) if not known and i not in taken]
     free = {i for i, known in enumerate(own) if known and i not in taken}
-    return sorted([*found, *alone, *own_groups(free, readers)])
+    return sorted([*found, *alone, *own_groups(free, readers)]), integer
 
 
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})

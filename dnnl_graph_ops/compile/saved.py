@@ -120,7 +120,9 @@ def made_by(engine: Engine) -> dict[str, str]:
     return {
         "dnnl_graph_ops": version(),
         "oneDNN": f"{engine.runtime.version} ({library.cpu_runtime})",
-        "instruction set": ", ".join(filter(None, (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0])))
+        "instruction set": ", ".join(
+            filter(None, (cpu.isa(engine), kernels.isa(), kernels.narrow_isa()[0], kernels.integer_isa()[0]))
+        )
         if engine.kind == "cpu"
         else engine.kind,
     }

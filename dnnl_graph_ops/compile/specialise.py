@@ -25,6 +25,7 @@ from .absorb import absorbed, taken_apart
 from .edges import trimmed
 from .fixed import folded
 from .grouping import group
+from .integers import in_integers
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .patterns import replaced
@@ -154,7 +155,7 @@ def specialise(
             nodes = folded(nodes, results, partial(_prepared, env=env))
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
-            nodes = taken_apart(nodes)
+            nodes = in_integers(taken_apart(nodes), results)
         if precision != "f32" and env.fpmath_mode == "strict":
             nodes = narrowed(nodes, results, precision, env)
     graphs = set(constants)

@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
-from ..graph import Node, Value
-from . import chain, nonfinite, norms
+from ..graph import Value
+from . import chain, integers, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
 from .forms.deconvolution import repeats_fused_ops
-from .groups import Group, native_attributes, ops_of
+from .groups import Group, ops_of
 from .host_ops import step
 from .lower import Chooser, Decision, lower
 from .own import OWN, VIEWS, join, serves
-from .problem import data_view
+from .post_ops import post_ops
 from .program import Edge, NativeOp, Operand, Program, View, is_dense
 from .routes import How, route_of, runs_natively
 from .split import split
-from .tail import TailOp
 
 
 @dataclass
@@ -64,6 +63,10 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return Decision("nothing to do", head.outputs[0].dtype)
     if _sees_operand(item, views):
         return Decision("view", head.outputs[0].dtype)
+    if item.integer:
+        integers.build(built.program, item.nodes, lambda value: view_of(built.program, value, views), env)
+        built.macs += integers.macs(item.nodes)
+        return Decision("own integer", integers.dtype_of(item.nodes))
     if _is_own_norm(built, item, views, env):
         return _build_norm(built, item, views, env)
     last = item.nodes[-1].outputs[0]
@@ -136,7 +139,7 @@ def _build_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -
     program, (head, *rest) = built.program, item.nodes
     inputs = [view_of(program, value, views) for value in head.inputs]
     output = view_of(program, item.nodes[-1].outputs[0], views)
-    tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env) if rest else ()
+    tail = post_ops(head, rest, lambda value: view_of(program, value, views), env) if rest else ()
     norms.build(program, head, inputs, [output], tail)
     return Decision("own kernel", output.dtype)
 
@@ -145,7 +148,7 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env,
     program, (head, *rest) = built.program, item.nodes
     inputs = [view_of(program, value, views) for value in head.inputs]
     output = view_of(program, item.nodes[-1].outputs[0], views)
-    tail = _tail(program, head, rest, views, str(head.attrs["data_format"]), env)
+    tail = post_ops(head, rest, lambda value: view_of(program, value, views), env)
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
     native = env.compute_dtype(output.dtype, *ops_of(item.nodes)) == output.dtype
     if env.tune == "off" and native and nonfinite.takes_literal(problem, env) and not repeats_fused_ops(problem):
@@ -167,34 +170,3 @@ def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View]
         head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), item.nodes[0].name)
     ops = native_ops(built.program, rest, leaving_of(item, built.shared), views, edges, env)
     built.program.native([head, *ops], head.kind)
-
-
-def _tail(
-    program: Program, head: Node, rest: Sequence[Node], views: dict[Value, View], data_format: str, env: Env
-) -> tuple[TailOp, ...]:
-    """Post-ops in normal form."""
-    results = {head.outputs[0]: 0}
-    ops = []
-    rank = len(head.outputs[0].shape)
-    for position, node in enumerate(rest, 1):
-        operands: list[View | int] = []
-        for value in node.inputs:
-            if value in results:
-                operands.append(results[value])
-                continue
-            view = view_of(program, value, views)
-            is_vector = view.ndim == 1 and chain.channel_axis(node) is not None
-            operands.append(view if is_vector else _full_rank(view, rank, data_format))
-        attrs = native_attributes(node, env)
-        if "data_format" in attrs:
-            attrs["data_format"] = "NCX"
-        ops.append(TailOp(node.kind, attrs, tuple(operands), node.name))
-        results[node.outputs[0]] = position
-    return tuple(ops)
-
-
-def _full_rank(view: View, rank: int, data_format: str) -> View:
-    """A broadcast operand with dst's rank and the axes (N, C, spatial...)."""
-    while view.ndim < rank:
-        view = view.insert(0)
-    return data_view(view, data_format)

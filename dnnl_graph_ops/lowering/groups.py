@@ -17,10 +17,14 @@ _BIASED = frozenset({"ConvTranspose", "Convolution", "MatMul"})
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that run together, in topological order; not supported: none of the library's kernels runs them."""
+    """Nodes that run together, in topological order; not supported: none of the library's kernels runs them.
+
+    `integer`: a quantized convolution that own products of integers compute.
+    """
 
     nodes: tuple[Node, ...]
     supported: bool = True
+    integer: bool = False
 
     @property
     def listed(self) -> tuple[Node, ...]:

@@ -22,7 +22,7 @@ def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
     if len(item.nodes) == 1 or norms.leads(item.nodes[0]):
         return [item]
-    if chain.takes(item.nodes, env):
+    if item.integer or chain.takes(item.nodes, env):
         return [item]
     if not item.supported:
         return _one_by_one(item, env)

@@ -67,6 +67,7 @@ def own_kernels() -> dict[str, Any]:
     try:
         wide, reason = kernels.isa(), kernels.isa_reason()
         narrow, lacking = kernels.narrow_isa()
+        integer, missing = kernels.integer_isa()
     except Error as error:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
@@ -77,7 +78,7 @@ def own_kernels() -> dict[str, Any]:
         "f32": _own(wide, wider),
         "bf16": _own(narrow or wide, better if narrow else {**better, **wider}),
         "f16": _own(wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": _own("none", {wide: "own kernels multiply no integers, the library does"}),
+        "s8": _own(integer or "none", {"avx512vnni": missing} if missing else {}),
     }
 
 

@@ -6,6 +6,8 @@ import pytest
 from children import child
 from family.test_isa import cpu_flags
 
+from dnnl_graph_ops._core import kernels
+
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 PROGRAM = """
 from dnnl_graph_ops import _core, errors
@@ -117,7 +119,8 @@ def test_info_says_which_set_each_dtype_has_and_why_no_better_one():
     narrow, _, reason = narrow_isa().partition(":")
     assert found["bf16"]["set"] == (narrow or isa())
     assert set(found["bf16"].get("not", {}).values()) == ({reason.strip()} if reason else set())
-    assert found["s8"]["set"] == "none"
+    integer, missing = kernels.integer_isa()
+    assert found["s8"] == {"set": integer or "none", **({"not": {"avx512vnni": missing}} if missing else {})}
     for row in found.values():
         assert row["set"] not in row.get("not", {})
 
@@ -134,12 +137,21 @@ def test_info_names_what_was_asked_for(variable, value, said):
     assert found["f32"] == {"set": "avx2", "not": {"avx512": said}}
     assert found["bf16"] == {"set": "avx2", "not": {"amx": said, "avx512bf16": said, "avx512": said}}
     assert found["f16"]["not"]["avx512"] == said
+    assert found["s8"] == {"set": "avx2words", "not": {"avx512vnni": said}}
 
 
 def test_info_names_a_set_of_narrow_products_that_was_asked_for():
     said = "DNNL_GRAPH_OPS_NARROW is emulated"
     found = own_kernels(DNNL_GRAPH_OPS_NARROW="emulated")["bf16"]
     assert found == {"set": "emulated", "not": {"amx": said, "avx512bf16": said}}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("emulatedint8", "emulatedint8"), ("avx2words", "avx2words"), ("none", "none")]
+)
+def test_info_names_a_set_of_integers_that_was_asked_for(name, found):
+    said = {"not": {"avx512vnni": "DNNL_GRAPH_OPS_INT8 is none"}} if name == "none" else {}
+    assert own_kernels(DNNL_GRAPH_OPS_INT8=name)["s8"] == {"set": name, **said}
 
 
 def test_info_goes_on_without_a_set():

@@ -26,34 +26,6 @@ namespace {
 
 constexpr const char* kVariable = "DNNL_GRAPH_OPS_NARROW";
 
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
-
-struct Limit {
-    std::string said;  // what limits, empty: nothing
-    bool pairs = true, tiles = true;
-};
-
-// What the library is limited to holds here, too.
-Limit limit() {
-    if (variable("DNNL_GRAPH_OPS_ISA") == "avx2") return {"DNNL_GRAPH_OPS_ISA is avx2", false, false};
-    std::string name = variable("ONEDNN_MAX_CPU_ISA");
-    if (name.empty()) name = variable("DNNL_MAX_CPU_ISA");  // oneDNN's older name
-    for (char& letter : name) {
-        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-    }
-    const std::string said = "ONEDNN_MAX_CPU_ISA is " + name;
-    for (const char* set : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}) {
-        if (name == set) return {said, false, false};
-    }
-    for (const char* set : {"AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"}) {
-        if (name == set) return {said, true, false};
-    }
-    return {};
-}
-
 // Empty: the operating system lets this process, all of its threads included, use tiles.
 std::string tiles_refusal() {
 #ifdef SYS_arch_prctl
@@ -113,7 +85,7 @@ Choice choose() {
     const std::string name = variable(kVariable);
     if (name == "none") return {nullptr, std::string(kVariable) + " is none"};
     if (!name.empty()) return {&named(name), ""};
-    const Limit allowed = limit();
+    const IsaLimit allowed = isa_limit();
     if (!allowed.pairs) return {nullptr, allowed.said};
     const std::string tiles = allowed.tiles ? amx_refusal() : allowed.said;
     if (tiles.empty()) return {&amx::kNarrowCode, ""};
@@ -127,6 +99,29 @@ const Choice& choice() {
 }
 
 }  // namespace
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+IsaLimit isa_limit() {
+    if (variable("DNNL_GRAPH_OPS_ISA") == "avx2") return {"DNNL_GRAPH_OPS_ISA is avx2", false, false, false};
+    std::string name = variable("ONEDNN_MAX_CPU_ISA");
+    if (name.empty()) name = variable("DNNL_MAX_CPU_ISA");  // oneDNN's older name
+    for (char& letter : name) {
+        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    }
+    const std::string said = "ONEDNN_MAX_CPU_ISA is " + name;
+    for (const char* set : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"}) {
+        if (name == set) return {said, false, false, false};
+    }
+    if (name == "AVX512_CORE_VNNI") return {said, false, false, true};
+    for (const char* set : {"AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"}) {
+        if (name == set) return {said, true, false, true};
+    }
+    return {};
+}
 
 const NarrowCode* narrow_code() { return choice().code; }
 

@@ -7,6 +7,15 @@
 
 namespace dgo {
 
+// What the library's instruction sets are limited to holds here, too.
+struct IsaLimit {
+    std::string said;  // what limits, empty: nothing
+    bool pairs = true, tiles = true, quads = true;  // of bf16, of bf16 in tiles, of 8 bits
+};
+IsaLimit isa_limit();
+// An environment variable, or empty.
+std::string variable(const char* name);
+
 // The code for this CPU, chosen at the first call, or null: what DNNL_GRAPH_OPS_NARROW names (amx, avx512bf16, emulated
 // or none), or else amx before avx512bf16, as far as the CPU and the operating system have them and ONEDNN_MAX_CPU_ISA
 // and DNNL_GRAPH_OPS_ISA allow them.

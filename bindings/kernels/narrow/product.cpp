@@ -2,12 +2,11 @@
 
 #include <omp.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "kernels/filtering/arrangement.hpp"
 #include "kernels/narrow/isa.hpp"
+#include "kernels/narrow/layout.hpp"
 
 namespace dgo {
 
@@ -15,15 +14,6 @@ namespace {
 
 constexpr PanelSizes kPanels{kNarrowPanel, 64, kNarrowDepth};
 constexpr int64_t kParallelWeights = 1 << 16;
-// Rows of a task: as many bytes of their copies as stay near, within these bounds.
-constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
-
-void check_direct(const FilterProblem& problem) {
-    for (int64_t tile : problem.tile.axis) {
-        if (tile != 1)
-            fail(ErrorKind::invalid_argument, "narrow product: there is the direct form only; set tile to 1");
-    }
-}
 
 void check_bf16(const char* name, int dtype) {
     if (dtype == 0 || float_cell(dtype) != Cell::bf16) {
@@ -31,85 +21,30 @@ void check_bf16(const char* name, int dtype) {
     }
 }
 
-// Segments whose units are filled up are not read as one.
-FilterImage apart(FilterImage image) {
-    if (image.channels % kNarrowDepth == 0) return image;
-    image.fold = 1;
-    image.run = image.channels;
-    image.runs = image.segments;
-    image.gapless = false;
-    return image;
-}
-
 class NarrowProduct final : public ScratchKernel {
 public:
     NarrowProduct(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Tail& tail,
                   const NarrowCode& code)
-        : code_(code), arrangement_(joined.problem, direction, kPanels),
-          tail_(fitted_tail(tail, joined.problem.batch, joined.problem.groups * arrangement_.columns,
-                            direction == FilterDirection::forward ? joined.problem.out : joined.problem.in,
-                            joined.dst)) {
+        : code_(code), layout_(joined, direction, kPanels, 2, bias_dtype, threads, tail) {
         name = direction == FilterDirection::forward ? "narrow_forward" : "narrow_backward_data";
-        check_direct(joined.problem);
         check_bf16("src", joined.src.dtype);
-        params_.has_bias = bias_dtype != 0;
-        params_.bias_cell = params_.has_bias ? float_cell(bias_dtype) : Cell::f32;
-        arity = (params_.has_bias ? 5 : 4) + tail_.operands();
-        const Images images(joined.problem, direction, arrangement_, joined.src, joined.dst);
-        params_.src = apart(images.src);
-        params_.dst = images.dst;
-        params_.batch = joined.problem.batch;
-        params_.channel_groups = joined.problem.groups;
-        params_.points = params_.outputs = Axes{{1, 1, 1}};
-        params_.planes = 1;
-        params_.zero = arrangement_.layout.zero.empty() ? nullptr : arrangement_.layout.zero.data();
-        params_.packed = arrangement_.groups.packed;
-        params_.threads = filter_threads(joined.problem, threads);
-        lay_out_tasks();
-        params_.scratch_per_thread = code_.products_scratch(params_);
-        scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
+        ProductParams& params = layout_.params;
+        arity = (params.has_bias ? 5 : 4) + layout_.tail.operands();
+        params.scratch_per_thread = code_.products_scratch(params);
+        scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
     }
 
     void run(char* const* operands) const override {
-        const char* bias = params_.has_bias ? operands[2] : nullptr;
+        const ProductParams& params = layout_.params;
+        const char* bias = params.has_bias ? operands[2] : nullptr;
         char* const* last = operands + arity - 2;
-        const TailCall tail = tail_.call(operands + (params_.has_bias ? 3 : 2));
-        code_.products(params_, operands[0], operands[1], bias, tail, last[0], last[1]);
+        const NarrowCall call{operands[0], operands[1], bias, layout_.tail.call(operands + (params.has_bias ? 3 : 2))};
+        code_.products(params, call, last[0], last[1]);
     }
 
 private:
-    void lay_out_tasks() {
-        const int64_t row_bytes = std::max<int64_t>(1, params_.src.segments * params_.src.channels * 2);
-        const int64_t rows = std::clamp(kLeftBytes / row_bytes, kFewestRows, kMostRows);
-        for (size_t g = 0; g < arrangement_.groups.groups.size(); ++g) {
-            TargetGroup& group = arrangement_.groups.groups[g];
-            const int64_t tiles = params_.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
-            const int64_t columns = group.target_count * params_.dst.channels;
-            const int64_t units = ceil_div(tiles, kNarrowBlockRows);
-            group.blocks = columns == 0 ? 0 : ceil_div(units, rows / kNarrowBlockRows);
-            // Of few blocks the same number for each thread.
-            const bool uneven = group.blocks > 1 && group.blocks < 8 * params_.threads;
-            if (uneven) group.blocks = std::min(ceil_div(group.blocks, params_.threads) * params_.threads, units);
-            // Few tiles: the columns are shared out, too, and each thread finds the rows for itself.
-            const int64_t panels = std::max<int64_t>(1, ceil_div(columns, kNarrowPanel));
-            const int64_t blocks = group.blocks * params_.channel_groups;
-            const bool many = params_.threads == 1 || blocks == 0 || blocks >= 4 * params_.threads;
-            group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params_.threads, blocks), 1, panels);
-            group.folded = whole_runs(arrangement_.groups.targets[g], params_.dst.fold);
-            group.first_task = params_.tasks;
-            params_.tasks += group.blocks * group.parts;
-            if (group.blocks > 0) {
-                params_.block = std::max(params_.block, ceil_div(units, group.blocks) * kNarrowBlockRows);
-            }
-        }
-        params_.groups = arrangement_.groups.groups.data();
-        params_.group_count = static_cast<int64_t>(arrangement_.groups.groups.size());
-    }
-
     const NarrowCode& code_;
-    Arrangement arrangement_;
-    FittedTail tail_;
-    ProductParams params_{};
+    NarrowLayout layout_;
 };
 
 class NarrowPack final : public Kernel {

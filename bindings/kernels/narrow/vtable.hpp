@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/filtering/vtable.hpp"
+#include "kernels/narrow/call.hpp"
 
 namespace dgo {
 
@@ -29,8 +30,7 @@ struct NarrowPackParams {
 struct NarrowCode {
     const char* isa;
     int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
-    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias, TailCall tail,
-                     char* scratch, char* dst);
+    void (*products)(const ProductParams& params, const NarrowCall& call, char* scratch, char* dst);
     void (*pack)(const NarrowPackParams& params, const char* weights, char* packed);
     int64_t (*gradient_scratch)(const NarrowGradientParams& params);  // bytes per thread
     int64_t (*gradient_sums)(const NarrowGradientParams& params);  // bytes of all sums, where the steps have parts

@@ -1,22 +1,45 @@
-// Narrow products: operands in bf16, sums in f32. A block of up to 32 rows and 32 columns stays in registers while a list
-// of terms is summed. `amx` multiplies tiles, `avx512bf16` broadcasts pairs, `emulated` does what `amx` does in plain C++.
+// Narrow products: operands in bf16, sums in f32, or operands in 8 bits, sums in s32. A block of up to 32 rows and 32 columns
+// stays in registers while a list of terms is summed. Of bf16, `amx` multiplies tiles, `avx512bf16` broadcasts pairs,
+// `emulated` does what `amx` does in plain C++. Of 8 bits, `avx512vnni` broadcasts quads, `emulatedint8` does the same in
+// plain C++, `avx2words` broadcasts pairs of the operands widened to 16 bits: no sum of two products saturates.
 #pragma once
 
 #include "kernels/isa/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 
-// Rows that lie a pitch apart, and columns of a panel. A panel is a list of units, each of kNarrowUnit of the depth: two
-// halves of 16 columns after each other, in a half 16 rows of 64 bytes, in a row a pair of the depth for each column.
-constexpr int64_t kNarrowRows = 16, kNarrowColumns = 32, kNarrowUnit = 32;
-constexpr int64_t kNarrowUnitBytes = kNarrowColumns * kNarrowUnit * 2;
+#if defined(DGO_INTEGER_QUADS) || defined(DGO_INTEGER_WORDS) || defined(DGO_INTEGER_EMULATED)
+#define DGO_INTEGER
+#define DGO_NARROW_DOT
+#endif
+
+// Rows that lie a pitch apart, and columns of a panel.
+constexpr int64_t kNarrowRows = 16, kNarrowColumns = 32;
+#ifdef DGO_INTEGER
+typedef int32_t NarrowSum;
+#ifdef DGO_INTEGER_WORDS
+constexpr int64_t kNarrowItem = 2;
+#else
+constexpr int64_t kNarrowItem = 1;
+#endif
+constexpr int64_t kNarrowStep = 4 / kNarrowItem;  // of a row so many elements are read at once
+// A panel is a list of steps of the depth: of each, 4 bytes for each column.
+constexpr int64_t kNarrowUnit = kNarrowStep, kNarrowUnitBytes = kNarrowColumns * 4, kNarrowHalfBytes = 64;
+#else
+typedef float NarrowSum;
+constexpr int64_t kNarrowItem = 2;
+// A panel is a list of units, each of kNarrowUnit of the depth: two halves of 16 columns after each other, in a half 16
+// rows of 64 bytes, in a row a pair of the depth for each column.
+constexpr int64_t kNarrowUnit = 32;
+constexpr int64_t kNarrowUnitBytes = kNarrowColumns * kNarrowUnit * 2, kNarrowHalfBytes = kNarrowUnitBytes / 2;
 #ifdef DGO_NARROW_DOT
 constexpr int64_t kNarrowStep = 2;  // of a row so many elements are read at once
 #else
 constexpr int64_t kNarrowStep = kNarrowUnit;
 #endif
+#endif
 
-// 16 rows of the left factor, bf16; pitch in bytes.
+// 16 rows of the left factor; pitch in bytes.
 struct NarrowRows {
     const char* at;
     int64_t pitch;
@@ -63,13 +86,13 @@ struct NarrowPanel {
     const char* at;
     int64_t half, unit;
 
-    NarrowPanel(const char* panel, int64_t to_half = kNarrowUnitBytes / 2, int64_t to_unit = kNarrowUnitBytes)
+    NarrowPanel(const char* panel, int64_t to_half = kNarrowHalfBytes, int64_t to_unit = kNarrowUnitBytes)
         : at(panel), half(to_half), unit(to_unit) {}
 };
 
 // Weights that the first rows of a block ask for ahead of their use: those of few rows come from memory. Panels follow each
 // other, and what is asked for in vain behind the last one is never waited for.
-constexpr int64_t kNarrowAhead = 4 * kNarrowUnitBytes;
+constexpr int64_t kNarrowAhead = 8192;
 
 DGO_INLINE void fetch_ahead(const char* line) {
     _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(line) + kNarrowAhead), _MM_HINT_T0);
@@ -77,10 +100,10 @@ DGO_INLINE void fetch_ahead(const char* line) {
 
 // Sums begin with those at start[i * start_step][:], which may be where they go: a step of 0 is one row for all.
 struct NarrowSums {
-    const float* start;
+    const NarrowSum* start;
     int64_t start_step;
-    float* to;
-    int64_t to_step;  // floats
+    NarrowSum* to;
+    int64_t to_step;  // in sums
 };
 
 #if defined(DGO_NARROW_AMX)
@@ -125,11 +148,35 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPan
 
 #elif defined(DGO_NARROW_DOT)
 
-constexpr int kDotRows = 8;
+#ifdef DGO_WIDE
+constexpr int kDotRows = 8, kDotColumns = 32;
+#else
+constexpr int kDotRows = 4, kDotColumns = 16;
+#endif
 
-// sum += the products of a row's pair with those of the columns, in place: see multiply_add.
-DGO_INLINE void add_pairs(Lanes& sum, Lanes row, Lanes columns) {
+// sum += the products of 4 bytes of a row with those of the columns.
+DGO_INLINE void add_products(Lanes& sum, Lanes row, Lanes columns) {
+#if defined(DGO_INTEGER_QUADS)
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(row), "v"(columns));
+#elif defined(DGO_INTEGER_WORDS)
+    const __m256i pairs = _mm256_madd_epi16(bits<__m256i>(row), bits<__m256i>(columns));
+    sum = bits<Lanes>(_mm256_add_epi32(bits<__m256i>(sum), pairs));
+#elif defined(DGO_INTEGER_EMULATED)
+    // vpdpbusd: bytes of the row without a sign, the columns' with one, sums without saturation
+    for (int i = 0; i < kLanes; ++i) {
+        const auto left = load_bytes<uint32_t>(reinterpret_cast<const char*>(&row) + 4 * i);
+        const auto right = load_bytes<uint32_t>(reinterpret_cast<const char*>(&columns) + 4 * i);
+        auto total = load_bytes<uint32_t>(reinterpret_cast<const char*>(&sum) + 4 * i);
+        for (int k = 0; k < 4; ++k) {
+            const int byte = static_cast<int>(left >> (8 * k) & 0xff), other = static_cast<int8_t>(right >> (8 * k));
+            total += static_cast<uint32_t>(byte * other);
+        }
+        store_bytes(reinterpret_cast<char*>(&sum) + 4 * i, total);
+    }
+#else
+    // in place: see multiply_add
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(columns));
+#endif
 }
 
 // kRows rows from `row` of a half on.
@@ -137,6 +184,12 @@ template <int kRows, int kVectors, bool kFetch>
 inline void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t row, const NarrowPanel& panel,
                      const NarrowSums& sums) {
     const int64_t first = half * kNarrowRows + row;
+#ifdef DGO_INTEGER
+    constexpr int64_t kLine = kNarrowUnitBytes, kVectorStep = kLanes * 4;
+#else
+    constexpr int64_t kLine = 64;
+    const int64_t kVectorStep = panel.half;
+#endif
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
@@ -152,24 +205,29 @@ inline void dot_rows(const NarrowTerm* terms, int64_t count, int half, int64_t r
             Lanes right[kVectors];
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) {
-                if (kFetch) fetch_ahead(b + j * panel.half);
-                right[j] = load_bytes<Lanes>(b + j * panel.half);
+                const char* line = b + j * kVectorStep;
+                if (kFetch) fetch_ahead(line);
+                right[j] = load_bytes<Lanes>(line);
             }
 #pragma GCC unroll 8
             for (int i = 0; i < kRows; ++i) {
-                const auto pair = bits<Lanes>(load_bytes<uint32_t>(a + i * pitch) - Vec<kLanes>::u32{});
+                const auto some = bits<Lanes>(load_bytes<uint32_t>(a + i * pitch) - Vec<kLanes>::u32{});
 #pragma GCC unroll 2
-                for (int j = 0; j < kVectors; ++j) add_pairs(sum[i][j], pair, right[j]);
+                for (int j = 0; j < kVectors; ++j) add_products(sum[i][j], some, right[j]);
             }
             a += 4;
-            b += 64;
+            b += kLine;
         };
         int64_t d = 0;
+#ifdef DGO_INTEGER
+#pragma GCC unroll 2
+#else
         for (; d + kNarrowUnit <= term->depth; d += kNarrowUnit, b += panel.unit - kNarrowUnitBytes / 2) {
 #pragma GCC unroll 2
             for (int u = 0; u < 16; ++u) step();
         }
-        for (; d < term->depth; d += 2) step();
+#endif
+        for (; d < term->depth; d += kNarrowStep) step();
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
@@ -237,7 +295,13 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPan
 inline void narrow_product(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums,
                            int64_t rows, int64_t columns) {
 #ifdef DGO_NARROW_DOT
-    (columns > 16 ? dot_block<2> : dot_block<1>)(terms, count, panel, sums, smaller(rows, 2 * kNarrowRows));
+    for (int64_t c = 0; c < smaller(columns, kNarrowColumns); c += kDotColumns) {
+        const NarrowPanel some(panel.at + c / 16 * panel.half, panel.half, panel.unit);
+        const NarrowSums to{sums.start + c, sums.start_step, sums.to + c, sums.to_step};
+        (columns - c > 16 && kDotColumns > 16
+             ? dot_block<kDotColumns / kLanes>
+             : dot_block<16 / kLanes>)(terms, count, some, to, smaller(rows, 2 * kNarrowRows));
+    }
 #else
     if (rows > kNarrowRows) {
         (columns > 16 ? narrow_block<2, 2> : narrow_block<2, 1>)(terms, count, panel, sums);

@@ -3,15 +3,17 @@
 #include <omp.h>
 
 #include "kernels/isa/filtering/product_scratch.hpp"
+#include "kernels/isa/narrow/finish.hpp"
 #include "kernels/isa/narrow/vtable.hpp"
+#include "kernels/narrow/call.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
 // Of results and of the depth at once: the rows of a block stay in the first cache level, and in the second the weights,
 // with the rows and the sums of a task.
-constexpr int64_t kChunk = 256, kPart = 512;
-constexpr int64_t kColumnBytes = kNarrowColumns * 2;  // of a panel, for each element of the depth
+constexpr int64_t kChunk = 256, kPart = 1024 / kNarrowItem;
+constexpr int64_t kColumnBytes = kNarrowColumns * kNarrowItem;  // of a panel, for each element of the depth
 
 // A run of the destination: of it elements [low, high) exist.
 struct NarrowTarget {
@@ -26,7 +28,8 @@ struct NarrowSpan {
 
 struct NarrowScratch {
     char *zeros, *left;
-    float *bias, *columns_bias, *result;
+    NarrowFinish finish;
+    NarrowSum *columns_start, *result;
     NarrowRows* rows;  // [16 tiles][run]
     NarrowTarget* targets;  // [run of a chunk][tile]
     NarrowSpan* spans;  // [panel of a chunk][span]
@@ -42,7 +45,7 @@ int64_t most_narrow_spans(const ProductParams& params) { return params.src.segme
 
 // From one copied row to the next: not a multiple of 4 KB apart, which would share one cache set.
 int64_t copy_pitch(const ProductParams& params) {
-    const int64_t bytes = round_up(params.src.run, kNarrowUnit) * 2;
+    const int64_t bytes = round_up(params.src.run, kNarrowUnit) * kNarrowItem;
     return bytes % 1024 == 0 ? bytes + 64 : bytes;
 }
 
@@ -54,11 +57,11 @@ NarrowScratch divide_narrow(const ProductParams& params, char* memory, int64_t* 
     ScratchCarver carver(memory);
     NarrowScratch scratch;
     const int64_t groups = ceil_div(params.block, kNarrowRows), runs = params.src.runs;
-    scratch.zeros = carver.take<char>(round_up(params.src.run, kNarrowUnit) * 2);
+    scratch.zeros = carver.take<char>(round_up(params.src.run, kNarrowUnit) * kNarrowItem);
     scratch.left = carver.take<char>(groups * runs * kNarrowRows * copy_pitch(params));
-    scratch.bias = carver.take(params.channel_groups * params.dst.run);
-    scratch.columns_bias = carver.take(kChunk);
-    scratch.result = carver.take((parts(params) > 1 ? params.block : kNarrowBlockRows) * kChunk);
+    scratch.finish.carve(params, carver);
+    scratch.columns_start = carver.take<NarrowSum>(kChunk);
+    scratch.result = carver.take<NarrowSum>((parts(params) > 1 ? params.block : kNarrowBlockRows) * kChunk);
     scratch.rows = carver.take<NarrowRows>((groups + 1) * runs);
     scratch.targets = carver.take<NarrowTarget>(runs_of_chunk(params) * params.block);
     scratch.spans = carver.take<NarrowSpan>(kChunk / kNarrowColumns * most_narrow_spans(params));
@@ -75,32 +78,32 @@ struct Piece {
     TilePlace place;
 };
 
-// One run of 16 tiles, copied; what is absent, or fills up, is zero.
+// One run of 16 tiles, copied; what is absent, or fills up, is the filling.
 void copy_rows(const FilterImage& image, const char* src, const Piece* pieces, int64_t piece_count, int64_t run,
-               char* to, int64_t pitch) {
+               int filling, char* to, int64_t pitch) {
     constexpr int last = kFilterAxes - 1;
-    const auto width = static_cast<size_t>(round_up(image.run, kNarrowStep)) * 2;
+    const auto width = static_cast<size_t>(round_up(image.run, kNarrowStep) * kNarrowItem);
     int64_t done = 0;
     for (const Piece* piece = pieces; piece != pieces + piece_count; ++piece) {
         const LineRun line = line_run(image, piece->place, run);
         int64_t position = line.position;
-        const char* data = src + line.offset * 2;
+        const char* data = src + line.offset * kNarrowItem;
         for (int64_t i = 0; i < piece->count; ++i, ++done, position += image.step[last]) {
             char* row = to + done * pitch;
             const int64_t low = larger(0, -position) * image.channels;
             const int64_t high = line.absent ? 0 : smaller(image.fold, image.size[last] - position) * image.channels;
-            if (low > 0 || high * 2 < static_cast<int64_t>(width)) __builtin_memset(row, 0, width);
+            if (low > 0 || high * kNarrowItem < static_cast<int64_t>(width)) __builtin_memset(row, filling, width);
             if (low >= high) continue;
-            const char* from = data + position * image.strides[last] * 2;
-            __builtin_memcpy(row + low * 2, from + low * 2, static_cast<size_t>(high - low) * 2);
+            const char* from = data + (position * image.strides[last] + low) * kNarrowItem;
+            __builtin_memcpy(row + low * kNarrowItem, from, static_cast<size_t>((high - low) * kNarrowItem));
         }
     }
-    for (; done < kNarrowRows; ++done) __builtin_memset(to + done * pitch, 0, width);
+    for (; done < kNarrowRows; ++done) __builtin_memset(to + done * pitch, filling, width);
 }
 
 // The rows of the left factor, 16 at a time.
 void find_rows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count, const char* src,
-               const NarrowScratch& scratch) {
+               int filling, const NarrowScratch& scratch) {
     constexpr int last = kFilterAxes - 1;
     const FilterImage& image = params.src;
     const int64_t pitch = copy_pitch(params);
@@ -118,10 +121,10 @@ void find_rows(const ProductParams& params, const TargetGroup& group, int64_t fi
             if (alone && line.absent) {
                 *rows = {scratch.zeros, 0};
             } else if (alone && line.position >= 0 && end <= image.size[last] && image.run % kNarrowStep == 0) {
-                *rows = {src + (line.offset + line.position * image.strides[last]) * 2,
-                         image.step[last] * image.strides[last] * 2};
+                *rows = {src + (line.offset + line.position * image.strides[last]) * kNarrowItem,
+                         image.step[last] * image.strides[last] * kNarrowItem};
             } else {
-                copy_rows(image, src, pieces, piece_count, run, left, pitch);
+                copy_rows(image, src, pieces, piece_count, run, filling, left, pitch);
                 *rows = {left, pitch};
                 left += kNarrowRows * pitch;
             }
@@ -180,27 +183,15 @@ int64_t find_terms(const NarrowRows* rows, int64_t runs, const NarrowSpan* spans
     for (const NarrowSpan* span = spans; span != spans + count; ++span) {
         if (part >= 0 && span->panel / kPartBytes != part) continue;
         const NarrowRows &above = rows[span->run], &below = rows[runs + span->run];
-        terms[found++] = {{{above.at + span->begin * 2, above.pitch}, {below.at + span->begin * 2, below.pitch}},
-                          span->panel,
-                          span->depth};
+        const int64_t begin = span->begin * kNarrowItem;
+        terms[found++] = {{{above.at + begin, above.pitch}, {below.at + begin, below.pitch}}, span->panel, span->depth};
     }
     return found;
 }
 
-DGO_INLINE void round_row(Cell cell, const float* from, int64_t count, char* to) {
-    int64_t c = 0;
-#if defined(DGO_NARROW_AMX) || defined(DGO_NARROW_DOT)
-    for (; cell == Cell::bf16 && c + 2 * kLanes <= count; c += 2 * kLanes) {
-        store_bytes(to + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + c + kLanes), _mm512_loadu_ps(from + c)));
-    }
-    if (c == count) return;
-#endif
-    narrow(cell, from + c, count - c, to + c * (cell == Cell::f32 ? 4 : 2));
-}
-
 // Rows [t, end) of columns [begin, stop) from `result` to where they belong.
 void write_rows(const ProductParams& params, const FilterImage& image, int64_t begin, int64_t stop, int64_t t,
-                int64_t end, float* result, const NarrowScratch& scratch) {
+                int64_t end, NarrowSum* result, const NarrowScratch& scratch) {
     const NarrowTarget* targets = scratch.targets;
     for (int64_t column = begin, next; column < stop; column = next, targets += params.block) {
         next = smaller((column / image.run + 1) * image.run, stop);
@@ -214,17 +205,21 @@ void write_rows(const ProductParams& params, const FilterImage& image, int64_t b
                       high - low);
             }
         };
+        const NarrowFinish& finish = scratch.finish;
+        for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
         if (scratch.tail != nullptr) {
-            for_each_row([&](float* row, char* to, int64_t low, int64_t n) { scratch.tail->add(row, to, low, n); });
+            for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) {
+                scratch.tail->add(reinterpret_cast<float*>(row), to, low, n);
+            });
             scratch.tail->flush();
         }
-        for_each_row([&](const float* row, char* to, int64_t, int64_t n) { round_row(image.cell, row, n, to); });
+        for_each_row([&](const NarrowSum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
     }
 }
 
 // Columns [begin, end) of a block of tiles.
 void write_columns(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
-                   int64_t count, int64_t begin, int64_t end, const char* packed, const float* bias, char* dst,
+                   int64_t count, int64_t begin, int64_t end, const char* packed, char* dst,
                    const NarrowScratch& scratch) {
     const int64_t bytes = panel_bytes(params), runs = params.src.runs, most = most_narrow_spans(params);
     // rows of one block find all of their weights once: in order
@@ -238,9 +233,7 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
             find_narrow_targets(params, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
                                 scratch.targets + (run - base) * params.block);
         }
-        for (int64_t c = column; c < column + round_up(stop - column, kNarrowColumns); ++c) {
-            scratch.columns_bias[c - column] = bias[c % image.run];
-        }
+        scratch.finish.start(group, image, column, round_up(stop - column, kNarrowColumns), scratch.columns_start);
         for (int64_t c = column; c < (alike ? column + 1 : stop); c += kNarrowColumns) {
             const int64_t panel = (c - column) / kNarrowColumns;
             scratch.span_counts[panel] = find_narrow_spans(params, group, c, scratch.spans + panel * most);
@@ -249,7 +242,7 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
             for (int64_t t = 0; t < count; t += kNarrowBlockRows) {
                 const NarrowRows* rows = scratch.rows + t / kNarrowRows * runs;
                 const int64_t rows_end = smaller(t + kNarrowBlockRows, count);
-                float* result = scratch.result + (part_count > 1 ? t * kChunk : 0);
+                NarrowSum* result = scratch.result + (part_count > 1 ? t * kChunk : 0);
                 int64_t terms = 0;
                 for (int64_t c = column; c < stop; c += kNarrowColumns) {
                     const int64_t panel = alike ? 0 : (c - column) / kNarrowColumns;
@@ -257,9 +250,9 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
                         terms = find_terms(rows, runs, scratch.spans + panel * most, scratch.span_counts[panel],
                                            part_count > 1 ? part : -1, scratch.terms);
                     }
-                    float* to = result + c - column;
-                    const float* bias_there = scratch.columns_bias + c - column;
-                    const NarrowSums sums{part == 0 ? bias_there : to, part == 0 ? 0 : kChunk, to, kChunk};
+                    NarrowSum* to = result + c - column;
+                    const NarrowSum* start = scratch.columns_start + c - column;
+                    const NarrowSums sums{part == 0 ? start : to, part == 0 ? 0 : kChunk, to, kChunk};
                     if (part > 0 && terms == 0) continue;
                     narrow_product(scratch.terms, terms, packed + c / kNarrowColumns * bytes, sums, rows_end - t,
                                    stop - c);
@@ -270,8 +263,8 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
     }
 }
 
-void run_narrow_task(const ProductParams& params, int64_t task, const char* src, const char* packed, const float* bias,
-                     char* dst, const NarrowScratch& scratch) {
+void run_narrow_task(const ProductParams& params, int64_t task, const char* src, const char* packed, char* dst,
+                     const NarrowScratch& scratch) {
     const TargetGroup* group = params.groups;
     while (task >= group->first_task + group->blocks * group->parts) ++group;
     task -= group->first_task;
@@ -283,9 +276,9 @@ void run_narrow_task(const ProductParams& params, int64_t task, const char* src,
     const int64_t all = group_columns(params, *group), panels = ceil_div(all, kNarrowColumns);
     const int64_t begin = panels * part / group->parts * kNarrowColumns;
     const int64_t end = smaller(panels * (part + 1) / group->parts * kNarrowColumns, all);
-    find_rows(params, *group, first, count, src, scratch);
+    find_rows(params, *group, first, count, src, scratch.finish.filling, scratch);
     write_columns(params, group->folded ? params.dst : unfolded(params.dst), *group, first, count, begin, end,
-                  packed + group->packed * 2, bias, dst, scratch);
+                  packed + group->packed * kNarrowItem, dst, scratch);
 }
 
 }  // namespace
@@ -296,29 +289,25 @@ int64_t narrow_products_scratch(const ProductParams& params) {
     return bytes;
 }
 
-void run_narrow_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
-                         TailCall tail, char* memory, char* dst) {
+void run_narrow_products(const ProductParams& params, const NarrowCall& call, char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
         int64_t bytes = 0;
         NarrowScratch scratch =
             divide_narrow(params, memory + omp_get_thread_num() * params.scratch_per_thread, &bytes);
-        TailRows rows(tail, dst, params.dst.item, params.dst.channels);
-        if (tail.params != nullptr) scratch.tail = &rows;
-        __builtin_memset(scratch.zeros, 0, static_cast<size_t>(round_up(params.src.run, kNarrowUnit)) * 2);
-        __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.channel_groups * params.dst.run) * sizeof(float));
-        for (int64_t i = 0; params.has_bias && i < params.channel_groups * params.dst.fold; ++i) {
-            const int64_t channels = params.dst.channels, g = i / params.dst.fold;
-            const char* from = bias + g * channels * (params.bias_cell == Cell::f32 ? 4 : 2);
-            widen(params.bias_cell, from, channels, scratch.bias + i * channels);
-        }
+        TailRows rows(call.tail, dst, params.dst.item, params.dst.channels);
+        if (call.tail.params != nullptr) scratch.tail = &rows;
+        scratch.finish.prepare(params, call, dst);
+        __builtin_memset(scratch.zeros, scratch.finish.filling,
+                         static_cast<size_t>(round_up(params.src.run, kNarrowUnit) * kNarrowItem));
         const NarrowState state;
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             const int64_t g = task / params.tasks;
             rows.first_channel = g * params.dst.channels;
-            run_narrow_task(params, task % params.tasks, src + g * params.src.channels * 2,
-                            packed + g * params.packed * 2, scratch.bias + g * params.dst.run,
+            scratch.finish.group = g;
+            run_narrow_task(params, task % params.tasks, call.src + g * params.src.channels * kNarrowItem,
+                            call.packed + g * params.packed * kNarrowItem,
                             dst + g * params.dst.channels * params.dst.item, scratch);
         }
     }

@@ -8,8 +8,7 @@
 namespace dgo::DGO_ISA {
 
 int64_t narrow_products_scratch(const ProductParams& params);
-void run_narrow_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
-                         TailCall tail, char* scratch, char* dst);
+void run_narrow_products(const ProductParams& params, const NarrowCall& call, char* scratch, char* dst);
 void run_narrow_pack(const NarrowPackParams& params, const char* weights, char* packed);
 int64_t narrow_gradient_scratch(const NarrowGradientParams& params);
 int64_t narrow_gradient_sums(const NarrowGradientParams& params);

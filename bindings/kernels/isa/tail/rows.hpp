@@ -12,8 +12,10 @@ public:
 
     // dst: its first element; channels: of one group.
     TailRows(TailCall call, const void* dst, int64_t item, int64_t channels)
-        : call_(call), dst_(static_cast<const char*>(dst)), shift_(item == 4 ? 2 : 1), channels_(channels),
-          tile_{rows_, offsets_, 0, 0, 0} {}
+        : call_(call), dst_(static_cast<const char*>(dst)), shift_(item == 4   ? 2
+                                                                   : item == 2 ? 1
+                                                                               : 0),
+          channels_(channels), tile_{rows_, offsets_, 0, 0, 0} {}
     TailRows(const TailRows&) = delete;
     TailRows& operator=(const TailRows&) = delete;
 

@@ -1,0 +1,33 @@
+// The operands of a run of narrow products.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tail/call.hpp"
+
+namespace dgo {
+
+// How sums in s32 become results. An element of the left factor stands for itself less `src_zero`.
+struct IntegerParams {
+    int32_t src_zero = 0;
+    bool sums = false;     // results are the sums, in s32
+    float scale = 1;       // integer results are quotients by it, plus zero, rounded
+    float inverse = 1;     // of the scale, where that is exact; or else 0
+    float zero = 0;
+    int64_t panel_depth = 0;  // elements of the packed weights for each column
+    int64_t pitch = 1;     // bytes of dst from one position to the next
+};
+
+// Scales and what follows them are of integers only: vectors of all channels, and the sums of what each position reads,
+// for each group of channels; points (zero points of the weights) and sums may be null.
+struct NarrowCall {
+    const char *src, *packed, *bias;
+    TailCall tail;
+    const IntegerParams* integer = nullptr;
+    const float* scales = nullptr;
+    const int32_t* points = nullptr;
+    const int32_t* sums = nullptr;
+    const int32_t* totals = nullptr;  // of the columns of the packed weights
+};
+
+}  // namespace dgo

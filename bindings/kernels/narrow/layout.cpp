@@ -1,0 +1,80 @@
+#include "kernels/narrow/layout.hpp"
+
+#include <algorithm>
+
+namespace dgo {
+
+namespace {
+
+// Rows of a task: as many bytes of their copies as stay near, within these bounds.
+constexpr int64_t kLeftBytes = 2048 * 1024, kFewestRows = 128, kMostRows = 256;
+
+// Segments whose units are filled up are not read as one.
+FilterImage apart(FilterImage image, int64_t depth) {
+    if (image.channels % depth == 0) return image;
+    image.fold = 1;
+    image.run = image.channels;
+    image.runs = image.segments;
+    image.gapless = false;
+    return image;
+}
+
+void lay_out_tasks(ProductParams& params, Arrangement& arrangement, int64_t item) {
+    const int64_t row_bytes = std::max<int64_t>(1, params.src.segments * params.src.channels * item);
+    const int64_t rows = std::clamp(kLeftBytes / row_bytes, kFewestRows, kMostRows);
+    for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
+        TargetGroup& group = arrangement.groups.groups[g];
+        const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+        const int64_t columns = group.target_count * params.dst.channels;
+        const int64_t units = ceil_div(tiles, kNarrowBlockRows);
+        group.blocks = columns == 0 ? 0 : ceil_div(units, rows / kNarrowBlockRows);
+        // Of few blocks the same number for each thread.
+        const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
+        if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
+        // Few tiles: the columns are shared out, too, and each thread finds the rows for itself.
+        const int64_t panels = std::max<int64_t>(1, ceil_div(columns, kNarrowPanel));
+        const int64_t blocks = group.blocks * params.channel_groups;
+        const bool many = params.threads == 1 || blocks == 0 || blocks >= 4 * params.threads;
+        group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params.threads, blocks), 1, panels);
+        group.folded = whole_runs(arrangement.groups.targets[g], params.dst.fold);
+        group.first_task = params.tasks;
+        params.tasks += group.blocks * group.parts;
+        if (group.blocks > 0) {
+            params.block = std::max(params.block, ceil_div(units, group.blocks) * kNarrowBlockRows);
+        }
+    }
+    params.groups = arrangement.groups.groups.data();
+    params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
+}
+
+}  // namespace
+
+NarrowLayout::NarrowLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
+                           int bias_dtype, int threads, const Tail& post_ops)
+    : arrangement(joined.problem, direction, panels),
+      tail(fitted_tail(post_ops, joined.problem.batch, joined.problem.groups * arrangement.columns,
+                       direction == FilterDirection::forward ? joined.problem.out : joined.problem.in, joined.dst)) {
+    check_direct(joined.problem);
+    params.has_bias = bias_dtype != 0;
+    params.bias_cell = params.has_bias ? float_cell(bias_dtype) : Cell::f32;
+    const Images images(joined.problem, direction, arrangement, joined.src, joined.dst);
+    params.src = apart(images.src, panels.depth);
+    params.dst = images.dst;
+    params.batch = joined.problem.batch;
+    params.channel_groups = joined.problem.groups;
+    params.points = params.outputs = Axes{{1, 1, 1}};
+    params.planes = 1;
+    params.zero = arrangement.layout.zero.empty() ? nullptr : arrangement.layout.zero.data();
+    params.packed = arrangement.groups.packed;
+    params.threads = filter_threads(joined.problem, threads);
+    lay_out_tasks(params, arrangement, item);
+}
+
+void check_direct(const FilterProblem& problem) {
+    for (int64_t tile : problem.tile.axis) {
+        if (tile != 1)
+            fail(ErrorKind::invalid_argument, "narrow product: there is the direct form only; set tile to 1");
+    }
+}
+
+}  // namespace dgo

@@ -1,0 +1,25 @@
+// What products in the direct form of all narrow types, of bf16 and of integers, lay out alike.
+#pragma once
+
+#include "kernels/filtering/arrangement.hpp"
+#include "kernels/narrow/vtable.hpp"
+#include "kernels/tail/tail.hpp"
+
+namespace dgo {
+
+struct NarrowLayout {
+    Arrangement arrangement;
+    FittedTail tail;
+    ProductParams params{};
+
+    // `item`: bytes of an element of src.
+    NarrowLayout(const Joined& joined, FilterDirection direction, const PanelSizes& panels, int64_t item,
+                 int bias_dtype, int threads, const Tail& tail);
+    NarrowLayout(const NarrowLayout&) = delete;
+    NarrowLayout& operator=(const NarrowLayout&) = delete;
+};
+
+// Throws where a tile has several results.
+void check_direct(const FilterProblem& problem);
+
+}  // namespace dgo

@@ -1,0 +1,271 @@
+"""Quantized convolutions by own products of integers: which groups are some, and their steps.
+
+Sums are exact in s32. They are made floats once, multiplied by the product of both scales, and the bias is added, in
+f32 and in this order; what follows is in f32, and so is the quotient by the result's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from .._core import kernels
+from ..graph import Node, Value
+from ..shapes import resolved
+from ..strides import dense_strides
+from . import chain
+from .env import Env
+from .family import MEMBERS, make_problem, multiplications
+from .forms import filtering
+from .forms.tails import fused, labelled
+from .forms.views import channels_last, channels_last_strides, result_view
+from .post_ops import post_ops
+from .problem import FORWARD, Problem
+from .program import Buffer, Place, Program, View
+
+Array = np.ndarray[Any, Any]
+ViewOf = Callable[[Value], View]
+
+HEADS = frozenset({"Convolution", "ConvTranspose"})
+_INTEGERS = frozenset({"s8", "u8"})
+# products of s32 sums: of more, the largest elements would not fit
+_MOST_TERMS = (2**31 - 1) // 255**2
+# columns and steps of the depth that are computed, by those that are wanted
+_COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
+
+
+class Quantized(NamedTuple):
+    """A group as a quantized convolution: Dequantize of both operands, the head, post-ops, and Quantize or nothing."""
+
+    src: Node
+    weights: Node
+    head: Node
+    tail: tuple[Node, ...]
+    quantize: Node | None
+
+
+def quantized(nodes: Sequence[Node]) -> Quantized | None:
+    """The nodes by their parts, in whatever order; None where they are something else."""
+    head = next((node for node in nodes if node.kind in HEADS), None)
+    if head is None:
+        return None
+    src, weights = (value.node for value in head.inputs[:2])
+    if src is None or weights is None or src is weights or src not in nodes or weights not in nodes:
+        return None
+    rest = [node for node in nodes if node not in (src, weights, head)]
+    quantize = rest.pop() if rest and rest[-1].kind == "Quantize" else None
+    found = Quantized(src, weights, head, tuple(rest), quantize)
+    return found if _fits(found) else None
+
+
+def _fits(q: Quantized) -> bool:
+    if q.src.kind != "Dequantize" or q.weights.kind != "Dequantize":
+        return False
+    ends = [q.src.outputs[0], q.weights.outputs[0], q.head.outputs[0]]
+    if any(value.dtype != "f32" or None in value.shape or 0 in value.shape for value in ends):
+        return False
+    if q.src.inputs[0].dtype not in _INTEGERS or q.weights.inputs[0].dtype not in _INTEGERS:
+        return False
+    if len(q.src.attrs["scales"]) != 1 or any(value.dtype != "f32" for value in q.head.inputs[2:]):
+        return False
+    if q.quantize is None:
+        return True
+    last = q.tail[-1] if q.tail else q.head
+    to = q.quantize
+    return to.inputs[0] is last.outputs[0] and len(to.attrs["scales"]) == 1 and to.outputs[0].dtype in _INTEGERS
+
+
+def takes(nodes: Sequence[Node], env: Env) -> bool:
+    """Whether nodes, of which the last one's result alone is read by others, run as one product of integers."""
+    if env.engine.memory is not None or env.tune == "off" or len(nodes) < 3:
+        return False
+    q = quantized(nodes)
+    if q is None or not kernels.integer_isa()[0]:
+        return False
+    problem = _problem(q, _somewhere, env)
+    g = problem.geometry
+    read, made = g.in_channels // g.groups, g.out_channels // g.groups
+    if problem.direction != FORWARD:
+        read, made = made, read
+    if read * prod(g.kernel) > _MOST_TERMS:
+        return False
+    waste = -(-made // _COLUMNS) * _COLUMNS / made * (-(-read // _STEP) * _STEP / read)
+    if waste > _MOST_WASTE or not filtering.taken(problem, filtering.direct_tile(problem)):
+        return False
+    laid = replace(problem.result, strides=channels_last_strides(problem.result))
+    return chain.expresses(problem.tail, _as_floats(laid))
+
+
+def centred(nodes: Sequence[Node]) -> bool:
+    """Whether the weights have no zero point, which the library does not take."""
+    q = quantized(nodes)
+    return q is not None and not any(q.weights.attrs.get("zps") or ())
+
+
+def dtype_of(nodes: Sequence[Node]) -> str:
+    """What is multiplied."""
+    q = quantized(nodes)
+    assert q is not None
+    return q.src.inputs[0].dtype
+
+
+def macs(nodes: Sequence[Node]) -> int:
+    """Multiplications of the definition."""
+    q = quantized(nodes)
+    assert q is not None
+    return multiplications(q.head.kind, q.head.attrs, [value.shape for value in q.head.inputs], q.head.name)
+
+
+def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
+    """The head on the integers, with the result as the group gives it."""
+    head = q.head
+    inputs = [view_of(node.inputs[0]) for node in (q.src, q.weights)] + [view_of(value) for value in head.inputs[2:]]
+    last = q.quantize or (q.tail[-1] if q.tail else head)
+    tail = post_ops(head, q.tail, view_of, env)
+    return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), tail, f"{head.kind} {head.name!r}")
+
+
+def _somewhere(value: Value) -> View:
+    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
+    return View(Buffer(Place.SCRATCH, value.dtype, prod(shape)), shape, dense_strides(shape))
+
+
+def _as_floats(view: View) -> View:
+    """As kernels see results before they are rounded."""
+    return replace(view, buffer=Buffer(Place.SCRATCH, "f32", view.buffer.elements))
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _of_channels(q: Quantized, values: Sequence[float], dtype: Any) -> Array:
+    """Numbers of the weights, as many as their Dequantize has, for each of the head's out channels."""
+    record = resolved(q.head.kind, [value.shape for value in q.head.inputs], q.head.attrs, q.head.name)
+    g = record.geometry
+    size = int((g.in_channels if MEMBERS[q.head.kind].exchanged else g.out_channels) or 0)
+    array = np.asarray(values, dtype)
+    # of one group's channels
+    return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
+
+
+def _point(node: Node) -> int:
+    return int((node.attrs.get("zps") or (0,))[0])
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+class _Steps:
+    """Appends the steps of one layer."""
+
+    def __init__(self, program: Program, q: Quantized, problem: Problem, env: Env) -> None:
+        self.program, self.q, self.problem, self.env = program, q, problem, env
+        g = problem.geometry
+        read = g.in_channels if problem.direction == FORWARD else g.out_channels
+        self.depth = read // g.groups
+        _, pitch, _ = kernels.integer_layout(read, self.read()[0])
+        # what fills up a position of rows is read as well: positions follow each other then
+        self.reads = pitch if g.groups == 1 else read
+        self.description = self.described(reads=self.reads)
+
+    def described(self, **channels: int) -> Any:
+        """The kernel's description with other channels that are read, or made."""
+        names = {"reads": "in_channels", "makes": "out_channels"}
+        if self.problem.direction != FORWARD:
+            names = {"reads": "out_channels", "makes": "in_channels"}
+        changes: dict[str, Any] = {names[name]: count for name, count in channels.items()}
+        problem = replace(self.problem, geometry=replace(self.problem.geometry, **changes))
+        return filtering.filter_problem(problem, filtering.direct_tile(problem), self.env.varies)
+
+    def rows(self) -> tuple[View, list[int]]:
+        """The left factor: a view of bytes, and its strides in elements."""
+        problem, src = self.problem, self.q.src
+        view = problem.src if problem.direction == FORWARD else problem.dst
+        view = channels_last(self.program, view, "src to channels last")
+        code, channels = dtypes.CODES[view.dtype], view.shape[1]
+        item, pitch, as_it_is = kernels.integer_layout(channels, code)
+        sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
+        if as_it_is:
+            return view, strides
+        # what is read of the last element's step belongs to the buffer, too
+        rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
+        kernel = kernels.integer_rows(sizes, strides, channels, code, _point(src), self.env.threads)
+        self.program.kernel(kernel, [view], [rows], "rows of integers")
+        return rows, [stride * pitch for stride in dense_strides(sizes)]
+
+    def packed(self, description: Any, weights: View, strides: Sequence[int], points: Array | None) -> View:
+        """The right factor; points: zero points that are subtracted here."""
+        direction, code = self.problem.direction, dtypes.CODES[weights.dtype]
+        packed = self.program.scratch((kernels.integer_packed_size(description, direction),), "u8")
+        kernel = kernels.integer_pack(
+            description, direction, code, list(strides), self.depth, points is not None, self.env.threads
+        )
+        how = kernels.integer_packing(description, direction), None if points is None else points.tobytes()
+        recipe = ("integers", *how, self.depth, weights.dtype, weights.shape, tuple(strides))
+        reads = [weights] if points is None else [weights, self.program.constant(points)]
+        self.program.kernel(kernel, reads, [packed], "pack weights", recipe=recipe)
+        return packed
+
+    def sums(self, rows: View, strides: Sequence[int], target: View) -> View:
+        """What each position of the result reads, summed for each group."""
+        problem, groups = self.problem, self.problem.geometry.groups
+        description = self.described(reads=self.reads, makes=groups)
+        ones = self.program.constant(np.ones(1, np.int8))
+        packed = self.packed(description, ones, [0] * (problem.weights.ndim - 1), None)
+        sizes = [target.shape[0], *target.shape[2:]]
+        sums = self.program.scratch((*sizes, groups), "s32")
+        kernel = kernels.integer_product(
+            description, problem.direction, strides, dtypes.CODES["s32"], sums.strides[:-1], *self.read(),
+            threads=self.env.threads,
+        )  # fmt: skip
+        self.run(kernel, [rows, packed], sums, "sums of what is read")
+        return sums
+
+    def read(self) -> tuple[int, int]:
+        return dtypes.CODES[self.q.src.inputs[0].dtype], _point(self.q.src)
+
+    def run(self, kernel: Any, reads: Sequence[View], target: View, label: str) -> None:
+        scratch = self.program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
+        self.program.kernel(kernel, reads, [scratch, target], label)
+
+
+def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) -> None:
+    """Append the steps of a group that `takes` takes."""
+    q = quantized(nodes)
+    assert q is not None
+    problem = _problem(q, view_of, env)
+    steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
+    shift = 128 if weights.inputs[0].dtype == "u8" and not kernels.integer_pack_subtracts() else 0
+    points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
+    early = kernels.integer_pack_subtracts()
+    late = bool(points.any()) and not early
+    rows, strides = steps.rows()
+    merged = filtering.merged_weights(program, problem.weights)
+    packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
+    target = result_view(program, result)
+    if late and target.strides != channels_last_strides(target):
+        # sums are found by the position in a dense result
+        target = program.scratch(result.shape, result.dtype, (0, *range(2, result.ndim), 1))
+    scales = np.float32(q.src.attrs["scales"][0]) * _of_channels(q, weights.attrs["scales"], np.float32)
+    reads = [rows, packed, program.constant(scales)]
+    if problem.bias is not None:
+        reads.append(program.in_a_row(problem.bias))
+    if late:
+        reads += [program.constant(points), steps.sums(rows, strides, target)]
+    after = fused(program, problem.tail, _as_floats(target))
+    to = q.quantize
+    kernel = kernels.integer_product(
+        steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
+        [target.strides[0], *target.strides[2:]], *steps.read(),
+        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), late,
+        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.tail,
+    )  # fmt: skip
+    label = labelled(f"own integer {problem.direction}", problem.tail)
+    steps.run(kernel, [*reads, *after.views], target, label)
+    if target is not result:
+        program.copy(target, result, "dst from channels last")

@@ -1,0 +1,230 @@
+"""Quantized convolutions by own products of integers, as whole graphs, against NumPy's integers and its f32."""
+
+import numpy as np
+import pytest
+from children import child
+from reference import conv_transpose as ct
+from reference import convolution as conv
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.runtime import cpu
+
+SETS = ("avx512vnni", "avx2words", "emulatedint8")
+CASES, EVERY = 400, 10
+RANGES = {"s8": (-128, 127), "u8": (0, 255)}
+BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
+TRUTH = {"Convolution": conv.forward, "ConvTranspose": ct.forward}
+
+
+def quantity(rng, dtype, shape):
+    low, high = RANGES[dtype]
+    return rng.integers(low, high + 1, shape).astype(dgo.dtypes.numpy_dtype(dtype))
+
+
+def point(rng, dtype):
+    return int(rng.integers(*RANGES[dtype], endpoint=True))
+
+
+class Layer:
+    """A random quantized layer: a graph and what it computes."""
+
+    def __init__(self, rng):
+        self.kind = str(rng.choice(list(BUILD)))
+        rank, self.groups = int(rng.choice([1, 2, 2, 3])), int(rng.choice([1, 1, 2]))
+        self.src, self.dst = (str(rng.choice(["s8", "u8"])) for _ in range(2))
+        self.weights = str(rng.choice(["s8", "s8", "u8"]))
+        inner, outer = (int(rng.choice([3, 8, 16, 20, 33])) for _ in range(2))
+        taps = tuple(int(n) for n in rng.integers(1, 5, rank))
+        self.spatial = tuple(int(n) for n in rng.integers(4, 9, rank))
+        self.channels = inner * self.groups, outer * self.groups
+        dilations = [int(rng.choice([1, 1, 2])) if k < 3 else 1 for k in taps]
+        self.attrs = {
+            "strides": [int(n) for n in rng.integers(1, 4, rank)],
+            "dilations": dilations,
+            "pads_begin": [int(rng.integers(0, k)) for k in taps],
+            "pads_end": [int(rng.integers(0, k)) for k in taps],
+            "groups": self.groups,
+        }
+        self.data_format = str(rng.choice(["NCX", "NXC"]))
+        transposed = self.kind == "ConvTranspose"
+        self.weights_format = "IOX" if transposed else "OIX"
+        shape = (inner * self.groups, outer, *taps) if transposed else (outer * self.groups, inner, *taps)
+        rng_zeros = rng.random() < 0.7
+        self.w = quantity(rng, self.weights, shape)
+        self.axis = 1 if transposed else 0
+        count = shape[self.axis] if rng.random() < 0.5 else 1
+        zero = point(rng, self.weights) if rng_zeros else 0
+        self.w_zeros = [zero] * count
+        self.w_scales = np.exp(rng.uniform(-7, -2, count)).astype(np.float32)
+        self.x_zero, self.y_zero = point(rng, self.src), point(rng, self.dst)
+        self.x_scale, self.y_scale = (np.float32(np.exp(rng.uniform(-3, 2))) for _ in range(2))
+        self.bias = rng.standard_normal(self.channels[1]).astype(np.float32) if rng.random() < 0.5 else None
+        self.tail = str(rng.choice(["", "relu", "add", "clamp"]))
+        self.rounds = bool(rng.random() < 0.8)
+        n = int(rng.integers(1, 3))
+        last = self.data_format == "NXC"
+        shape = (n, *self.spatial, self.channels[0]) if last else (n, self.channels[0], *self.spatial)
+        self.x = quantity(rng, self.src, shape)
+        self.sums = self._sums()
+        self.beside = rng.standard_normal(self.sums.shape).astype(np.float32)
+
+    def graph(self):
+        graph = dgo.Graph()
+        x = graph.input("x", self.x.shape, self.src)
+        per_channel = {"qtype": "per_channel", "axis": self.axis} if len(self.w_scales) > 1 else {}
+        wide = ops.dequantize(
+            graph.constant(self.w), scales=list(map(float, self.w_scales)), zps=self.w_zeros, **per_channel
+        )
+        bias = [] if self.bias is None else [graph.constant(self.bias)]
+        y = BUILD[self.kind](
+            ops.dequantize(x, scales=[float(self.x_scale)], zps=[self.x_zero]), wide, *bias,
+            data_format=self.data_format, weights_format=self.weights_format, **self.attrs,
+        )  # fmt: skip
+        if self.tail == "relu":
+            y = ops.relu(y)
+        elif self.tail == "clamp":
+            y = ops.clamp(y, min=-1.5, max=2.5)
+        elif self.tail == "add":
+            y = ops.add(y, graph.input("beside", self.beside.shape, "f32"))
+        if self.rounds:
+            y = ops.quantize(y, scales=[float(self.y_scale)], zps=[self.y_zero], dtype=self.dst)
+        return graph, y
+
+    def _sums(self):
+        centred = self.w.astype(np.float64) - self.w_zeros[0]
+        return TRUTH[self.kind](
+            self.x.astype(np.float64) - self.x_zero, centred, data_format=self.data_format,
+            weights_format=self.weights_format, **self.attrs,
+        )  # fmt: skip
+
+    def _along(self, vector):
+        return vector if self.data_format == "NXC" else vector.reshape(-1, *[1] * len(self.spatial))
+
+    def truth(self):
+        scales = self.w_scales * self.x_scale
+        scales = np.tile(scales, self.channels[1] // len(scales))
+        y = self.sums.astype(np.float32) * self._along(scales)
+        if self.bias is not None:
+            y = y + self._along(self.bias)
+        if self.tail == "relu":
+            y = np.maximum(y, np.float32(0))
+        elif self.tail == "clamp":
+            y = np.clip(y, np.float32(-1.5), np.float32(2.5))
+        elif self.tail == "add":
+            y = y + self.beside
+        if not self.rounds:
+            return y
+        whole = np.clip(np.rint(y / self.y_scale + np.float32(self.y_zero)), *RANGES[self.dst])
+        return whole.astype(dgo.dtypes.numpy_dtype(self.dst))
+
+
+def check(rng):
+    """Whether the layer ran by own products of integers."""
+    layer = Layer(rng)
+    graph, y = layer.graph()
+    net = graph.compile(y)
+    given = {"x": layer.x, "beside": layer.beside}
+    got = net.run({value.name: given[value.name] for value in net.inputs})[y.name]
+    own = any(part.formulation == "own integer" for part in net.explain().partitions)
+    if own:
+        np.testing.assert_array_equal(got, layer.truth())
+    return own
+
+
+def exact(seed, block):
+    """A tenth of all layers: how many were own."""
+    count = 0
+    for number in range(CASES // 10):
+        print(f"--seed={seed} block {block} number {number}")
+        count += check(np.random.default_rng([seed, block, number]))
+    return count
+
+
+def pytest_generate_tests(metafunc):
+    if "block" in metafunc.fixturenames:
+        metafunc.parametrize("block", range(10 if metafunc.config.getoption("--all") else 1))
+
+
+def refusal(isa):
+    try:
+        kernels.integer_layout(16, 5, isa)
+    except dgo.RuntimeUnavailableError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_exact_where_the_library_is_not(isa, seed, block):
+    if refusal(isa):
+        pytest.skip(refusal(isa))
+    code = f"from graph.test_integers import exact\nprint('own', exact({seed}, {block}))"
+    done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
+    # others have too few channels for whole vectors
+    assert int(done.stdout.split()[-1]) > CASES // 10 // 2
+
+
+def compiled(graph, *outputs):
+    net = graph.compile(outputs)
+    return net, [part.formulation for part in net.explain().partitions]
+
+
+def layer_of(graph, x, zero=3, **attrs):
+    rng = np.random.default_rng(0)
+    w = graph.constant(quantity(rng, "s8", (16, 16, 3, 3)))
+    wide = ops.dequantize(w, scales=[0.01], zps=[zero])
+    return ops.convolution(x, wide, pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX", **attrs)
+
+
+def test_a_dequantize_that_others_read_is_made_again_for_the_convolution():
+    graph = dgo.Graph()
+    x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[1])
+    y = ops.quantize(ops.add(layer_of(graph, x), x), scales=[0.1], zps=[7], dtype="u8")
+    net, forms = compiled(graph, y, x)
+    assert "own integer" in forms
+    data = np.random.default_rng(1).integers(0, 256, (1, 16, 6, 6)).astype(np.uint8)
+    quantized, wide = (net.run({"x": data})[value.name] for value in (y, x))
+    np.testing.assert_array_equal(wide, (data.astype(np.float32) - 1) * np.float32(0.5))
+    w = quantity(np.random.default_rng(0), "s8", (16, 16, 3, 3)).astype(np.float64) - 3
+    sums = conv.forward(data - 1.0, w, data_format="NCX", weights_format="OIX", pads_begin=1, pads_end=1)
+    f32 = sums.astype(np.float32) * (np.float32(0.5) * np.float32(0.01)) + wide
+    np.testing.assert_array_equal(quantized, np.clip(np.rint(f32 / np.float32(0.1) + np.float32(7)), 0, 255))
+
+
+def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
+    graph = dgo.Graph()
+    x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5])
+    assert "own integer" in compiled(graph, layer_of(graph, x))[1]
+    plain = graph.compile(layer_of(graph, x), tune="off")
+    assert all(part.formulation != "own integer" for part in plain.explain().partitions)
+    deep = ops.dequantize(graph.input("deep", (1, 33100, 1), "u8"), scales=[0.5])
+    w = ops.dequantize(graph.constant(np.ones((16, 33100, 1), np.int8)), scales=[1.0], zps=[1])
+    assert "own integer" not in compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1]
+
+
+def test_what_the_library_partitions_exactly_is_left_to_it():
+    graph = dgo.Graph()
+    x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[3])
+    y = ops.quantize(ops.relu(layer_of(graph, x, zero=0)), scales=[0.25], zps=[2], dtype="u8")
+    exact_here = "int8" in cpu.native(cpu.isa(dgo.engine("cpu")))
+    assert compiled(graph, y)[1] == (["native"] if exact_here else ["own integer"])
+
+
+def test_sizes_that_vary_share_packed_weights(seed):
+    graph = dgo.Graph()
+    x = ops.dequantize(graph.input("x", (1, 16, None, 6), "s8"), scales=[0.5], zps=[-3])
+    net = graph.compile(ops.quantize(layer_of(graph, x), scales=[0.25], zps=[2], dtype="s8"))
+    w = quantity(np.random.default_rng(0), "s8", (16, 16, 3, 3)).astype(np.float64) - 3
+    for size in (5, 9, 14):
+        data = quantity(np.random.default_rng([seed, size]), "s8", (1, 16, size, 6))
+        sums = conv.forward(data + 3.0, w, data_format="NCX", weights_format="OIX", pads_begin=1, pads_end=1)
+        f32 = sums.astype(np.float32) * (np.float32(0.5) * np.float32(0.01))
+        np.testing.assert_array_equal(net(data), np.clip(np.rint(f32 * np.float32(4) + np.float32(2)), -128, 127))
+
+
+def test_none_leaves_integers_to_the_library_and_to_floats():
+    code = "from dnnl_graph_ops._core import kernels\nfrom graph.test_integers import exact\nassert exact(0, 0) == 0"
+    done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")
+    assert done.returncode == 0, done.stderr[-3000:]
