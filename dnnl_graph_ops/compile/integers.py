@@ -10,35 +10,82 @@ from ..lowering import integers
 from ..lowering.env import Env
 from .own_groups import Readers, behind, elementwise
 
+# what may run as one with the Dequantize of its operands
+_WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MaxPool"}
+
 
 def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with a Dequantize of its own for every operand of a convolution that others read in f32 as well.
+    """The nodes with joins of integers, and a Dequantize of its own for every op that may run as one with it.
 
     `kept`: values that the net returns.
     """
+    nodes = _joined(nodes, kept)
     counts = Counter(value for node in nodes for value in node.inputs)
     found: list[Node] = []
     for node in nodes:
-        if node.kind not in integers.HEADS:
-            found.append(node)
+        made = list(node.inputs)
+        if node.kind in _WITH_DEQUANTIZE:
+            made = [_twin(value) if counts[value] > 1 or value in kept else value for value in made]
+        twins = [value.node for value in made if value not in node.inputs and value.node is not None]
+        if twins:
+            counts.subtract(node.inputs)
+            node = _again(node, node.kind, made, node.outputs)
+        found += [*twins, node]
+    read = {value for node in found for value in node.inputs} | set(kept)
+    return [node for node in found if node.kind != "Dequantize" or node.outputs[0] in read]
+
+
+def _joined(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
+    """The nodes with Concat of integers in place of Concat between Dequantize and Quantize: parts are rounded alone.
+
+    A part of the same scale and zero point as the whole is not touched.
+    """
+    counts = Counter(value for node in nodes for value in node.inputs)
+    found: dict[Node, None] = {}
+    for node in nodes:
+        join = node.inputs[0].node if node.kind == "Quantize" else None
+        whole = None if join is None or join.kind != "Concat" else join.outputs[0]
+        if join is None or whole is None or counts[whole] > 1 or whole in kept or not _of_tensor(node):
+            found[node] = None
             continue
-        made = [_twin(value) if counts[value] > 1 or value in kept else value for value in node.inputs[:2]]
-        found += [twin.node for twin, value in zip(made, node.inputs, strict=False) if twin is not value and twin.node]
-        if made != list(node.inputs[:2]):
-            counts.subtract(node.inputs[:2])
-            head = Node(node.id, node.kind, node.name, (*made, *node.inputs[2:]), node.attrs)
-            head.outputs, head.absorbed = node.outputs, node.absorbed
-            head.outputs[0].node = head
-            node = head
-        found.append(node)
-    return [
-        node for node in found if node.kind != "Dequantize" or counts[node.outputs[0]] or _leaves(node, kept, found)
-    ]
+        makers = [value.node for value in join.inputs]
+        if any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
+            found[node] = None
+            continue
+        parts = [_rounded(value, node) for value in join.inputs]
+        del found[join]
+        found |= dict.fromkeys(part.node for part in parts if part.node is not None)
+        found[_again(join, "Concat", parts, node.outputs)] = None
+    return list(found)
 
 
-def _leaves(node: Node, kept: Collection[Value], nodes: Sequence[Node]) -> bool:
-    value = node.outputs[0]
-    return value in kept or any(value in other.inputs for other in nodes)
+def _rounded(value: Value, quantize: Node) -> Value:
+    """A part of a join in the integers of the whole."""
+    maker, whole = value.node, quantize.outputs[0]
+    assert maker is not None
+    given, wanted = (
+        (one.attrs["scales"][0], (one.attrs.get("zps") or (0,))[0], dtype)
+        for one, dtype in ((maker, maker.inputs[0].dtype), (quantize, whole.dtype))
+    )
+    if given == wanted:
+        return maker.inputs[0]
+    part = Value(value.graph, -1, value.shape, whole.dtype, value.name)
+    part.node = Node(quantize.id, "Quantize", quantize.name, (value,), quantize.attrs)
+    part.node.outputs = (part,)
+    return part
+
+
+def _of_tensor(node: Node) -> bool:
+    return len(node.attrs["scales"]) == 1
+
+
+def _again(node: Node, kind: str, inputs: Sequence[Value], outputs: tuple[Value, ...]) -> Node:
+    """The node with other operands, in the place of one that gives `outputs`."""
+    twin = Node(node.id, kind, node.name, tuple(inputs), node.attrs)
+    twin.outputs, twin.absorbed = outputs, node.absorbed
+    for value in outputs:
+        value.node = twin
+    return twin
 
 
 def _twin(value: Value) -> Value:

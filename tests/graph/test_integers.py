@@ -204,6 +204,42 @@ def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
     assert "own integer" not in compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1]
 
 
+def test_integers_are_joined_as_integers(seed):
+    """A part with the scale and zero point of the whole is written where it belongs; another is rounded alone."""
+    graph, rng = dgo.Graph(), np.random.default_rng(seed)
+    same, other = (graph.input(name, (1, 16, 6, 6), "s8") for name in ("same", "other"))
+    wide = [ops.dequantize(same, scales=[0.3], zps=[5]), ops.dequantize(other, scales=[0.7], zps=[-9])]
+    joined = ops.quantize(ops.concat(*wide, axis=1), scales=[0.3], zps=[5], dtype="s8")
+    pooled = ops.quantize(
+        ops.max_pool(wide[0], strides=[2, 2], kernel=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], data_format="NCX"),
+        scales=[0.3], zps=[5], dtype="s8",
+    )  # fmt: skip
+    net = graph.compile([joined, pooled])
+    by_kinds = {part.kinds: part for part in net.explain().partitions}
+    assert by_kinds[("Concat",)].compute_dtype == "s8"
+    assert ("Dequantize", "MaxPool", "Quantize") in by_kinds, "the library pools integers"
+    given = {"same": quantity(rng, "s8", same.shape), "other": quantity(rng, "s8", other.shape)}
+    got = net.run(given)
+    floats = (given["other"].astype(np.float32) + np.float32(9)) * np.float32(0.7)
+    rounded = np.clip(np.rint(floats / np.float32(0.3) + np.float32(5)), -128, 127)
+    assert (got[joined.name][:, :16] == given["same"]).all()
+    assert np.abs(got[joined.name][:, 16:] - rounded).max() <= 1, "oneDNN multiplies by the inverse of a scale"
+    windows = given["same"].reshape(1, 16, 3, 2, 3, 2)
+    np.testing.assert_array_equal(got[pooled.name], windows.max((3, 5)))
+
+
+def test_a_join_that_others_read_stays(seed):
+    graph, rng = dgo.Graph(), np.random.default_rng(seed)
+    parts = [graph.input(name, (1, 16, 4, 4), "u8") for name in "ab"]
+    joined = ops.concat(*(ops.dequantize(part, scales=[0.5]) for part in parts), axis=1)
+    whole = ops.quantize(joined, scales=[0.5], dtype="u8")
+    net = graph.compile([joined, whole])
+    data = {part.name: quantity(rng, "u8", part.shape) for part in parts}
+    got, expected = net.run(data), np.concatenate([data["a"], data["b"]], 1)
+    np.testing.assert_array_equal(got[whole.name], expected)
+    np.testing.assert_array_equal(got[joined.name], expected * np.float32(0.5))
+
+
 def test_what_the_library_partitions_exactly_is_left_to_it():
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[3])
