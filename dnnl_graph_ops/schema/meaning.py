@@ -35,6 +35,7 @@ class Meaning(NamedTuple):
 
     does: str
     formula: str  # LaTeX: x, y and their gradients with a bar
+    family: str  # of ops that share words; empty: none
     words: Mapping[str, Words]
     example: Example | None
 
@@ -76,4 +77,5 @@ def meaning(kind: str) -> Meaning:
         if given
         else None
     )
-    return Meaning(row["does"], row["formula"], {name: _words(words) for name, words in rows.items()}, example)
+    family = row.get("like", "")
+    return Meaning(row["does"], row["formula"], family, {name: _words(words) for name, words in rows.items()}, example)

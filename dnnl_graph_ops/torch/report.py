@@ -30,7 +30,6 @@ class LayerTime:
         computed_by: "dnnl_graph_ops" or "PyTorch".
         our_seconds, their_seconds: the least that one call took; None where there was nothing to compare.
         why: "measured", or what else decided.
-        gain: PyTorch's time over that of who computes; 1.0 where PyTorch does.
     """
 
     layer: str
@@ -45,7 +44,7 @@ class LayerTime:
 
     @property
     def gain(self) -> float:
-        """PyTorch's time over that of who computes."""
+        """PyTorch's time over that of who computes; 1.0 where PyTorch does."""
         if self.computed_by == "PyTorch" or not (self.our_seconds and self.their_seconds):
             return 1.0
         return self.their_seconds / self.our_seconds
