@@ -23,6 +23,7 @@ extensions = [
     "mathml",
     "op_pages",
     "api_pages",
+    "command_pages",
     "example_pages",
     "charts",
     "closed",

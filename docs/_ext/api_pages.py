@@ -61,8 +61,9 @@ def index(there: list[str]) -> Iterator[str]:
     for name, text in MODULES.items():
         where = f"[{name}]({name}.md)" if name in there else f"{name} (not installed where these pages were made)"
         yield f"- {where}: {text}"
+    yield "- [commands](commands.md): `dnnl-graph-ops` and what follows it"
     yield "\n```{toctree}\n:hidden:\n"
-    yield from there
+    yield from (*there, "commands")
     yield "```"
 
 

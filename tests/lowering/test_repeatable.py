@@ -30,7 +30,7 @@ from .test_forms import KINDS, external
 Array = np.ndarray[Any, Any]
 
 FILTERING = {"minimal filtering 2", "minimal filtering 3", "minimal filtering 4"}
-# README names them: forms whose bits are the same for any number of threads, and for any batch
+# docs/explanations/repeatable.md names them: forms whose bits are the same for any number of threads, and for any batch
 _ANY_DATA = frozenset({"own direct", *FILTERING, "own depthwise", "own groups"})
 STEADY = {
     FORWARD: _ANY_DATA | {"own overlap-add"},
