@@ -27,7 +27,9 @@ def conv_transpose(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Transposed convolution of arrays."""
+
 def conv_transpose_backprop_filters(
     input_forward: Any,
     output_delta: Any,
@@ -45,7 +47,9 @@ def conv_transpose_backprop_filters(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """`conv_transpose_backward_weights` under the names of the older ConvTransposeBackpropFilters."""
+
 def conv_transpose_backward_data(
     diff_dst: Any,
     weights: Any,
@@ -63,7 +67,9 @@ def conv_transpose_backward_data(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Gradient of `conv_transpose` with respect to src."""
+
 def conv_transpose_backward_weights(
     src: Any,
     diff_dst: Any,
@@ -81,7 +87,9 @@ def conv_transpose_backward_weights(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Gradient of `conv_transpose` with respect to the weights."""
+
 def convolution(
     src: Any,
     weights: Any,
@@ -98,7 +106,9 @@ def convolution(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Convolution of arrays."""
+
 def convolution_backward_data(
     diff_dst: Any,
     weights: Any,
@@ -116,7 +126,9 @@ def convolution_backward_data(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Gradient of `convolution` with respect to src."""
+
 def convolution_backward_weights(
     src: Any,
     diff_dst: Any,
@@ -133,7 +145,9 @@ def convolution_backward_weights(
     out: Any = None,
     engine: Engine | None = None,
     **others: NoReturn,
-) -> Array: ...
+) -> Array:
+    """Gradient of `convolution` with respect to the weights."""
+
 def conv_transpose_output_shape(
     src_shape: Sequence[int | None],
     weights_shape: Sequence[int | None],
@@ -147,7 +161,9 @@ def conv_transpose_output_shape(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XOI",
-) -> tuple[int | None, ...]: ...
+) -> tuple[int | None, ...]:
+    """The shape of `conv_transpose`'s result; needs no library. None stands for a size that is not known."""
+
 def convolution_output_shape(
     src_shape: Sequence[int | None],
     weights_shape: Sequence[int | None],
@@ -160,4 +176,5 @@ def convolution_output_shape(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XIO",
-) -> tuple[int | None, ...]: ...
+) -> tuple[int | None, ...]:
+    """The shape of `convolution`'s result; needs no library. None stands for a size that is not known."""

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from . import functional, ops, schema
 from .ops.generic import NAMES, signature
 from .ops.typed import WORDS
+from .schema.meaning import meaning
 
 _HEADER = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
 
@@ -50,8 +52,8 @@ def _parameter(parameter: Parameter) -> str:
     return f"{text} = {default}"
 
 
-def function(name: str, made: Signature) -> list[str]:
-    """The lines of a signature, broken where the formatter breaks them."""
+def function(name: str, made: Signature, says: str) -> list[str]:
+    """The lines of a signature and of what it says, broken where the formatter breaks them."""
     parameters = []
     starred = False
     for parameter in made.parameters.values():
@@ -59,11 +61,25 @@ def function(name: str, made: Signature) -> list[str]:
             parameters.append("*")
         starred = starred or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY)
         parameters.append(_parameter(parameter))
-    whole, last = ", ".join(parameters), f") -> {made.return_annotation}: ..."
+    whole, last = ", ".join(parameters), f") -> {made.return_annotation}:"
+    text = [*_quoted(says), ""]
     if len(f"def {name}({whole}{last}") <= _WIDTH:
-        return [f"def {name}({whole}{last}"]
+        return [f"def {name}({whole}{last}", *text]
     rows = [whole] if 4 + len(whole) <= _WIDTH else [f"{one}," for one in parameters]
-    return [f"def {name}(", *(f"    {row}" for row in rows), last]
+    return [f"def {name}(", *(f"    {row}" for row in rows), last, *text]
+
+
+def _quoted(says: str) -> list[str]:
+    lines = wrap(says, _WIDTH - 12)
+    if len(lines) == 1:
+        return [f'    """{lines[0]}"""']
+    return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """']
+
+
+def _does(name: str) -> str:
+    """What a builder says first of its op."""
+    kind = schema.BUILDERS.get(name, "ConvTransposeBackpropFilters")
+    return f"{kind}: {meaning(kind).does}"
 
 
 _ONE, _THREE = "Value", "tuple[Value, Value, Value]"
@@ -113,23 +129,24 @@ def builders() -> str:
         _HEADER.format(names="Literal, TypeAlias, overload", imports=imports) + "Tensor: TypeAlias = Value | Array\n"
     ]
     for name in TYPED:
-        lines += function(name, inspect.signature(getattr(ops, name)))
+        lines += function(name, inspect.signature(getattr(ops, name)), _does(name))
     for name in NAMES:
         made = signature(schema.BUILDERS[name])
         if name not in _BY_ARGUMENTS:
-            lines += function(name, made)
+            lines += function(name, made, _does(name))
             continue
         for one in _overloads(name, made):
-            lines += ["@overload", *function(name, one)]
-    return "\n".join(lines) + "\n"
+            lines += ["@overload", *function(name, one, _does(name))]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def one_shots() -> str:
     """What type checkers see of `functional`."""
     lines = [_HEADER.format(names="NoReturn, TypeAlias", imports="from .runtime.engines import Engine")]
     for name in (*TYPED, "conv_transpose_output_shape", "convolution_output_shape"):
-        lines += function(name, inspect.signature(getattr(functional, name)))
-    return "\n".join(lines) + "\n"
+        made = getattr(functional, name)
+        lines += function(name, inspect.signature(made), str(inspect.getdoc(made)).splitlines()[0])
+    return "\n".join(lines).rstrip() + "\n"
 
 
 FILES: dict[str, Callable[[], str]] = {"ops/__init__.pyi": builders, "_functional.pyi": one_shots}

@@ -27,7 +27,11 @@ def conv_transpose(
     data_format: str = "NXC",
     weights_format: str = "XOI",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ConvTranspose: The gradient of a convolution with respect to its input, as a layer: every element of src
+    adds its multiple of the filter to dst.
+    """
+
 def conv_transpose_backprop_filters(
     input_forward: Value | Any,
     output_delta: Value | Any,
@@ -44,7 +48,9 @@ def conv_transpose_backprop_filters(
     filter_format: str = "XIO",
     filter_shape: Sequence[int] | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ConvTransposeBackpropFilters: ConvTransposeBackwardWeights under the names of an older specification."""
+
 def conv_transpose_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
@@ -60,7 +66,11 @@ def conv_transpose_backward_data(
     weights_format: str = "XOI",
     src_shape: Sequence[int] | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ConvTransposeBackwardData: The gradient of ConvTranspose with respect to src, which is a convolution of
+    diff_dst.
+    """
+
 def conv_transpose_backward_weights(
     src: Value | Any,
     diff_dst: Value | Any,
@@ -76,7 +86,9 @@ def conv_transpose_backward_weights(
     data_format: str = "NXC",
     weights_format: str = "XOI",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ConvTransposeBackwardWeights: The gradient of ConvTranspose with respect to the weights."""
+
 def convolution(
     src: Value | Any,
     weights: Value | Any,
@@ -91,7 +103,9 @@ def convolution(
     data_format: str = "NXC",
     weights_format: str = "XIO",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """Convolution: Sums of products of filters with the windows of src, for each output channel."""
+
 def convolution_backward_data(
     diff_dst: Value | Any,
     weights: Value | Any,
@@ -109,7 +123,9 @@ def convolution_backward_data(
     dst_shape: Sequence[int] | None = None,
     src_shape: Sequence[int] | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ConvolutionBackwardData: The gradient of Convolution with respect to src."""
+
 def convolution_backward_weights(
     src: Value | Any,
     diff_dst: Value | Any,
@@ -125,12 +141,20 @@ def convolution_backward_weights(
     weights_format: str = "XIO",
     weights_shape: Sequence[int] | None = None,
     name: str | None = None,
-) -> Value: ...
-def abs(src: Tensor, *, name: str | None = None) -> Value: ...
-def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """ConvolutionBackwardWeights: The gradient of Convolution with respect to the weights."""
+
+def abs(src: Tensor, *, name: str | None = None) -> Value:
+    """Abs: The absolute value of each element."""
+
+def abs_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value:
+    """AbsBackward: The gradient of Abs: diff_dst by the sign of src, and 0 where src is 0."""
+
 def add(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """Add: The sum of two tensors, element by element."""
+
 def avg_pool(
     src: Tensor,
     *,
@@ -143,7 +167,9 @@ def avg_pool(
     rounding_type: str = "floor",
     auto_pad: str = "None",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """AvgPool: The mean of each window of the spatial axes."""
+
 def avg_pool_backward(
     diff_dst: Tensor,
     src_shape_input: Tensor | None = None,
@@ -157,7 +183,9 @@ def avg_pool_backward(
     data_format: str = "NXC",
     src_shape: Ints | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """AvgPoolBackward: The gradient of AvgPool: each element of diff_dst is spread evenly over its window."""
+
 @overload
 def batch_norm_backward(
     src: Tensor,
@@ -170,7 +198,9 @@ def batch_norm_backward(
     data_format: str = "NXC",
     outputs: int | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+
 @overload
 def batch_norm_backward(
     src: Tensor,
@@ -183,7 +213,9 @@ def batch_norm_backward(
     data_format: str = "NXC",
     outputs: Literal[1],
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+
 @overload
 def batch_norm_backward(
     src: Tensor,
@@ -196,7 +228,9 @@ def batch_norm_backward(
     data_format: str = "NXC",
     outputs: Literal[3] | None = None,
     name: str | None = None,
-) -> tuple[Value, Value, Value]: ...
+) -> tuple[Value, Value, Value]:
+    """BatchNormTrainingBackward: The gradients of batch norm in training, from the mean and variance of the batch."""
+
 def batch_norm_forward_training(
     src: Tensor,
     mean: Tensor,
@@ -208,7 +242,11 @@ def batch_norm_forward_training(
     momentum: float | None = None,
     data_format: str = "NXC",
     name: str | None = None,
-) -> tuple[Value, Value, Value, Value, Value]: ...
+) -> tuple[Value, Value, Value, Value, Value]:
+    """BatchNormForwardTraining: Each channel normalised by the mean and variance of the batch, and the running
+    ones moved towards these.
+    """
+
 def batch_norm_inference(
     src: Tensor,
     gamma: Tensor,
@@ -219,14 +257,28 @@ def batch_norm_inference(
     epsilon: float,
     data_format: str = "NXC",
     name: str | None = None,
-) -> Value: ...
-def bias_add(src: Tensor, bias: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value: ...
-def bias_add_backward(diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value: ...
-def clamp(src: Tensor, *, min: float, max: float, name: str | None = None) -> Value: ...
+) -> Value:
+    """BatchNormInference: Each channel shifted and scaled by a given mean and variance, then by gamma and beta."""
+
+def bias_add(src: Tensor, bias: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value:
+    """BiasAdd: One number added to each channel."""
+
+def bias_add_backward(diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None) -> Value:
+    """BiasAddBackward: The gradient of BiasAdd with respect to the bias: diff_dst summed over all axes but the
+    channels.
+    """
+
+def clamp(src: Tensor, *, min: float, max: float, name: str | None = None) -> Value:
+    """Clamp: Each element, but at least min and at most max."""
+
 def clamp_backward(
     src_or_dst: Tensor, diff_dst: Tensor, *, min: float, max: float, use_dst: bool = True, name: str | None = None
-) -> Value: ...
-def concat(*srcs: Tensor, axis: int, name: str | None = None) -> Value: ...
+) -> Value:
+    """ClampBackward: The gradient of Clamp: diff_dst where the operand lay between min and max, else 0."""
+
+def concat(*srcs: Tensor, axis: int, name: str | None = None) -> Value:
+    """Concat: Tensors one behind the other on an axis."""
+
 def dequantize(
     src: Tensor,
     *,
@@ -236,10 +288,14 @@ def dequantize(
     zps: Ints | None = None,
     dtype: Any = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """Dequantize: Floats of integers: (src - zps) * scales."""
+
 def divide(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """Divide: The quotient of two tensors, element by element."""
+
 def dynamic_dequantize(
     src: Tensor,
     scales: Tensor,
@@ -249,7 +305,9 @@ def dynamic_dequantize(
     axis: int = 1,
     group_shape: Ints | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """DynamicDequantize: Floats of integers by scales that are tensors: (src - zps) * scales."""
+
 def dynamic_quantize(
     src: Tensor,
     scales: Tensor,
@@ -259,17 +317,37 @@ def dynamic_quantize(
     axis: int = 1,
     dtype: Any = None,
     name: str | None = None,
-) -> Value: ...
-def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
+) -> Value:
+    """DynamicQuantize: Integers of floats by scales that are tensors: src / scales + zps, rounded to the nearest
+    even and cut off at the ends of the dtype.
+    """
+
+def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value:
+    """Elu: src where it is positive, else alpha * (exp(src) - 1)."""
+
 def elu_backward(
     src_or_dst: Tensor, diff_dst: Tensor, *, alpha: float, use_dst: bool = True, name: str | None = None
-) -> Value: ...
-def end(src: Tensor, *, name: str | None = None) -> None: ...
-def exp(src: Tensor, *, name: str | None = None) -> Value: ...
-def gelu(src: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
-def gelu_backward(src: Tensor, diff_dst: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value: ...
-def hard_swish(src: Tensor, *, name: str | None = None) -> Value: ...
-def hard_swish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """EluBackward: The gradient of Elu."""
+
+def end(src: Tensor, *, name: str | None = None) -> None:
+    """End: Marks src as a result of the graph for the library; computes nothing."""
+
+def exp(src: Tensor, *, name: str | None = None) -> Value:
+    """Exp: The exponential of each element."""
+
+def gelu(src: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value:
+    """GELU: Each element times the probability that a normal number is below it."""
+
+def gelu_backward(src: Tensor, diff_dst: Tensor, *, mode: str = "gelu_erf", name: str | None = None) -> Value:
+    """GELUBackward: The gradient of GELU."""
+
+def hard_swish(src: Tensor, *, name: str | None = None) -> Value:
+    """HardSwish: src * min(max(src / 6 + 1 / 2, 0), 1)."""
+
+def hard_swish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value:
+    """HardSwishBackward: The gradient of HardSwish."""
+
 def interpolate(
     src: Tensor,
     sizes_input: Tensor | None = None,
@@ -280,7 +358,9 @@ def interpolate(
     coordinate_transformation_mode: str = "half_pixel",
     data_format: str = "NXC",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """Interpolate: src resampled to other spatial sizes."""
+
 def interpolate_backward(
     src: Tensor,
     diff_dst: Tensor,
@@ -292,7 +372,9 @@ def interpolate_backward(
     scales: Sequence[float] | None = None,
     data_format: str = "NXC",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """InterpolateBackward: The gradient of Interpolate: each element of diff_dst goes where it came from."""
+
 @overload
 def layer_norm(
     src: Tensor,
@@ -305,7 +387,9 @@ def layer_norm(
     epsilon: float = 1e-05,
     outputs: int | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+
 @overload
 def layer_norm(
     src: Tensor,
@@ -318,7 +402,9 @@ def layer_norm(
     epsilon: float = 1e-05,
     outputs: Literal[1],
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+
 @overload
 def layer_norm(
     src: Tensor,
@@ -331,7 +417,9 @@ def layer_norm(
     epsilon: float = 1e-05,
     outputs: Literal[3] | None = None,
     name: str | None = None,
-) -> tuple[Value, Value, Value]: ...
+) -> tuple[Value, Value, Value]:
+    """LayerNorm: The last axes normalised to mean 0 and variance 1, then scaled and shifted."""
+
 @overload
 def layer_norm_backward(
     src: Tensor,
@@ -346,7 +434,9 @@ def layer_norm_backward(
     epsilon: float = 1e-05,
     outputs: int | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """LayerNormBackward: The gradients of LayerNorm."""
+
 @overload
 def layer_norm_backward(
     src: Tensor,
@@ -361,7 +451,9 @@ def layer_norm_backward(
     epsilon: float = 1e-05,
     outputs: Literal[1],
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """LayerNormBackward: The gradients of LayerNorm."""
+
 @overload
 def layer_norm_backward(
     src: Tensor,
@@ -376,11 +468,21 @@ def layer_norm_backward(
     epsilon: float = 1e-05,
     outputs: Literal[3] | None = None,
     name: str | None = None,
-) -> tuple[Value, Value, Value]: ...
-def leaky_relu(src: Tensor, *, alpha: float, name: str | None = None) -> Value: ...
-def log(src: Tensor, *, name: str | None = None) -> Value: ...
-def log_softmax(src: Tensor, *, axis: int = -1, name: str | None = None) -> Value: ...
-def log_softmax_backward(diff_dst: Tensor, dst: Tensor, *, axis: int = -1, name: str | None = None) -> Value: ...
+) -> tuple[Value, Value, Value]:
+    """LayerNormBackward: The gradients of LayerNorm."""
+
+def leaky_relu(src: Tensor, *, alpha: float, name: str | None = None) -> Value:
+    """LeakyReLU: src where it is positive, else alpha * src."""
+
+def log(src: Tensor, *, name: str | None = None) -> Value:
+    """Log: The natural logarithm of each element."""
+
+def log_softmax(src: Tensor, *, axis: int = -1, name: str | None = None) -> Value:
+    """LogSoftmax: The logarithm of the softmax of an axis."""
+
+def log_softmax_backward(diff_dst: Tensor, dst: Tensor, *, axis: int = -1, name: str | None = None) -> Value:
+    """LogSoftmaxBackward: The gradient of LogSoftmax, from its result."""
+
 def matmul(
     src: Tensor,
     weights: Tensor,
@@ -391,8 +493,12 @@ def matmul(
     accumulation_mode: str = "strict",
     dtype: Any = None,
     name: str | None = None,
-) -> Value: ...
-def maximum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value: ...
+) -> Value:
+    """MatMul: Products of matrices, and of batches of them."""
+
+def maximum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value:
+    """Maximum: The larger one of two elements."""
+
 def max_pool(
     src: Tensor,
     *,
@@ -405,7 +511,9 @@ def max_pool(
     rounding_type: str = "floor",
     auto_pad: str = "None",
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """MaxPool: The largest element of each window of the spatial axes."""
+
 def max_pool_backward(
     src: Tensor,
     diff_dst: Tensor,
@@ -418,19 +526,35 @@ def max_pool_backward(
     dilations: Ints | None = None,
     data_format: str = "NXC",
     name: str | None = None,
-) -> Value: ...
-def minimum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value: ...
-def mish(src: Tensor, *, name: str | None = None) -> Value: ...
-def mish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """MaxPoolBackward: The gradient of MaxPool: each element of diff_dst goes to the place of its window's largest
+    element.
+    """
+
+def minimum(src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None) -> Value:
+    """Minimum: The smaller one of two elements."""
+
+def mish(src: Tensor, *, name: str | None = None) -> Value:
+    """Mish: src * tanh(ln(1 + exp(src)))."""
+
+def mish_backward(src: Tensor, diff_dst: Tensor, *, name: str | None = None) -> Value:
+    """MishBackward: The gradient of Mish."""
+
 def multiply(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """Multiply: The product of two tensors, element by element."""
+
 def prelu(
     src: Tensor, slope: Tensor, *, data_format: str = "NXC", per_channel_broadcast: bool = True, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """PReLU: src where it is positive, else slope * src, with a slope that is a tensor."""
+
 def prelu_backward(
     src: Tensor, slope: Tensor, diff_dst: Tensor, *, data_format: str = "NXC", name: str | None = None
-) -> tuple[Value, Value]: ...
+) -> tuple[Value, Value]:
+    """PReLUBackward: The gradients of PReLU."""
+
 def quantize(
     src: Tensor,
     *,
@@ -440,8 +564,14 @@ def quantize(
     zps: Ints | None = None,
     dtype: Any = None,
     name: str | None = None,
-) -> Value: ...
-def reciprocal(src: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """Quantize: Integers of floats: src / scales + zps, rounded to the nearest even and cut off at the ends of the
+    dtype.
+    """
+
+def reciprocal(src: Tensor, *, name: str | None = None) -> Value:
+    """Reciprocal: 1 / src."""
+
 def reduce_l1(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -449,7 +579,9 @@ def reduce_l1(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceL1: The sum of absolute values over axes."""
+
 def reduce_l2(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -457,7 +589,9 @@ def reduce_l2(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceL2: The root of the sum of squares over axes."""
+
 def reduce_max(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -465,7 +599,9 @@ def reduce_max(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceMax: The largest element over axes."""
+
 def reduce_mean(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -473,7 +609,9 @@ def reduce_mean(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceMean: The mean over axes."""
+
 def reduce_min(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -481,7 +619,9 @@ def reduce_min(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceMin: The smallest element over axes."""
+
 def reduce_prod(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -489,7 +629,9 @@ def reduce_prod(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """ReduceProd: The product over axes."""
+
 def reduce_sum(
     src: Tensor,
     axes_input: Tensor | None = None,
@@ -497,15 +639,27 @@ def reduce_sum(
     axes: Ints | None = None,
     keep_dims: bool = False,
     name: str | None = None,
-) -> Value: ...
-def relu(src: Tensor, *, name: str | None = None) -> Value: ...
-def relu_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
-def reorder(src: Tensor, *, name: str | None = None) -> Value: ...
-def round(src: Tensor, *, name: str | None = None) -> Value: ...
-def sigmoid(src: Tensor, *, name: str | None = None) -> Value: ...
-def sigmoid_backward(
-    src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """ReduceSum: The sum over axes."""
+
+def relu(src: Tensor, *, name: str | None = None) -> Value:
+    """ReLU: max(src, 0)."""
+
+def relu_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value:
+    """ReLUBackward: The gradient of ReLU: diff_dst where src is positive, else 0."""
+
+def reorder(src: Tensor, *, name: str | None = None) -> Value:
+    """Reorder: src as it is; where its strides are to be others, a copy in these."""
+
+def round(src: Tensor, *, name: str | None = None) -> Value:
+    """Round: Each element rounded to the nearest integer, halves to the even one."""
+
+def sigmoid(src: Tensor, *, name: str | None = None) -> Value:
+    """Sigmoid: 1 / (1 + exp(-src))."""
+
+def sigmoid_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value:
+    """SigmoidBackward: The gradient of Sigmoid."""
+
 @overload
 def softmax(
     src: Tensor,
@@ -515,38 +669,82 @@ def softmax(
     dtype: Any = None,
     outputs: Literal[1] | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """SoftMax: Exponentials of an axis divided by their sum; they add up to 1. Returns one Value, and with
+    outputs=2 a pair.
+    """
+
 @overload
 def softmax(
     src: Tensor, *, axis: int = 1, mode: str = "none", dtype: Any = None, outputs: Literal[2], name: str | None = None
-) -> tuple[Value, Value]: ...
+) -> tuple[Value, Value]:
+    """SoftMax: Exponentials of an axis divided by their sum; they add up to 1. Returns one Value, and with
+    outputs=2 a pair.
+    """
+
 def softmax_backward(
     diff_dst: Tensor, dst: Tensor, *, axis: int = 1, dtype: Any = None, name: str | None = None
-) -> Value: ...
-def softplus(src: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value: ...
-def softplus_backward(src: Tensor, diff_dst: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value: ...
-def sqrt(src: Tensor, *, name: str | None = None) -> Value: ...
-def sqrt_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
-def square(src: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """SoftMaxBackward: The gradient of SoftMax, from its result."""
+
+def softplus(src: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value:
+    """SoftPlus: ln(1 + exp(beta * src)) / beta."""
+
+def softplus_backward(src: Tensor, diff_dst: Tensor, *, beta: float = 1.0, name: str | None = None) -> Value:
+    """SoftPlusBackward: The gradient of SoftPlus."""
+
+def sqrt(src: Tensor, *, name: str | None = None) -> Value:
+    """Sqrt: The square root of each element."""
+
+def sqrt_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value:
+    """SqrtBackward: The gradient of Sqrt."""
+
+def square(src: Tensor, *, name: str | None = None) -> Value:
+    """Square: src * src."""
+
 def squared_difference(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
-) -> Value: ...
-def static_reshape(src: Tensor, *, shape: Ints, special_zero: bool, name: str | None = None) -> Value: ...
-def static_transpose(src: Tensor, *, order: Ints, name: str | None = None) -> Value: ...
+) -> Value:
+    """SquaredDifference: The square of the difference of two tensors, element by element."""
+
+def static_reshape(src: Tensor, *, shape: Ints, special_zero: bool, name: str | None = None) -> Value:
+    """StaticReshape: The same elements in another shape, the last axis the fastest."""
+
+def static_transpose(src: Tensor, *, order: Ints, name: str | None = None) -> Value:
+    """StaticTranspose: src with its axes in another order."""
+
 def subtract(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
-) -> Value: ...
-def tanh(src: Tensor, *, name: str | None = None) -> Value: ...
-def tanh_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value: ...
-def type_cast(src: Tensor, *, dtype: Any = None, name: str | None = None) -> Value: ...
-def hard_sigmoid(src: Tensor, *, alpha: float, beta: float, name: str | None = None) -> Value: ...
+) -> Value:
+    """Subtract: The difference of two tensors, element by element."""
+
+def tanh(src: Tensor, *, name: str | None = None) -> Value:
+    """Tanh: The hyperbolic tangent of each element."""
+
+def tanh_backward(src_or_dst: Tensor, diff_dst: Tensor, *, use_dst: bool = True, name: str | None = None) -> Value:
+    """TanhBackward: The gradient of Tanh."""
+
+def type_cast(src: Tensor, *, dtype: Any = None, name: str | None = None) -> Value:
+    """TypeCast: src in another float dtype, rounded to the nearest even."""
+
+def hard_sigmoid(src: Tensor, *, alpha: float, beta: float, name: str | None = None) -> Value:
+    """HardSigmoid: alpha * src + beta, but at least 0 and at most 1."""
+
 def hard_sigmoid_backward(
     src: Tensor, diff_dst: Tensor, *, alpha: float, beta: float, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """HardSigmoidBackward: The gradient of HardSigmoid: alpha * diff_dst where the result lies between 0 and 1,
+    else 0.
+    """
+
 def select(
     cond: Tensor, src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", name: str | None = None
-) -> Value: ...
-def pow(src: Tensor, *, beta: float, name: str | None = None) -> Value: ...
+) -> Value:
+    """Select: Elements of src_0 where cond holds, else of src_1."""
+
+def pow(src: Tensor, *, beta: float, name: str | None = None) -> Value:
+    """Pow: src to a power that is a constant."""
+
 @overload
 def group_norm(
     src: Tensor,
@@ -560,7 +758,11 @@ def group_norm(
     data_format: str = "NXC",
     outputs: int | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
+    shifted by channel.
+    """
+
 @overload
 def group_norm(
     src: Tensor,
@@ -574,7 +776,11 @@ def group_norm(
     data_format: str = "NXC",
     outputs: Literal[1],
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
+    shifted by channel.
+    """
+
 @overload
 def group_norm(
     src: Tensor,
@@ -588,11 +794,19 @@ def group_norm(
     data_format: str = "NXC",
     outputs: Literal[3] | None = None,
     name: str | None = None,
-) -> tuple[Value, Value, Value]: ...
-def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = None) -> Value: ...
+) -> tuple[Value, Value, Value]:
+    """GroupNorm: The channels of each group normalised together for each element of the batch, then scaled and
+    shifted by channel.
+    """
+
+def gen_index(src: Tensor, *, axis: int, dtype: Any = None, name: str | None = None) -> Value:
+    """GenIndex: The position of each element on an axis."""
+
 def greater_equal(
     src_0: Tensor, src_1: Tensor, *, auto_broadcast: str = "numpy", dtype: Any = None, name: str | None = None
-) -> Value: ...
+) -> Value:
+    """GreaterEqual: Whether an element of src_0 is at least that of src_1."""
+
 def rms_norm(
     src: Tensor,
     gamma: Tensor | None = None,
@@ -600,7 +814,9 @@ def rms_norm(
     begin_norm_axis: int = -1,
     epsilon: float = 1e-05,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """RMSNorm: The last axes divided by the root of their mean square, then scaled."""
+
 @overload
 def dropout(
     src: Tensor,
@@ -610,14 +826,30 @@ def dropout(
     *,
     outputs: Literal[1] | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """Dropout: Elements that stay by chance, divided by the probability of staying; the rest is 0. Returns one
+    Value, and with outputs=2 a pair.
+    """
+
 @overload
 def dropout(
     src: Tensor, seed: Tensor, offset: Tensor, probability: Tensor, *, outputs: Literal[2], name: str | None = None
-) -> tuple[Value, Value]: ...
-def cos(src: Tensor, *, name: str | None = None) -> Value: ...
-def erf(src: Tensor, *, name: str | None = None) -> Value: ...
-def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = None) -> Value: ...
+) -> tuple[Value, Value]:
+    """Dropout: Elements that stay by chance, divided by the probability of staying; the rest is 0. Returns one
+    Value, and with outputs=2 a pair.
+    """
+
+def cos(src: Tensor, *, name: str | None = None) -> Value:
+    """Cos: The cosine of each element."""
+
+def erf(src: Tensor, *, name: str | None = None) -> Value:
+    """Erf: The error function of each element."""
+
+def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = None) -> Value:
+    """Gather: The elements of src at some positions of one axis; the axes of indices take its place. Positions
+    below 0 count from the end; one outside of the axis gives the nearest element.
+    """
+
 def pad(
     src: Tensor,
     *,
@@ -626,8 +858,14 @@ def pad(
     mode: str = "constant",
     value: float = 0.0,
     name: str | None = None,
-) -> Value: ...
-def sin(src: Tensor, *, name: str | None = None) -> Value: ...
+) -> Value:
+    """Pad: src with further elements in front of and behind those of each axis: value, or src mirrored at its edge
+    element, its edge repeated, or src begun again.
+    """
+
+def sin(src: Tensor, *, name: str | None = None) -> Value:
+    """Sin: The sine of each element."""
+
 def slice(
     src: Tensor,
     *,
@@ -636,4 +874,7 @@ def slice(
     axes: Ints | None = None,
     steps: Ints | None = None,
     name: str | None = None,
-) -> Value: ...
+) -> Value:
+    """Slice: The elements of src from starts on in steps to before ends, on the given axes or the first ones; as
+    in Python, positions below 0 count from the end, and those outside of an axis mean its edge.
+    """
