@@ -24,7 +24,7 @@ LEAST_OWN = 92
 REFUSED = {"FlexAttention", "Gradient"}
 # those that it runs
 BY_REFERENCE = {
-    "Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "DeformConv", "Dropout", "FlexAttention",
+    "Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "Dropout", "FlexAttention",
     "ImageDecoder", "Momentum", "RandomUniformLike", "StringNormalizer", "TfIdfVectorizer", "TreeEnsemble",
 }  # fmt: skip
 
@@ -171,6 +171,12 @@ def test_what_is_known_is_computed_as_the_model_is_read():
 def test_refused(nodes, constants, message):
     with pytest.raises(dgo.UnsupportedError, match=message):
         dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"], constants))
+
+
+def test_more_outputs_than_there_are():
+    nodes = [helper.make_node("Shape", ["x"], ["y", "z"])]
+    with pytest.raises(dgo.InvalidArgumentError, match="names 2 outputs, but gives 1"):
+        dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y", "z"]))
 
 
 def test_a_failing_step_is_an_error_of_the_package():

@@ -92,6 +92,8 @@ CASES = {
             {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.7}),
     "roi max": ("RoiAlign", [f32(2, 3, 9, 8), np.abs(f32(4, 4)) * 5, ints(2, 4)], 1, 16,
                 {"output_height": 2, "output_width": 2, "sampling_ratio": 3, "mode": "max"}),
+    "deformed": ("DeformConv", [f32(2, 6, 7, 8), f32(4, 3, 3, 2), f32(2, 24, 4, 7), f32(4), f32(2, 12, 4, 7)], 1, 19,
+                 {"group": 2, "offset_group": 2, "kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]}),
     "boxes": ("NonMaxSuppression", [BOXES, f32(2, 3, 20), i64(7), np.float32([0.2]), np.float32([0.1])], 1, 11, {}),
     "boxes by centres": ("NonMaxSuppression", [BOXES, f32(2, 3, 20), i64(7), np.float32([0.3])], 1, 11,
                          {"center_point_box": 1}),

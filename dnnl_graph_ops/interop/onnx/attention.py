@@ -167,6 +167,8 @@ def _bias(step: Step, q: Value, k: Value, past: int | None) -> tuple[Operand | N
 
 def _known(step: Step, bias: Array, dtype: str) -> tuple[Operand | None, Operand | None]:
     kind = dtypes.numpy_dtype(dtype)
+    if not bias.any():
+        return None, None
     bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
     sees = ~np.isneginf(bias.max(-1, keepdims=True))
     found = step.constant(np.maximum(bias, _UNSEEN[dtype]).astype(kind))

@@ -207,6 +207,8 @@ class _Builder:
             self._bring(name, number)
         count = len(part.graph.nodes)
         found = built(part.graph, node, known, self.budget)
+        if any(node.outputs[len(found) :]):
+            raise InvalidArgumentError(f"{node.where}: names {len(node.outputs)} outputs, but gives {len(found)}")
         self._note(node, fate_of(part.graph.nodes[count:], found))
         for name, item in zip(node.outputs, found, strict=False):
             if not name:

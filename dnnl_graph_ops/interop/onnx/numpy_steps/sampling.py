@@ -12,6 +12,7 @@ import numpy as np
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
 from .common import Compute, among, item, wide
+from .pooling import windows
 from .resizing import KERNELS
 
 
@@ -168,8 +169,41 @@ def _corners(boxes: Array, centred: bool) -> Array:
     return np.concatenate((pairs.min(1), pairs.max(1)), -1)
 
 
+def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """A convolution each tap of which reads at an own offset, and weighs as much as an own mask says."""
+    (data, kernel, offset), bias, mask = map(wide, inputs[:3]), item(inputs, 3), item(inputs, 4)
+    found, rank, taps = windows(node, data.shape[2:], kernel.shape[2:]), data.ndim - 2, math.prod(kernel.shape[2:])
+    groups, parts = int(node.attrs.get("group", 1)), int(node.attrs.get("offset_group", 1))
+    batch, channels = data.shape[:2]
+    if min(groups, parts) < 1 or channels % parts or channels != groups * kernel.shape[1] or len(kernel) % groups:
+        raise ShapeError(f"{node.where}: weights of shape {kernel.shape} in {groups} groups for {data.shape}")
+    offset = offset.reshape(batch, parts, taps, rank, *found.counts)
+    read: list[list[tuple[Array, Array]]] = []
+    for axis, size in enumerate(data.shape[2:]):
+        begins = np.arange(found.counts[axis]) * found.strides[axis] - found.before[axis]
+        inner = np.indices(kernel.shape[2:])[axis].reshape(-1, *(1,) * rank) * found.dilations[axis]
+        at = offset[:, :, :, axis] + begins.reshape(-1, *(1,) * (rank - 1 - axis)) + inner
+        at = np.where(np.isfinite(at), at, -2.0)
+        read.append([_inside(tap, weight, size, (0, 0), "zeros") for tap, weight in _taps(at, "linear")])
+    rows = np.moveaxis(data.reshape(batch, parts, -1, *data.shape[2:]), 2, -1)
+    lead = [one.reshape(*one.shape, *(1,) * (1 + rank)) for one in np.ogrid[:batch, :parts]]
+    columns = np.zeros(())
+    for corner in itertools.product(*read):
+        index = (*lead, *(one[0] for one in corner))
+        columns = columns + rows[index] * np.asarray(math.prod(one[1] for one in corner))[..., None]
+    if mask is not None:
+        columns = columns * wide(mask).reshape(batch, parts, taps, *found.counts, 1)
+    # (batch, *space, groups, what a group reads)
+    columns = np.moveaxis(np.moveaxis(columns, 1, -2), 1, -1)
+    columns = columns.reshape(batch, *found.counts, groups, 1, -1)
+    made = columns @ np.moveaxis(kernel.reshape(groups, len(kernel) // groups, -1), 1, 2)
+    made = np.moveaxis(made.reshape(batch, *found.counts, -1), -1, 1)
+    return np.asarray(made if bias is None else made + wide(bias).reshape(-1, *(1,) * rank))
+
+
 COMPUTES: dict[str, Compute] = {
     "AffineGrid": _grid,
+    "DeformConv": _deformed,
     "GridSample": _sampled,
     "NonMaxSuppression": _suppressed,
     "RoiAlign": _aligned,

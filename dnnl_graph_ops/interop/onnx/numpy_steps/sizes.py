@@ -170,6 +170,13 @@ def _points(node: OnnxNode, inputs: Sequence[Any]) -> int:
     return _WIDE * int(data.shape[1]) * (5 * int(points) + out * len(regions))
 
 
+def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    """What each tap reads of each channel, several times."""
+    data, _, offset = inputs[:3]
+    each = int(offset.size) // max(data.ndim - 2, 1) * int(data.shape[1])
+    return 4 * _WIDE * each // max(int(node.attrs.get("offset_group", 1)), 1)
+
+
 def _outer(node: OnnxNode, inputs: Sequence[Any]) -> int:
     return _WIDE * math.prod(np.broadcast_shapes(*(one.shape for one in inputs if one is not None)))
 
@@ -185,6 +192,7 @@ _SIZES: dict[str, Size] = {
     "CenterCropPad": _cropped,
     "Col2Im": _image,
     "DFT": _transformed,
+    "DeformConv": _deformed,
     "Einsum": _einsum,
     "MaxUnpool": _unpooled,
     "MelWeightMatrix": _filters,
