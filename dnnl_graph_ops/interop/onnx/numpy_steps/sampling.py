@@ -54,13 +54,25 @@ def _sampled(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     for at, size, edge in zip(ats, sizes, edges, strict=True):
         at = np.where(np.isfinite(at), at, -2.0 - size)
         taps.append([_inside(tap, weight, size, edge, padding) for tap, weight in _taps(at, mode)])
-    lead = np.arange(data.shape[0]).reshape(-1, *(1,) * (grid.ndim - 2))
-    rows, total = np.moveaxis(wide(data), 1, -1), np.zeros(())
+    return np.moveaxis(_gathered(data, taps), -1, 1)
+
+
+def _gathered(data: Array, taps: list[list[tuple[Array, Array]]]) -> Array:
+    """Sums of the elements at the taps of all axes, the channels last: few operations on whole rows of channels."""
+    kind = np.float64 if data.dtype == np.float64 else np.float32
+    sizes = data.shape[2:]
+    rows = np.ascontiguousarray(np.moveaxis(data, 1, -1), kind).reshape(-1, data.shape[1])
+    lead = np.arange(data.shape[0]).reshape(-1, *(1,) * len(sizes)) * math.prod(sizes)
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    shape = (*np.broadcast_shapes(*(one[0][0].shape for one in taps)), rows.shape[1])
+    total, part = np.zeros(shape, kind), np.empty(shape, kind)
     for chosen in itertools.product(*taps):
         weight = math.prod(one[1] for one in chosen)
-        index = (lead, *(one[0] for one in chosen))
-        total = total + rows[index] * np.asarray(weight)[..., None]
-    return np.moveaxis(total, -1, 1)
+        index = sum((one[0] * stride for one, stride in zip(chosen, strides, strict=True)), lead)
+        rows.take(index, 0, part, "clip")
+        part *= np.asarray(weight, kind)[..., None]
+        total += part
+    return total
 
 
 def _taps(at: Array, mode: str) -> list[tuple[Array, Array]]:
