@@ -21,7 +21,7 @@ SOME = 400
 LEAST = 97
 LEAST_OWN = 92
 # operators some of whose tests are refused: what not even onnx.reference runs
-REFUSED = {"FlexAttention", "Gradient"}
+REFUSED = {"Gradient"}
 # those that it runs
 BY_REFERENCE = {
     "Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "Dropout", "FlexAttention",

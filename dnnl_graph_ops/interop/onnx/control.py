@@ -185,9 +185,45 @@ def _mapped(call: Call) -> Sequence[Any]:
     return [list(items) for items in zip(*turns, strict=True)] or [[] for _ in call.node.outputs]
 
 
-CONTROL = {
-    "If": Control(("then_branch", "else_branch"), _branch, _branch_results),
-    "Loop": Control(("body",), _loop, _loop_results),
-    "Scan": Control(("body",), _scan, _scan_results),
-    "SequenceMap": Control(("body",), _mapped, lambda node: _as_many(node, ())),
+def _flexible(call: Call) -> Sequence[Any]:
+    """Attention whose scores and shares subgraphs change, in 32 bits or more."""
+    q, k, v = call.inputs
+    code = call.node.attrs.get("softmax_precision")
+    kind = TYPES[code] if code else np.dtype(np.float64 if q.dtype == np.float64 else np.float32)
+    queries, keys, values = (item.astype(kind) for item in (q, k, v))
+    times, rest = divmod(q.shape[1], k.shape[1])
+    if rest:
+        raise InvalidArgumentError(f"{call.node.where}: {q.shape[1]} heads of queries for {k.shape[1]} of keys")
+    keys, values = (np.repeat(item, times, 1) for item in (keys, values))
+    scale = call.node.attrs.get("scale")
+    scores = queries @ keys.swapaxes(2, 3) * kind.type(q.shape[3] ** -0.5 if scale is None else scale)
+    scores = _changed(call, "score_mod", scores)
+    most = scores.max(-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isfinite(most), most, 0))
+    total = shares.sum(-1, keepdims=True)
+    shares = _changed(call, "prob_mod", shares / np.where(total == 0, 1, total))
+    return [(shares @ values).astype(q.dtype)]
+
+
+def _changed(call: Call, name: str, array: Array) -> Array:
+    if name not in call.bodies:
+        return array
+    (found,) = call.body(name, [array])
+    if found.shape != array.shape:
+        raise InvalidArgumentError(f"{call.node.where}: {name} gives shape {found.shape}, not {array.shape}")
+    return np.asarray(found)
+
+
+_CONTROL = {
+    ("", "If"): Control(("then_branch", "else_branch"), _branch, _branch_results),
+    ("", "Loop"): Control(("body",), _loop, _loop_results),
+    ("", "Scan"): Control(("body",), _scan, _scan_results),
+    ("", "SequenceMap"): Control(("body",), _mapped, lambda node: _as_many(node, ())),
+    # its subgraphs may be left out
+    ("ai.onnx.preview", "FlexAttention"): Control((), _flexible, lambda node: _as_many(node, ())),
 }
+
+
+def control(node: OnnxNode) -> Control | None:
+    """How a node with subgraphs runs; None: it has none, or no such operator."""
+    return _CONTROL.get((node.domain, node.op_type))

@@ -12,7 +12,8 @@ from ... import dtypes
 from ...compile.specialise import Options
 from ...errors import Error, ShapeError, UnsupportedError
 from ...once import once
-from . import control, reference
+from . import reference
+from .control import control
 from .fold import TYPES
 from .model import onnx_package, type_name
 from .node import Array, Info, OnnxNode
@@ -39,9 +40,8 @@ def info_of(value: Any) -> Info:
 
 def check(node: OnnxNode) -> list[str]:
     """What of a node nothing here runs, whatever its inputs are."""
-    if node.op_type in control.CONTROL and not node.domain:
-        wanted = control.CONTROL[node.op_type].bodies
-        if missing := [name for name in wanted if name not in node.bodies]:
+    if (flow := control(node)) is not None:
+        if missing := [name for name in flow.bodies if name not in node.bodies]:
             return [f"{node.where}: attribute {missing[0]!r} is missing, or not of its type"]
         return [problem for body in node.bodies.values() for one in body.nodes for problem in check(one)]
     try:
@@ -57,8 +57,8 @@ def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, A
     Raises:
         UnsupportedError: inputs that the operator does not take.
     """
-    if node.op_type in control.CONTROL and not node.domain:
-        return control.CONTROL[node.op_type].results(node)
+    if (flow := control(node)) is not None:
+        return flow.results(node)
     reference.check_types(node, {index: infos[name].code or None for index, name in enumerate(node.inputs) if name})
     given = [infos[name] for name in node.inputs if name]
     if any(item.code is None or (not item.is_tensor and not item.kind) for item in given):
@@ -96,14 +96,14 @@ class HostNode:
         Raises:
             UnsupportedError: it does.
         """
-        if not self.bodies and self.compute is None:
+        if control(self.node) is None and self.compute is None:
             reference.check_runs(self.node.where, self._model)
 
     @property
     def by(self) -> str:
         if self.bodies:
             return "a graph for each subgraph"
-        return "onnx.reference" if self.compute is None else "NumPy"
+        return "NumPy" if self.compute is not None or control(self.node) is not None else "onnx.reference"
 
     def __call__(self, values: Mapping[str, Any], options: Options) -> list[Any]:
         """Its results.
@@ -127,8 +127,8 @@ class HostNode:
 
     def _run(self, tensors: Mapping[str, Any], inputs: Sequence[Any], options: Options) -> Sequence[Any]:
         node = self.node
-        if self.bodies:
-            return control.CONTROL[node.op_type].run(node, self.bodies, tensors, inputs, options)
+        if (flow := control(node)) is not None:
+            return flow.run(node, self.bodies, tensors, inputs, options)
         bound(node, inputs)
         compute = self.compute
         if compute is None or any(

@@ -24,6 +24,7 @@ from . import (  # noqa: F401  (fill the table)
     resize,
 )
 from .budget import Budget
+from .control import control
 from .cut import SEQUENCE, UNKNOWN, CutGraph, Part
 from .fold import FOLDED, TYPES
 from .functions import fresh_names, names_of, spliced
@@ -186,7 +187,7 @@ class _Builder:
             return self._put_off(node)
         if node.op_type == "If" and not node.domain and self._chosen(node):
             return None
-        if not node.bodies and all(item.code in DTYPES for item in vague):
+        if not node.bodies and control(node) is None and all(item.code in DTYPES for item in vague):
             if any(item.shape is None for item in vague):
                 return self._put_off(node)
             try:
