@@ -175,16 +175,18 @@ int64_t find_narrow_spans(const ProductParams& params, const TargetGroup& group,
     return count;
 }
 
-// The terms of 32 rows for the spans of one part of the depth, or of all.
-int64_t find_terms(const NarrowRows* rows, int64_t runs, const NarrowSpan* spans, int64_t count, int64_t part,
+// The terms of up to 32 rows for the spans of one part of the depth, or of all. `below`: so many rows on the second 16
+// begin, or 0 where there are none.
+int64_t find_terms(const NarrowRows* rows, int64_t below, const NarrowSpan* spans, int64_t count, int64_t part,
                    NarrowTerm* terms) {
     constexpr int64_t kPartBytes = kPart * kColumnBytes;
     int64_t found = 0;
     for (const NarrowSpan* span = spans; span != spans + count; ++span) {
         if (part >= 0 && span->panel / kPartBytes != part) continue;
-        const NarrowRows &above = rows[span->run], &below = rows[runs + span->run];
+        const NarrowRows &first = rows[span->run], &second = rows[below + span->run];
         const int64_t begin = span->begin * kNarrowItem;
-        terms[found++] = {{{above.at + begin, above.pitch}, {below.at + begin, below.pitch}}, span->panel, span->depth};
+        terms[found++] = {
+            {{first.at + begin, first.pitch}, {second.at + begin, second.pitch}}, span->panel, span->depth};
     }
     return found;
 }
@@ -247,7 +249,8 @@ void write_columns(const ProductParams& params, const FilterImage& image, const 
                 for (int64_t c = column; c < stop; c += kNarrowColumns) {
                     const int64_t panel = alike ? 0 : (c - column) / kNarrowColumns;
                     if (c == column || !alike) {
-                        terms = find_terms(rows, runs, scratch.spans + panel * most, scratch.span_counts[panel],
+                        const int64_t below = rows_end - t > kNarrowRows ? runs : 0;
+                        terms = find_terms(rows, below, scratch.spans + panel * most, scratch.span_counts[panel],
                                            part_count > 1 ? part : -1, scratch.terms);
                     }
                     NarrowSum* to = result + c - column;
