@@ -1096,6 +1096,9 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
+    def recurrent(cell: str, steps: int, batch: int, width: int, size: int, backwards: bool, row_step: int) -> Kernel:
+        """run(src, input_weights, input_bias, weights, bias, h, c, rows, last_h, last_c)."""
+    @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0
     ) -> Kernel: ...

@@ -170,6 +170,10 @@ std::shared_ptr<Kernel> make_group_norm(const GroupNormProblem& problem);
 std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dtype, const Dims& src_strides,
                                      int dst_dtype, const Dims& dst_strides, bool logarithm);
 
+// src, input weights, input bias, weights, bias, h, c, rows, last h, last c: one direction of a recurrent layer
+std::shared_ptr<Kernel> make_recurrent(const std::string& cell, int64_t steps, int64_t batch, int64_t width,
+                                       int64_t size, bool backwards, int64_t row_step);
+
 // the tail's operands, dst: post-ops on dst itself (f32), whose channels lie side by side; the sizes and strides of its
 // other axes, images first
 std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides);

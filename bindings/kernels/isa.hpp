@@ -10,6 +10,7 @@
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/norm/vtable.hpp"
 #include "kernels/overlap/vtable.hpp"
+#include "kernels/recurrent/vtable.hpp"
 #include "kernels/rows/vtable.hpp"
 #include "kernels/stem/vtable.hpp"
 #include "kernels/tail/vtable.hpp"
@@ -26,6 +27,7 @@ struct VectorCode {
     const FilterCode& filter;
     const NormCode& norm;
     const OverlapCode& overlap;
+    const RecurrentCode& recurrent;
     const RowCode& rows;
     const StemCode& stem;
     const TailCode& tail;

@@ -11,6 +11,7 @@ extern const DepthwiseCode kDepthwiseCode;
 extern const FilterCode kFilterCode;
 extern const NormCode kNormCode;
 extern const OverlapCode kOverlapCode;
+extern const RecurrentCode kRecurrentCode;
 extern const RowCode kRowCode;
 extern const StemCode kStemCode;
 extern const TailCode kTailCode;

@@ -1,13 +1,16 @@
-"""LSTM, GRU and RNN: the inputs of all steps in one product of matrices, then step by step."""
+"""LSTM, GRU and RNN: the inputs of all steps in one product of matrices, then step by step, by own kernels in f32 with
+the usual activations."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...._core import kernels
 from ....errors import ShapeError, UnsupportedError
 from ..node import Array, OnnxNode
 from .activations import sigmoid
@@ -129,12 +132,17 @@ def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     peepholes = np.zeros((directions, 3 * size), kind) if peepholes is None else peepholes.astype(kind, copy=False)
     lengths = np.full(batch, length) if lengths is None else lengths
     functions = _functions(node, names, directions)
+    native = None if peepholes.any() or (lengths != length).any() or kind != np.float32 else _native(node, names)
     y, ends = np.zeros((length, directions, batch, size), kind), [np.empty_like(one) for one in begin]
     for d in range(directions):
         own, other = np.split(bias[d], 2)
+        back = way == "reverse" or d == 1
+        if native is not None and native[d]:
+            before = [one[d] for one in begin]
+            _run_native(native[d], x, (w[d], r[d], own, other), before, y[:, d], [one[d] for one in ends], back)
+            continue
         each = functions[d * len(names) : (d + 1) * len(names)]
         cell = _Cell(node, each, np.ascontiguousarray(r[d].T), other, peepholes[d])
-        back = way == "reverse" or d == 1
         order = _order(length, lengths, back)
         # of all steps at once
         ready = (x.reshape(length * batch, -1) @ w[d].T + own).reshape(length, batch, -1)
@@ -155,6 +163,47 @@ def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     if batch_first:
         y, ends = y.transpose(2, 0, 1, 3), [end.swapaxes(0, 1) for end in ends]
     return (y, *ends)[: len(node.outputs)]
+
+
+# own cells by operator and activations; of GRU also by linear_before_reset
+_NATIVE = {
+    ("RNN", ("tanh",), 0): "rnn_tanh",
+    ("RNN", ("relu",), 0): "rnn_relu",
+    ("GRU", ("sigmoid", "tanh"), 0): "gru",
+    ("GRU", ("sigmoid", "tanh"), 1): "gru_before_reset",
+    ("LSTM", ("sigmoid", "tanh", "tanh"), 0): "lstm",
+}
+
+
+def _native(node: OnnxNode, names: Sequence[str]) -> list[str] | None:
+    """The own cell of each direction, "" where there is none."""
+    if node.attrs.get("clip") is not None or node.attrs.get("input_forget", 0):
+        return None
+    given = [name.lower() for name in node.attrs.get("activations") or [*names, *names]]
+    before_reset = int(node.attrs.get("linear_before_reset", 0)) if node.op_type == "GRU" else 0
+    count = len(names)
+    parts = [tuple(given[at : at + count]) for at in range(0, len(given), count)]
+    return [_NATIVE.get((node.op_type, part, before_reset), "") for part in parts]
+
+
+def _run_native(
+    cell: str, x: Array, parameters: Sequence[Array], states: Sequence[Array], rows: Array, ends: Sequence[Array],
+    back: bool,
+) -> None:  # fmt: skip
+    """A direction with its weights and biases, of the inputs and of the state; writes `rows` and `ends`."""
+    inputs, weights, own, other = parameters
+    steps, batch, size = rows.shape
+    early = own.size - (size if cell == "gru_before_reset" else 0)
+    bias = own.copy()
+    bias[:early] += other[:early]
+    given = [x, inputs, bias, weights, other[-size:], states[0], states[-1]]
+    kernel = _kernel(cell, steps, batch, x.shape[2], size, back, rows.strides[0] // rows.itemsize)
+    kernel.run(*map(np.ascontiguousarray, given), rows, ends[0], ends[-1])
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(cell: str, steps: int, batch: int, width: int, size: int, back: bool, row_step: int) -> Any:
+    return kernels.recurrent(cell, steps, batch, width, size, back, row_step)
 
 
 def _order(length: int, lengths: Array, back: bool) -> Array:
