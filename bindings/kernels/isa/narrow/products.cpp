@@ -130,9 +130,6 @@ void find_rows(const ProductParams& params, const TargetGroup& group, int64_t fi
             }
         }
     }
-    // terms have both halves of a block
-    const bool half = ceil_div(count, kNarrowRows) % 2 != 0;
-    for (int64_t run = 0; half && run < image.runs; ++run) *rows++ = {scratch.zeros, 0};
 }
 
 void find_narrow_targets(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
