@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the quantizer and the reference")
 
 from onnx import TensorProto, helper  # noqa: E402
-from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static  # noqa: E402
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
 
@@ -72,6 +72,50 @@ def test_quantize_static(options, tmp_path):
     (scale,) = (onnx.numpy_helper.to_array(item) for item in proto.graph.initializer if item.name == "y_scale")
     # sums in another order may fall on the other side of a rounding
     assert np.abs((net(x) - expected) / scale).max() <= 1.01
+
+
+def joined():
+    """Layers whose operators on quantized tensors ONNX Runtime has contributed."""
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], name="conv"),
+        node("LeakyRelu", ["c1"], ["r1"], alpha=0.2, name="leaky"),
+        node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1], group=2, name="grouped"),
+        node("Add", ["c2", "r1"], ["a"], name="add"),
+        node("Sigmoid", ["a"], ["s"], name="sigmoid"),
+        node("Mul", ["a", "s"], ["m"], name="product"),
+        node("Concat", ["m", "r1"], ["j"], axis=1, name="join"),
+        node("AveragePool", ["j"], ["p"], kernel_shape=[2, 2], strides=[2, 2], name="pool"),
+        node("GlobalAveragePool", ["p"], ["g"], name="mean"),
+        node("Flatten", ["g"], ["f"], name="flat"),
+        node("MatMul", ["f", "w3"], ["h"], name="matmul"),
+        node("Gemm", ["h", "w4", "b4"], ["y"], transB=1, name="gemm"),
+    ]
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 4, 3, 3), "w3": (16, 6), "w4": (5, 6), "b4": (5,)}
+    proto = model(nodes, {"x": SHAPE}, ["y"], {name: noise(*shape) for name, shape in shapes.items()}, opset=17)
+    proto.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, (1, 5)))
+    return proto
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_operators_on_quantized_tensors(per_channel, tmp_path):
+    onnx.save(joined(), tmp_path / "float.onnx")
+    arguments = (tmp_path / "float.onnx", tmp_path / "int8.onnx", Samples())
+    quantize_static(*arguments, quant_format=QuantFormat.QOperator, per_channel=per_channel)
+    proto = onnx.load(tmp_path / "int8.onnx")
+    kinds = {node.op_type for node in proto.graph.node}
+    assert {"QLinearConv", "QLinearAdd", "QLinearConcat", "QLinearGlobalAveragePool"} <= kinds
+    x = noise(*SHAPE)
+    net = dgo.from_onnx(proto).compile()
+    (expected,) = reference(proto, {"x": x})
+    scales = {
+        item.name: float(np.ravel(onnx.numpy_helper.to_array(item))[0])
+        for item in proto.graph.initializer
+        if item.name.endswith("_scale")
+    }
+    assert np.abs(net(x) - expected).max() <= 1.5 * max(scales["h_scale"], scales.get("y_scale", 0.0))
+    # nothing is left to NumPy
+    assert not any("NumPy" in step.implementation or "onnx" in step.implementation for step in net.explain().steps)
 
 
 @pytest.mark.parametrize("shapes", [((1,), ()), ((), (1,)), ((1,), (1,)), ((), ()), ((1, 1), (1,))])

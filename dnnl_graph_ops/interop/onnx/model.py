@@ -19,6 +19,7 @@ from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
 from .functions import Function, inlined
 from .node import Array, Body, Info, OnnxNode, Reference, flat
+from .q_operators import in_pairs
 from .wire import Stretch, without_large
 
 Dims = tuple[int | None, ...]
@@ -118,12 +119,14 @@ def read(source: Any) -> Model:
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
+    nodes, more = in_pairs(nodes, arrays, opsets[""], (*given, *outputs))
+    arrays |= more
     return Model(
         _text(graph.name) or "onnx",
         nbytes,
         inputs,
         arrays,
-        _ordered(nodes, given, outputs),
+        _ordered(nodes, (*given, *more), outputs),
         outputs,
         tuple(problems),
     )

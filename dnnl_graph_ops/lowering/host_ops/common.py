@@ -55,7 +55,6 @@ def store(target: Array, values: Any) -> None:
     if name in _RANGES and values.dtype.kind == "f":
         low, high = _RANGES[name]
         values = np.clip(np.nan_to_num(np.rint(values), nan=0.0, posinf=high, neginf=low), low, high).astype(np.int64)
-    values = np.broadcast_to(values, target.shape)
     target[...] = values if values.dtype == target.dtype else values.astype(target.dtype)
 
 
