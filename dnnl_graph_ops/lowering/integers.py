@@ -19,6 +19,7 @@ from ..graph import Node, Value
 from ..shapes import resolved
 from ..strides import dense_strides
 from . import chain
+from .choice import ranked
 from .env import Env
 from .family import MEMBERS, make_problem, multiplications
 from .forms import filtering
@@ -37,6 +38,8 @@ _INTEGERS = frozenset({"s8", "u8"})
 _MOST_TERMS = (2**31 - 1) // 255**2
 # columns and steps of the depth that are computed, by those that are wanted
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
+# the set without dot products, and from how many positions for each channel floats may be faster than it
+_WORDS, _POSITIONS_PER_CHANNEL = "avx2words", 4
 
 
 class Quantized(NamedTuple):
@@ -97,6 +100,8 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     waste = -(-made // _COLUMNS) * _COLUMNS / made * (-(-read // _STEP) * _STEP / read)
     if waste > _MOST_WASTE or not filtering.taken(problem, filtering.direct_tile(problem)):
         return False
+    if kernels.integer_isa()[0] == _WORDS and _takes_fewer_products(problem, env):
+        return False
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
     return chain.expresses(problem.tail, _as_floats(laid))
 
@@ -128,6 +133,21 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
     last = q.quantize or (q.tail[-1] if q.tail else head)
     tail = post_ops(head, q.tail, view_of, env)
     return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), tail, f"{head.kind} {head.name!r}")
+
+
+def _takes_fewer_products(problem: Problem, env: Env) -> bool:
+    """Whether floats are faster by minimal filtering: a product of words takes as long as one of floats.
+
+    Not with few positions for its channels: weights are most of what is transformed then.
+    """
+    g = problem.geometry
+    positions, channels = problem.src.shape[0] * prod(problem.src.shape[2:]), max(g.in_channels, g.out_channels)
+    if positions < _POSITIONS_PER_CHANNEL * channels:
+        return False
+    weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
+    views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
+    best, _ = ranked(replace(problem, **views, tail=()), env)[0]  # type: ignore[arg-type]
+    return best.name.startswith("minimal filtering")
 
 
 def _somewhere(value: Value) -> View:
