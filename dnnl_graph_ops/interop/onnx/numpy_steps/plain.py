@@ -34,7 +34,8 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data = np.flip(data, axis) if back else data
     # rounded once, not term by term
     wide = np.float64 if data.dtype.kind not in "iu" else data.dtype
-    total = np.cumsum(data, axis, dtype=wide)
+    # turned to it first: NumPy converts what it adds piece by piece
+    total = np.cumsum(data.astype(wide), axis)
     if node.attrs.get("exclusive", 0):
         total = np.roll(total, 1, axis)
         first = [slice(None)] * data.ndim
@@ -43,10 +44,16 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.flip(total, axis) if back else total
 
 
+# so many of the largest are found one after the other
+_FEW = 8
+
+
 def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
     """The largest in their order, of equal ones the first; NaN counts as the largest."""
     data, count = inputs[0], int(inputs[1].reshape(-1)[0])
     axis, largest = _axis(node, -1), node.attrs.get("largest", 1)
+    if 0 < count <= _FEW and data.dtype.kind == "f" and np.isfinite(data).all():
+        return _few(data, count, axis % data.ndim, bool(largest))
     turned = np.flip(data, axis) if largest else data
     order = np.argsort(turned, axis, kind="stable")
     if largest:
@@ -54,6 +61,18 @@ def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
     part = [slice(None)] * data.ndim
     part[axis] = slice(0, count)
     places = order[tuple(part)]
+    return np.take_along_axis(data, places, axis), places
+
+
+def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    """A pass for each, which takes less than to sort them all."""
+    left = np.moveaxis(data, axis, -1).copy() if largest else -np.moveaxis(data, axis, -1)
+    places = np.empty((*left.shape[:-1], count), np.int64)
+    for i in range(count):
+        best = left.argmax(-1)
+        places[..., i] = best
+        np.put_along_axis(left, best[..., None], -np.inf, -1)
+    places = np.moveaxis(places, -1, axis)
     return np.take_along_axis(data, places, axis), places
 
 

@@ -129,15 +129,18 @@ def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
         for one in begin
     ]
     peepholes = item(inputs, 7) if count == 2 else None
+    whole = lengths is None or bool((lengths == length).all())
+    native = (
+        _native(node, names, directions) if peepholes is None and whole and kind == np.float32 else [""] * directions
+    )
     peepholes = np.zeros((directions, 3 * size), kind) if peepholes is None else peepholes.astype(kind, copy=False)
     lengths = np.full(batch, length) if lengths is None else lengths
-    functions = _functions(node, names, directions)
-    native = None if peepholes.any() or (lengths != length).any() or kind != np.float32 else _native(node, names)
+    functions = [] if all(native) else _functions(node, names, directions)
     y, ends = np.zeros((length, directions, batch, size), kind), [np.empty_like(one) for one in begin]
     for d in range(directions):
-        own, other = np.split(bias[d], 2)
+        own, other = bias[d, : gates * size], bias[d, gates * size :]
         back = way == "reverse" or d == 1
-        if native is not None and native[d]:
+        if native[d]:
             before = [one[d] for one in begin]
             _run_native(native[d], x, (w[d], r[d], own, other), before, y[:, d], [one[d] for one in ends], back)
             continue
@@ -175,11 +178,12 @@ _NATIVE = {
 }
 
 
-def _native(node: OnnxNode, names: Sequence[str]) -> list[str] | None:
+def _native(node: OnnxNode, names: Sequence[str], directions: int) -> list[str]:
     """The own cell of each direction, "" where there is none."""
-    if node.attrs.get("clip") is not None or node.attrs.get("input_forget", 0):
-        return None
-    given = [name.lower() for name in node.attrs.get("activations") or [*names, *names]]
+    given = [name.lower() for name in node.attrs.get("activations") or [*names] * directions]
+    refused = node.attrs.get("clip") is not None or node.attrs.get("input_forget", 0)
+    if refused or len(given) != len(names) * directions:
+        return [""] * directions
     before_reset = int(node.attrs.get("linear_before_reset", 0)) if node.op_type == "GRU" else 0
     count = len(names)
     parts = [tuple(given[at : at + count]) for at in range(0, len(given), count)]
