@@ -23,7 +23,7 @@ from .runtime.locks import Builds
 from .schema import KEYWORDS
 from .schema.arguments import unexpected
 from .shapes import Meta, resolved
-from .shapes.attributes import DATA_FORMATS, attributes, choice, integer
+from .shapes.attributes import DATA_FORMATS, Dims, attributes, choice, integer
 from .shapes.registry import check_sizes
 from .strides import dense_strides
 
@@ -38,7 +38,7 @@ class _Function(NamedTuple):
 
     slots: tuple[str, ...]
     attrs: tuple[str, ...]
-    op: Callable[[str, Mapping[str, Meta], dict[str, Any]], _Op]
+    op: Callable[[str, Mapping[str, Meta], dict[str, Any], Dims | None], _Op]
 
 
 _FUNCTIONS: dict[str, _Function] = {}
@@ -110,17 +110,17 @@ class _Op(NamedTuple):
     result: Meta
 
 
-def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
-    """An op of the convolution families."""
+def _family(kind: str, name: str, inputs: Mapping[str, Meta], values: dict[str, Any], wanted: Dims | None) -> _Op:
+    """An op of the convolution families; wanted: the shape of `out`."""
     shape = {}
     if kind in _SHAPES:
         argument, attribute = _SHAPES[kind]
         shape[attribute] = read_shape(values.pop(argument), argument, name)
-    checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shape, name)
+    checked, result = resolve(kind, list(inputs.values()), list(inputs), values, shape, name, wanted)
     return _Op(kind, checked, result)
 
 
-def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any]) -> _Op:
+def _bias_gradient(name: str, inputs: Mapping[str, Meta], values: dict[str, Any], _wanted: Dims | None) -> _Op:
     fmt = choice(values["data_format"], "data_format", DATA_FORMATS, name)
     ((slot, meta),) = inputs.items()
     check_dtypes((slot,), (meta.dtype,), name)
@@ -188,7 +188,8 @@ def _build(
     function = _FUNCTIONS[name]
     present = [(slot, array) for slot, array in zip(function.slots, ins, strict=True) if array is not None]
     metas = {slot: Meta(array.shape, canonical(array.dtype, f"{name}: '{slot}'")) for slot, array in present}
-    kind, checked, result = function.op(name, metas, dict(zip(function.attrs, attrs, strict=True)))
+    wanted = None if target is None else target.shape
+    kind, checked, result = function.op(name, metas, dict(zip(function.attrs, attrs, strict=True)), wanted)
     shape, dtype = tuple(map(int, result.shape)), result.dtype  # type: ignore[arg-type]
     inputs = [
         Argument(slot, metas[slot].dtype, array.shape, arrays.element_strides(array, f"{name}: '{slot}'"))

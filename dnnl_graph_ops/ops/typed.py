@@ -11,6 +11,7 @@ from ..graph import Value
 from ..schema import KEYWORDS, OPS
 from ..shapes import Attributes, Meta, resolved
 from ..shapes.attributes import attributes, integers
+from ..shapes.registry import Shape
 from ..shapes.weights import channel_axes
 from .build import as_value, graph_of, label
 
@@ -83,15 +84,19 @@ def resolve(
     attrs: Mapping[str, Any],
     extra: Mapping[str, Any],
     where: str,
+    wanted: Shape | None = None,
 ) -> tuple[Attributes, Meta]:
-    """The typed attributes of a node and its output; `extra`: the shape that its result is to have."""
+    """The typed attributes of a node and its output.
+
+    extra: the shape that its result is to have, an attribute. wanted: that of an array for the result.
+    """
     check_dtypes(slots, [meta.dtype for meta in metas], where)
     for slot, meta in zip(slots, metas, strict=True):
         if slot != "bias" and not 3 <= len(meta.shape) <= 5:
             raise ShapeError(f"{where}: '{slot}' must have rank 3 to 5 (1 to 3 spatial axes), got shape {meta.shape}")
     words = KEYWORDS[WORDS[kind]]
     record = replace(attributes(len(metas[0].shape) - 2, where, attrs, words), **extra)
-    record = resolved(kind, [meta.shape for meta in metas], record, where)
+    record = resolved(kind, [meta.shape for meta in metas], record, where, wanted)
     return record, Meta(record.known.result, metas[0].dtype)
 
 

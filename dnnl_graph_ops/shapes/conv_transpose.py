@@ -65,7 +65,7 @@ def _parse(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
 def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     src, weights, *bias = shapes
     batch, channels, spatial = _data(src, "src", len(attrs.strides), attrs.data_format, where)
-    w = read_weights(weights, attrs, where, in_channels=channels, src=src)
+    w = read_weights(weights, attrs, where, in_channels=channels)
     check_sizes(weights, where, "'weights'")
     begin, end = _pads(attrs, w.kernel)
     dst = tuple(map(_forward_size, spatial, w.kernel, attrs.strides, attrs.dilations, begin, end, attrs.output_padding))

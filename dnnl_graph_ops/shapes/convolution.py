@@ -24,7 +24,7 @@ from .common import (
     unify,
 )
 from .registry import resolver
-from .weights import join_weights, other_formats, split_weights
+from .weights import join_weights, split_weights
 from .windows import positions, resolve
 
 
@@ -58,16 +58,10 @@ def _check_in_channels(where: str, src: Dims, found: WeightsShape, weights: Dims
     channels = channels_of(src, attrs.data_format)
     if agree(channels, found.in_channels):
         return
-
-    def fits(channels: Dim, weights_format: str) -> bool:
-        per_group, _, _ = split_weights(weights, weights_format)
-        return agree(channels, None if per_group is None else per_group * attrs.groups)
-
-    hint = other_formats(src, channels, attrs, "OIX", fits) or "change weights, groups or formats"
     raise ShapeError(
         f"{where}: src has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) take "
         f"{(found.in_channels or 0) // attrs.groups} per group in {attrs.groups} groups, {found.in_channels} together; "
-        f"{hint}"
+        "OIX is (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...), XOI (k..., OC, IC/groups)"
     )
 
 

@@ -10,6 +10,7 @@ from ..errors import InvalidArgumentError, ShapeError
 from ..schema import OPS, output_dtypes
 from ..schema.arguments import INT64_MAX
 from .attributes import Attributes, Resolved
+from .orders import fitting_orders
 
 Shape: TypeAlias = tuple[int | None, ...]
 
@@ -66,20 +67,29 @@ def resolver(*kinds: str, parse: Parser) -> Callable[[Resolver], Resolver]:
     return register
 
 
-def resolved(kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where: str) -> Attributes:
+def resolved(
+    kind: str, shapes: Sequence[Shape], attrs: Mapping[str, Any], where: str, wanted: Shape | None = None
+) -> Attributes:
     """The typed attributes of an op of the convolution families with what operands of these shapes add to them.
 
-    Attributes that know these shapes come back as they are.
+    Attributes that know these shapes come back as they are. `wanted`: the shape of an array for the result.
 
     Raises:
-        ShapeError, InvalidArgumentError: as `checked`.
+        ShapeError, InvalidArgumentError: as `checked`; shapes that would fit in other formats are told these.
     """
     parse, resolve = _RESOLVERS[kind]
     record = attrs if isinstance(attrs, Attributes) else parse(attrs, len(shapes[0]) - 2, where)
     operands = tuple(shapes)
     if record.resolved is not None and record.resolved.operands == operands:
         return record
-    return replace(record, resolved=resolve(operands, record, where))
+    try:
+        found = resolve(operands, record, where)
+        if wanted is not None and found.result != wanted:
+            raise ShapeError(f"{where}: 'out': has shape {wanted}, expected {found.result}")
+    except ShapeError as error:
+        orders = fitting_orders(kind, resolve, operands, record, wanted)
+        raise ShapeError(f"{error}; {orders}" if orders else str(error)) from None
+    return replace(record, resolved=found)
 
 
 def checked(

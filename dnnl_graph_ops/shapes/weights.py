@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..errors import ShapeError
-from .attributes import WEIGHTS_FORMATS, Attributes, Dim, Dims, WeightsShape
-from .common import agree, channels_of
+from .attributes import Attributes, Dim, Dims, WeightsShape
+from .common import agree
 
 
 def channel_axes(weights_format: str, ndim: int) -> tuple[int, int]:
@@ -38,12 +38,8 @@ def read_weights(
     in_channels: Dim = None,
     out_channels: Dim = None,
     name: str = "weights",
-    src: Dims | None = None,
 ) -> WeightsShape:
-    """Read a weights shape in the library's grouped form or the documented one; the channels tell which.
-
-    `src` is for the message: in which formats both would match.
-    """
+    """Read a weights shape in the library's grouped form or the documented one; the channels tell which."""
     fmt, groups = attrs.weights_format, attrs.groups
     shape = tuple(shape)
     if len(shape) != len(attrs.strides) + 2:
@@ -65,10 +61,10 @@ def read_weights(
         return WeightsShape(i, _times(o, groups), kernel)
     if documented and groups > 1 and (o is None or o % groups == 0):
         return WeightsShape(_times(i, groups), o, kernel, documented=True)
-    raise ShapeError(_weights_mismatch(shape, attrs, in_channels, out_channels, where, name, src))
+    raise ShapeError(_weights_mismatch(shape, attrs, in_channels, out_channels, where, name))
 
 
-def _weights_mismatch(shape: Dims, attrs: Attributes, ic: Dim, oc: Dim, where: str, name: str, src: Dims | None) -> str:
+def _weights_mismatch(shape: Dims, attrs: Attributes, ic: Dim, oc: Dim, where: str, name: str) -> str:
     fmt, groups = attrs.weights_format, attrs.groups
     i, o, _ = split_weights(shape, fmt)
     parts = []
@@ -81,31 +77,7 @@ def _weights_mismatch(shape: Dims, attrs: Attributes, ic: Dim, oc: Dim, where: s
         if groups > 1
         else "IOX is (IC, OC, k...), XOI (k..., OC, IC), OIX (OC, IC, k...), XIO (k..., IC, OC)"
     )
-    if ic is not None:
-        meant = other_formats(src, ic, attrs, "IOX", lambda channels, other: _fits(shape, other, groups, channels, oc))
-        hint = "; ".join(filter(None, (meant, hint)))
     return f"{where}: channels of '{name}' {shape} read as {fmt} do not match: {'; '.join(parts) or 'groups'}; {hint}"
-
-
-def other_formats(
-    src: Dims | None, channels: Dim, attrs: Attributes, pytorch: str, fits: Callable[[Dim, str], bool]
-) -> str:
-    """The formats in which weights fit the channels of src, for messages; empty if they do in none.
-
-    Where no order of the weights alone is it, both may be in PyTorch's: channels first, and `pytorch`.
-    """
-    fitting = [other for other in WEIGHTS_FORMATS if other != attrs.weights_format and fits(channels, other)]
-    if fitting:
-        best, whose = (pytorch, ", PyTorch's order") if pytorch in fitting else (fitting[0], "")
-        return f"as {' or '.join(fitting)} they do: give weights_format={best!r}{whose}"
-    if src is not None and attrs.data_format == "NXC" and fits(channels_of(src, "NCX"), pytorch):
-        return f"in PyTorch's orders they do: give data_format='NCX', weights_format={pytorch!r}"
-    return ""
-
-
-def _fits(shape: Dims, fmt: str, groups: int, ic: Dim, oc: Dim) -> bool:
-    i, o, _ = split_weights(shape, fmt)
-    return agree(i, ic) and agree(_times(o, groups), oc)
 
 
 def _times(a: Dim, factor: int) -> Dim:

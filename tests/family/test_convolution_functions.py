@@ -230,7 +230,7 @@ def test_functions_have_plans_of_their_own():
 X, W, D = (np.zeros(shape, np.float32) for shape in ((1, 7, 7, 4), (3, 3, 4, 6), (1, 5, 5, 6)))
 NOT_THE_KERNEL = r"weights_shape is needed; src \(1, 7, 7, 4\) and diff_dst .* give it as"
 REFUSED = [
-    ("", (X, W[:, :, :3]), {}, dgo.ShapeError, "src has 4 channels, weights of shape .* take 3 .* change weights"),
+    ("", (X, W[:, :, :3]), {}, dgo.ShapeError, "src has 4 channels, weights of shape .* take 3 per group"),
     ("", (X, W[:, :, :2, :5]), {"groups": 2}, dgo.ShapeError, "5 output channels of weights .* groups = 2"),
     ("", (X, W), {"groups": 3}, dgo.ShapeError, "take 4 per group in 3 groups, 12 together"),
     ("", (X, W[0]), {}, dgo.ShapeError, r"weights has 3 axes \(3, 4, 6\), the data has 4"),

@@ -59,31 +59,72 @@ def test_builders_from_the_table(x):
         ops.concat([x, x])
 
 
-def test_weights_in_the_order_of_another_package():
-    weights = np.ones((3, 5, 2, 2), np.float32)
-    with pytest.raises(dgo.ShapeError, match=r"as IOX they do: give weights_format='IOX', PyTorch's order"):
-        dgo.conv_transpose(X, weights)
+def refused(call, *given, **attributes):
     with pytest.raises(dgo.ShapeError) as error:
-        dgo.conv_transpose(X, np.ones((2, 2, 5, 7), np.float32))
-    assert "they do" not in str(error.value)
+        call(*given, **attributes)
+    return str(error.value)
+
+
+def test_weights_in_the_order_of_another_package():
+    words = "; all shapes fit with weights_format='IOX' (PyTorch's order of weights)"
+    assert refused(dgo.conv_transpose, X, np.ones((3, 5, 2, 2), np.float32)).endswith(words)
+    assert "fit with" not in refused(dgo.conv_transpose, X, np.ones((2, 2, 5, 7), np.float32))
 
 
 def test_weights_of_a_convolution_in_the_order_of_another_package():
-    weights = np.ones((5, 3, 2, 2), np.float32)
-    with pytest.raises(dgo.ShapeError, match=r"as OIX they do: give weights_format='OIX', PyTorch's order"):
-        dgo.convolution(X, weights)
-    with pytest.raises(dgo.ShapeError, match=r"change weights, groups or formats"):
-        dgo.convolution(X, np.ones((2, 2, 5, 7), np.float32))
+    words = "; all shapes fit with weights_format='OIX' (PyTorch's order of weights)"
+    assert refused(dgo.convolution, X, np.ones((5, 3, 2, 2), np.float32)).endswith(words)
+    assert "fit with" not in refused(dgo.convolution, X, np.ones((2, 2, 5, 7), np.float32))
 
 
 @pytest.mark.parametrize(("name", "shape"), [("conv_transpose", (9, 5, 2, 2)), ("convolution", (5, 9, 2, 2))])
 def test_data_and_weights_as_pytorch_has_them(name, shape):
     given = np.ones((1, 9, 4, 4), np.float32), np.ones(shape, np.float32)
     order = "IOX" if name == "conv_transpose" else "OIX"
-    words = rf"in PyTorch's orders they do: give data_format='NCX', weights_format='{order}'"
-    with pytest.raises(dgo.ShapeError, match=words):
-        getattr(dgo, name)(*given)
+    words = f"; all shapes fit with data_format='NCX', weights_format='{order}' (PyTorch's order)"
+    assert refused(getattr(dgo, name), *given).endswith(words)
     assert getattr(dgo, name)(*given, data_format="NCX", weights_format=order).shape[1] == 5
+
+
+# x and w of PyTorch, for which another order of the weights alone would do as well, with other numbers
+CHANNELS_FIRST = np.ones((1, 32, 16, 16), np.float32)
+KERNELS = {"conv_transpose": np.ones((32, 16, 4, 4), np.float32), "convolution": np.ones((16, 32, 4, 4), np.float32)}
+ORDERS = {"conv_transpose": ("IOX", "OIX"), "convolution": ("OIX", "IOX")}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_where_several_orders_fit_pytorch_s_is_first(name):
+    meant, other = ORDERS[name]
+    pytorch = f"; all shapes fit with data_format='NCX', weights_format='{meant}' (PyTorch's order)"
+    call, given = getattr(dgo, name), (CHANNELS_FIRST, KERNELS[name])
+    assert refused(call, *given).endswith(f"{pytorch}, or with data_format='NXC', weights_format='{other}'")
+    graph = dgo.Graph()
+    assert pytorch in refused(getattr(ops, name), graph.input("x", given[0].shape), given[1])
+    assert pytorch in refused(getattr(dgo, f"{name}_output_shape"), *(array.shape for array in given))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("weights_format", [{}, {"weights_format": "other"}])
+def test_bias_and_out_tell_orders_apart(name, weights_format):
+    meant, other = ORDERS[name]
+    attributes = dict.fromkeys(weights_format, other)
+    pytorch = f"; all shapes fit with data_format='NCX', weights_format='{meant}' (PyTorch's order)"
+    call, given = getattr(dgo, name), (CHANNELS_FIRST, KERNELS[name])
+    assert refused(call, *given, np.ones(16, np.float32), **attributes).endswith(pytorch)
+    out = np.empty((1, 16, 19, 19) if name == "conv_transpose" else (1, 16, 13, 13), np.float32)
+    assert refused(call, *given, out=out, **attributes).endswith(pytorch)
+    call(*given, np.ones(16, np.float32), data_format="NCX", weights_format=meant, out=out)
+
+
+def test_gradients_are_told_the_order_of_their_shapes():
+    src, weights, diff_dst = CHANNELS_FIRST, KERNELS["conv_transpose"], np.ones((1, 16, 19, 19), np.float32)
+    words = "; all shapes fit with data_format='NCX', weights_format='IOX' (PyTorch's order)"
+    assert refused(dgo.conv_transpose_backward_data, diff_dst, weights).endswith(words)
+    assert refused(dgo.conv_transpose_backward_weights, src, diff_dst, weights.shape).endswith(words)
+    assert words in refused(dgo.conv_transpose_backward_weights, src, diff_dst)
+    once = dict.fromkeys(("strides", "dilations"), 1) | dict.fromkeys(("pads_begin", "pads_end"), 0)
+    said = refused(dgo.conv_transpose_backprop_filters, src, diff_dst, (4, 4, 32, 16), **once)
+    assert said.endswith("; all shapes fit with data_format='NCX', filter_format='XIO'")
 
 
 @pytest.mark.parametrize(
