@@ -127,9 +127,7 @@ void bind_integer(py::module_& m) {
             const IntegerCode* code = integer_code();
             return std::make_pair(std::string(code == nullptr ? "" : code->isa), integer_reason());
         },
-        "The instruction set of integer products: 'avx512vnni', 'avx2words', 'emulatedint8', or '' for none; and why "
-        "no "
-        "better one is used, or ''.");
+        "The instruction set of integer products, or '' for none; and why no better one is used, or ''.");
     m.def(
         "integer_layout",
         [](int64_t channels, int src_dtype, const std::string& isa) {

@@ -40,6 +40,8 @@ _MOST_TERMS = (2**31 - 1) // 255**2
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the set without dot products, and from how many positions for each channel floats may be faster than it
 _WORDS, _POSITIONS_PER_CHANNEL = "avx2words", 4
+# the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
+_TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
 
 
 class Quantized(NamedTuple):
@@ -104,6 +106,11 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
         return False
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
     return chain.expresses(problem.tail, _as_floats(laid))
+
+
+def set_for(best: str, depth: int) -> str:
+    """The instruction set that multiplies `depth` channels, where `best` is the best one here."""
+    return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
 
 
 def centred(nodes: Sequence[Node]) -> bool:
@@ -188,7 +195,8 @@ class _Steps:
         g = problem.geometry
         read = g.in_channels if problem.direction == FORWARD else g.out_channels
         self.depth = read // g.groups
-        _, pitch, _ = kernels.integer_layout(read, self.read()[0])
+        self.isa = set_for(kernels.integer_isa()[0], self.depth)
+        _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
         # what fills up a position of rows is read as well: positions follow each other then
         self.reads = pitch if g.groups == 1 else read
         self.description = self.described(reads=self.reads)
@@ -208,24 +216,24 @@ class _Steps:
         view = problem.src if problem.direction == FORWARD else problem.dst
         view = channels_last(self.program, view, "src to channels last")
         code, channels = dtypes.CODES[view.dtype], view.shape[1]
-        item, pitch, as_it_is = kernels.integer_layout(channels, code)
+        item, pitch, as_it_is = kernels.integer_layout(channels, code, self.isa)
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
         if as_it_is:
             return view, strides
         # what is read of the last element's step belongs to the buffer, too
         rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
-        kernel = kernels.integer_rows(sizes, strides, channels, code, _point(src), self.env.threads)
+        kernel = kernels.integer_rows(sizes, strides, channels, code, _point(src), self.env.threads, self.isa)
         self.program.kernel(kernel, [view], [rows], "rows of integers")
         return rows, [stride * pitch for stride in dense_strides(sizes)]
 
     def packed(self, description: Any, weights: View, strides: Sequence[int], points: Array | None) -> View:
         """The right factor; points: zero points that are subtracted here."""
         direction, code = self.problem.direction, dtypes.CODES[weights.dtype]
-        packed = self.program.scratch((kernels.integer_packed_size(description, direction),), "u8")
+        packed = self.program.scratch((kernels.integer_packed_size(description, direction, self.isa),), "u8")
         kernel = kernels.integer_pack(
-            description, direction, code, list(strides), self.depth, points is not None, self.env.threads
+            description, direction, code, list(strides), self.depth, points is not None, self.env.threads, self.isa
         )
-        how = kernels.integer_packing(description, direction), None if points is None else points.tobytes()
+        how = kernels.integer_packing(description, direction, self.isa), None if points is None else points.tobytes()
         recipe = ("integers", *how, self.depth, weights.dtype, weights.shape, tuple(strides))
         reads = [weights] if points is None else [weights, self.program.constant(points)]
         self.program.kernel(kernel, reads, [packed], "pack weights", recipe=recipe)
@@ -241,7 +249,7 @@ class _Steps:
         sums = self.program.scratch((*sizes, groups), "s32")
         kernel = kernels.integer_product(
             description, problem.direction, strides, dtypes.CODES["s32"], sums.strides[:-1], *self.read(),
-            threads=self.env.threads,
+            threads=self.env.threads, isa=self.isa,
         )  # fmt: skip
         self.run(kernel, [rows, packed], sums, "sums of what is read")
         return sums
@@ -260,9 +268,9 @@ def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) ->
     assert q is not None
     problem = _problem(q, view_of, env)
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
-    shift = 128 if weights.inputs[0].dtype == "u8" and not kernels.integer_pack_subtracts() else 0
+    shift = 128 if weights.inputs[0].dtype == "u8" and not kernels.integer_pack_subtracts(steps.isa) else 0
     points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
-    early = kernels.integer_pack_subtracts()
+    early = kernels.integer_pack_subtracts(steps.isa)
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
     merged = filtering.merged_weights(program, problem.weights)
@@ -283,9 +291,11 @@ def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) ->
         steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
         [target.strides[0], *target.strides[2:]], *steps.read(),
         1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), late,
-        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.tail,
+        0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.tail, steps.isa,
     )  # fmt: skip
-    label = labelled(f"own integer {problem.direction}", problem.tail)
+    best = kernels.integer_isa()[0]
+    by = "" if steps.isa == best else f" by {steps.isa}"
+    label = labelled(f"own integer {problem.direction}{by}", problem.tail)
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, "dst from channels last")

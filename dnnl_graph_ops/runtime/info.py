@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,10 +18,9 @@ from .engines import engine, engines
 from .libraries import candidates, load_error
 from .threads import get_num_threads
 
-# of narrow products, the best first
+# of narrow products and of products of integers, the best first
 NARROW_SETS = ("amx", "avx512bf16")
-_BETTER_NARROW = {name: NARROW_SETS[:i] for i, name in enumerate(NARROW_SETS)}
-_NARROW_VARIABLE = "DNNL_GRAPH_OPS_NARROW"
+INTEGER_SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words")
 _VARIABLES = ("DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "OCL_ICD")
 
 
@@ -71,15 +70,19 @@ def own_kernels() -> dict[str, Any]:
     except Error as error:
         return {"error": str(error)}
     wider = {"avx512": reason} if reason else {}
-    # a set that was named leaves nothing to say
-    said = lacking or f"{_NARROW_VARIABLE} is {narrow}"
-    better = dict.fromkeys(_BETTER_NARROW.get(narrow, NARROW_SETS), said)
+    better = _better(NARROW_SETS, narrow, lacking, "DNNL_GRAPH_OPS_NARROW")
     return {
         "f32": _own(wide, wider),
         "bf16": _own(narrow or wide, better if narrow else {**better, **wider}),
         "f16": _own(wide, {"avx512fp16": "own kernels convert f16 to f32", **wider}),
-        "s8": _own(integer or "none", {"avx512vnni": missing} if missing else {}),
+        "s8": _own(integer or "none", _better(INTEGER_SETS, integer, missing, "DNNL_GRAPH_OPS_INT8")),
     }
+
+
+def _better(sets: Sequence[str], chosen: str, reason: str, variable: str) -> dict[str, str]:
+    """Why each set before the chosen one is not used; one that was named leaves no reason."""
+    before = sets[: sets.index(chosen)] if chosen in sets else sets
+    return dict.fromkeys(before, reason or f"{variable} is {chosen}")
 
 
 def _own(name: str, better: Mapping[str, str]) -> dict[str, Any]:

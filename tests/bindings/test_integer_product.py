@@ -29,7 +29,9 @@ def runs(isa: str) -> bool:
     return True
 
 
-SETS = [isa for isa in ("avx512vnni", "avx2words", "emulatedint8") if runs(isa)]
+SETS = [
+    isa for isa in ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8") if runs(isa)
+]
 
 
 def pytest_generate_tests(metafunc: Any) -> None:

@@ -118,9 +118,11 @@ def test_info_says_which_set_each_dtype_has_and_why_no_better_one():
     assert found["f32"]["set"] == isa()
     narrow, _, reason = narrow_isa().partition(":")
     assert found["bf16"]["set"] == (narrow or isa())
-    assert set(found["bf16"].get("not", {}).values()) == ({reason.strip()} if reason else set())
+    reasons = {reason.strip()} | ({kernels.isa_reason()} if not narrow else set())
+    assert set(found["bf16"].get("not", {}).values()) == reasons - {""}
     integer, missing = kernels.integer_isa()
-    assert found["s8"] == {"set": integer or "none", **({"not": {"avx512vnni": missing}} if missing else {})}
+    assert found["s8"]["set"] == (integer or "none")
+    assert set(found["s8"].get("not", {}).values()) == ({missing} if missing else set())
     for row in found.values():
         assert row["set"] not in row.get("not", {})
 
@@ -137,7 +139,7 @@ def test_info_names_what_was_asked_for(variable, value, said):
     assert found["f32"] == {"set": "avx2", "not": {"avx512": said}}
     assert found["bf16"] == {"set": "avx2", "not": {"amx": said, "avx512bf16": said, "avx512": said}}
     assert found["f16"]["not"]["avx512"] == said
-    assert found["s8"] == {"set": "avx2words", "not": {"avx512vnni": said}}
+    assert found["s8"] == {"set": "avx2words", "not": {"amxint8": said, "avx512vnni": said, "avxvnni": said}}
 
 
 def test_info_names_a_set_of_narrow_products_that_was_asked_for():
@@ -146,12 +148,34 @@ def test_info_names_a_set_of_narrow_products_that_was_asked_for():
     assert found == {"set": "emulated", "not": {"amx": said, "avx512bf16": said}}
 
 
+@pytest.mark.parametrize("name", ["emulatedint8", "emulatedint8tiles", "avx2words", "none"])
+def test_info_names_a_set_of_integers_that_was_asked_for(name):
+    better = [one for one in ("amxint8", "avx512vnni", "avxvnni", "avx2words") if one != name]
+    said = dict.fromkeys(better, f"DNNL_GRAPH_OPS_INT8 is {name}")
+    assert own_kernels(DNNL_GRAPH_OPS_INT8=name)["s8"] == {"set": name, "not": said}
+
+
 @pytest.mark.parametrize(
-    ("name", "found"), [("emulatedint8", "emulatedint8"), ("avx2words", "avx2words"), ("none", "none")]
+    ("name", "flag", "lacking"),
+    [
+        ("amxint8", "amx_int8", "this CPU lacks A"),
+        ("avx512vnni", "avx512_vnni", "this CPU lacks AVX512-VNNI"),
+        ("avxvnni", "avx_vnni", "this CPU lacks AVX-VNNI"),
+    ],
 )
-def test_info_names_a_set_of_integers_that_was_asked_for(name, found):
-    said = {"not": {"avx512vnni": "DNNL_GRAPH_OPS_INT8 is none"}} if name == "none" else {}
-    assert own_kernels(DNNL_GRAPH_OPS_INT8=name)["s8"] == {"set": name, **said}
+def test_a_set_of_integers_that_the_cpu_lacks(name, flag, lacking):
+    if flag in cpu_flags():
+        assert own_kernels(DNNL_GRAPH_OPS_INT8=name)["s8"]["set"] == name
+    else:
+        assert lacking in own_kernels(DNNL_GRAPH_OPS_INT8=name)["error"]
+
+
+def test_short_quads_are_allowed_where_the_library_may_use_them():
+    found = own_kernels(ONEDNN_MAX_CPU_ISA="AVX2_VNNI")["s8"]
+    assert found["set"] == ("avxvnni" if "avx_vnni" in cpu_flags() else "avx2words")
+    assert found["not"]["avx512vnni"] == (
+        "ONEDNN_MAX_CPU_ISA is AVX2_VNNI" if found["set"] == "avxvnni" else "this CPU lacks AVX-VNNI"
+    )
 
 
 def test_info_goes_on_without_a_set():

@@ -11,7 +11,7 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.runtime import cpu
 
-SETS = ("avx512vnni", "avx2words", "emulatedint8")
+SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
 CASES, EVERY = 400, 10
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
@@ -164,6 +164,19 @@ def test_exact_where_the_library_is_not(isa, seed, block):
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
     # others have too few channels for whole vectors
     assert int(done.stdout.split()[-1]) > CASES // 10 // 2
+
+
+def test_few_channels_are_not_multiplied_in_tiles(seed):
+    # the emulated sets stand for those of a CPU with tiles
+    code = f"""
+from dnnl_graph_ops.lowering import integers
+integers._TILES, integers._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
+from graph import test_integers as cases
+print(cases.exact({seed}, 0), [integers.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
+"""
+    done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="emulatedint8tiles")
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
+    assert "['emulatedint8', 'emulatedint8tiles']" in done.stdout
 
 
 def compiled(graph, *outputs):

@@ -7,10 +7,19 @@
 
 namespace dgo {
 
+namespace amxint8 {
+extern const IntegerCode kIntegerCode;
+}
 namespace avx512vnni {
 extern const IntegerCode kIntegerCode;
 }
+namespace avxvnni {
+extern const IntegerCode kIntegerCode;
+}
 namespace avx2words {
+extern const IntegerCode kIntegerCode;
+}
+namespace emulatedint8tiles {
 extern const IntegerCode kIntegerCode;
 }
 namespace emulatedint8 {
@@ -20,9 +29,15 @@ extern const IntegerCode kIntegerCode;
 namespace {
 
 constexpr const char* kVariable = "DNNL_GRAPH_OPS_INT8";
-constexpr const char* kSets = "avx512vnni, avx2words, emulatedint8 or none";
 
-// Empty: the set runs here. The other sets need no more than all of this package does.
+// Empty: the set runs here.
+std::string nothing() { return ""; }
+
+std::string short_quads_refusal() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avxvnni") ? "" : "this CPU lacks AVX-VNNI";
+}
+
 std::string quads_refusal() {
     __builtin_cpu_init();
     const bool has = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
@@ -30,22 +45,49 @@ std::string quads_refusal() {
     return has ? "" : "this CPU lacks AVX512-VNNI";
 }
 
+std::string tiles_of_integers_refusal() {
+    const std::string lacking = quads_refusal();
+    if (!lacking.empty()) return lacking;
+    return __builtin_cpu_supports("amx-int8") ? tiles_refusal() : "this CPU lacks AMX-INT8";
+}
+
+// In the order of preference; the emulated ones are used by their names only.
+struct Row {
+    const IntegerCode* code;
+    std::string (*refusal)();
+    bool IsaLimit::* allowed;
+};
+const Row kRows[] = {
+    {&amxint8::kIntegerCode, tiles_of_integers_refusal, &IsaLimit::tiles},
+    {&avx512vnni::kIntegerCode, quads_refusal, &IsaLimit::quads},
+    {&avxvnni::kIntegerCode, short_quads_refusal, &IsaLimit::short_quads},
+    {&avx2words::kIntegerCode, nothing, nullptr},
+    {&emulatedint8tiles::kIntegerCode, nothing, nullptr},
+    {&emulatedint8::kIntegerCode, nothing, nullptr},
+};
+
+std::string all_sets() {
+    std::string sets;
+    for (const Row& row : kRows) sets += std::string(row.code->isa) + ", ";
+    return sets + "or none";
+}
+
 const IntegerCode& named(const std::string& name) {
-    for (const IntegerCode* code : {&avx512vnni::kIntegerCode, &avx2words::kIntegerCode, &emulatedint8::kIntegerCode}) {
-        if (name != code->isa) continue;
-        const std::string why = code == &avx512vnni::kIntegerCode ? quads_refusal() : "";
-        if (why.empty()) return *code;
+    for (const Row& row : kRows) {
+        if (name != row.code->isa) continue;
+        const std::string why = row.refusal();
+        if (why.empty()) return *row.code;
         fail(ErrorKind::runtime_unavailable, "integer products by '" + name + "' do not run here: " + why + "; set " +
-                                                 kVariable + " to another of " + kSets + ", or leave it out");
+                                                 kVariable + " to another of " + all_sets() + ", or leave it out");
     }
     fail(ErrorKind::invalid_argument, std::string(kVariable) + " is '" + name +
-                                          "', which is no instruction set of integer products; set it to " + kSets +
-                                          ", or leave it out");
+                                          "', which is no instruction set of integer products; set it to " +
+                                          all_sets() + ", or leave it out");
 }
 
 struct Choice {
     const IntegerCode* code = nullptr;
-    std::string reason;
+    std::string reason;  // of the set before
 };
 
 Choice choose() {
@@ -53,8 +95,14 @@ Choice choose() {
     if (name == "none") return {nullptr, std::string(kVariable) + " is none"};
     if (!name.empty()) return {&named(name), ""};
     const IsaLimit allowed = isa_limit();
-    const std::string lacking = allowed.quads ? quads_refusal() : allowed.said;
-    return {lacking.empty() ? &avx512vnni::kIntegerCode : &avx2words::kIntegerCode, lacking};
+    std::string reason;
+    for (const Row& row : kRows) {
+        const bool may = row.allowed == nullptr || allowed.*row.allowed;
+        const std::string lacking = may ? row.refusal() : allowed.said;
+        if (lacking.empty()) return {row.code, reason};
+        reason = lacking;
+    }
+    return {nullptr, reason};
 }
 
 const Choice& choice() {

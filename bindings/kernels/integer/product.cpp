@@ -14,7 +14,7 @@ namespace dgo {
 namespace {
 
 constexpr int64_t kParallelBytes = 1 << 16;
-constexpr int64_t kStepBytes = 4;  // of the depth at once
+constexpr int64_t kPositionBytes = 4;  // positions of rows have multiples of these
 constexpr const char* kName = "integer product";
 
 Cell integer_cell(const char* name, int dtype) {
@@ -30,7 +30,7 @@ int threads_for(int64_t bytes, int threads) {
     return threads > 0 ? threads : omp_get_max_threads();
 }
 
-PanelSizes panels(const IntegerCode& code) { return {kNarrowPanel, 64, kStepBytes / code.item}; }
+PanelSizes panels(const IntegerCode& code) { return {kNarrowPanel, 64, code.depth}; }
 
 // Elements of the packed weights for each column.
 int64_t panel_depth(const Arrangement& of, const IntegerCode& code) {
@@ -176,7 +176,7 @@ private:
 
 IntegerLayout integer_layout(int64_t channels, int dtype, const std::string& isa) {
     const IntegerCode& code = integer_code_of(isa);
-    const int64_t step = kStepBytes / code.item, pitch = ceil_div(channels, step) * step;
+    const int64_t step = kPositionBytes / code.item, pitch = ceil_div(channels, step) * step;
     return {code.item, pitch, code.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
 }
 

@@ -18,7 +18,8 @@ struct IntegerRows {
 
 struct IntegerCode {
     const char* isa;
-    int64_t item;  // bytes of an element of rows and packed weights: 2 where both are widened
+    int64_t item;   // bytes of an element of rows and packed weights: 2 where both are widened
+    int64_t depth;  // panels have multiples of so many elements
     int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
     void (*products)(const ProductParams& params, const NarrowCall& call, char* scratch, char* dst);
     // points: zero points of all out channels, to be subtracted here where elements have 16 bits, else null

@@ -26,8 +26,7 @@ namespace {
 
 constexpr const char* kVariable = "DNNL_GRAPH_OPS_NARROW";
 
-// Empty: the operating system lets this process, all of its threads included, use tiles.
-std::string tiles_refusal() {
+std::string permission_refusal() {
 #ifdef SYS_arch_prctl
     constexpr int kRequestPermission = 0x1023, kTileData = 18;
     if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0) return "";
@@ -48,9 +47,7 @@ std::string pairs_refusal() {
 std::string amx_refusal() {
     const std::string lacking = pairs_refusal();
     if (!lacking.empty()) return lacking;
-    if (!__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-bf16")) return "this CPU lacks AMX-BF16";
-    static const std::string refused = tiles_refusal();
-    return refused;
+    return __builtin_cpu_supports("amx-bf16") ? tiles_refusal() : "this CPU lacks AMX-BF16";
 }
 
 struct Row {
@@ -100,25 +97,40 @@ const Choice& choice() {
 
 }  // namespace
 
+const std::string& tiles_refusal() {
+    static const std::string refusal = [] {
+        __builtin_cpu_init();
+        return __builtin_cpu_supports("amx-tile") ? permission_refusal() : "this CPU lacks AMX";
+    }();
+    return refusal;
+}
+
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? "" : value;
 }
 
 IsaLimit isa_limit() {
-    if (variable("DNNL_GRAPH_OPS_ISA") == "avx2") return {"DNNL_GRAPH_OPS_ISA is avx2", false, false, false};
+    if (variable("DNNL_GRAPH_OPS_ISA") == "avx2") return {"DNNL_GRAPH_OPS_ISA is avx2", false, false, false, false};
     std::string name = variable("ONEDNN_MAX_CPU_ISA");
     if (name.empty()) name = variable("DNNL_MAX_CPU_ISA");  // oneDNN's older name
     for (char& letter : name) {
         if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
     }
     const std::string said = "ONEDNN_MAX_CPU_ISA is " + name;
-    for (const char* set : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"}) {
-        if (name == set) return {said, false, false, false};
-    }
-    if (name == "AVX512_CORE_VNNI") return {said, false, false, true};
-    for (const char* set : {"AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"}) {
-        if (name == set) return {said, true, false, true};
+    struct Limit {
+        const char* set;
+        bool pairs, quads, short_quads;
+    };
+    constexpr Limit kLimits[] = {
+        {"SSE41", false, false, false},          {"AVX", false, false, false},
+        {"AVX2", false, false, false},           {"AVX2_VNNI", false, false, true},
+        {"AVX2_VNNI_2", false, false, true},     {"AVX512_CORE", false, false, false},
+        {"AVX512_CORE_VNNI", false, true, true}, {"AVX512_CORE_BF16", true, true, true},
+        {"AVX512_CORE_FP16", true, true, true},  {"AVX10_1_512", true, true, true},
+    };
+    for (const Limit& limit : kLimits) {
+        if (name == limit.set) return {said, limit.pairs, false, limit.quads, limit.short_quads};
     }
     return {};
 }

@@ -10,9 +10,12 @@ namespace dgo {
 // What the library's instruction sets are limited to holds here, too.
 struct IsaLimit {
     std::string said;  // what limits, empty: nothing
-    bool pairs = true, tiles = true, quads = true;  // of bf16, of bf16 in tiles, of 8 bits
+    // of bf16, in tiles, of 8 bits, of 8 bits without AVX-512
+    bool pairs = true, tiles = true, quads = true, short_quads = true;
 };
 IsaLimit isa_limit();
+// Empty: the CPU and the operating system let this process, all of its threads included, use tiles.
+const std::string& tiles_refusal();
 // An environment variable, or empty.
 std::string variable(const char* name);
 

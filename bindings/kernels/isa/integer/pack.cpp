@@ -1,4 +1,4 @@
-// Weights of 8 bits -> panels of steps of the depth, and the sum of each column; activations -> rows.
+// Weights of 8 bits -> panels of units of the depth, and the sum of each column; activations -> rows.
 #include <omp.h>
 
 #include "kernels/isa/cells.hpp"
@@ -14,10 +14,18 @@ using Element = Words::u16;
 using Element = Words::u8;
 #endif
 
-// The elements of column c of one segment, the first of each step 4 bytes * columns apart; their sum.
+// Where element k of a column lies in the panel of a segment.
+DGO_INLINE int64_t place(int64_t k, int64_t column) {
+    const int64_t byte = k % kNarrowUnit * kNarrowItem;
+    return (k / kNarrowUnit * kNarrowUnitBytes + column / 16 * kNarrowHalfBytes + byte / 4 * 64 + column % 16 * 4 +
+            byte % 4) /
+           kNarrowItem;
+}
+
+// The elements of a column of one segment; their sum.
 template <class Source>
-uint32_t pack_column(const PackParams& params, const typename Source::T* from, int32_t zero, Element* to) {
-    constexpr int64_t kLine = kNarrowUnitBytes / kNarrowItem;
+uint32_t pack_column(const PackParams& params, const typename Source::T* from, int32_t zero, int64_t column,
+                     Element* to) {
     uint32_t total = 0;
     for (int64_t k = 0; k < params.k; ++k) {
         int32_t value = Source::get(from + k * params.k_stride);
@@ -27,7 +35,7 @@ uint32_t pack_column(const PackParams& params, const typename Source::T* from, i
             value -= 128;
         }
         total += static_cast<uint32_t>(value);
-        to[k / kNarrowStep * kLine + k % kNarrowStep] = static_cast<Element>(value);
+        to[place(k, column)] = static_cast<Element>(value);
     }
     return total;
 }
@@ -36,7 +44,7 @@ template <class Source>
 void pack_panel(const PackParams& params, const TargetGroup& group, int64_t panel, int64_t g, const char* weights,
                 const int32_t* points, Element* to, int32_t* totals) {
     const int64_t segments = params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
-    const int64_t depth = round_up(params.k, kNarrowStep) * kNarrowColumns;
+    const int64_t depth = round_up(params.k, kNarrowUnit) * kNarrowColumns;
     const auto* from = reinterpret_cast<const typename Source::T*>(weights) + g * params.group_stride;
     __builtin_memset(to, 0, static_cast<size_t>(segments * depth * kNarrowItem));
     for (int64_t c = 0; c < kNarrowColumns; ++c) {
@@ -47,8 +55,7 @@ void pack_panel(const PackParams& params, const TargetGroup& group, int64_t pane
             tap_offsets(params.taps, params.tap_strides, s, group.targets[column / params.n], &offset);
             if (offset < 0) continue;
             const int32_t zero = points == nullptr ? 0 : points[g * params.n + n];
-            total += pack_column<Source>(params, from + offset + n * params.n_stride, zero,
-                                         to + s * depth + c * kNarrowStep);
+            total += pack_column<Source>(params, from + offset + n * params.n_stride, zero, c, to + s * depth);
         }
         totals[c] = static_cast<int32_t>(total);
     }
@@ -59,7 +66,7 @@ void pack_panel(const PackParams& params, const TargetGroup& group, int64_t pane
 void run_integer_pack(const PackParams& params, const char* weights, const int32_t* points, char* packed,
                       int32_t* totals) {
     const int64_t segments = params.taps.segments[0] * params.taps.segments[1] * params.taps.segments[2];
-    const int64_t depth = segments * round_up(params.k, kNarrowStep);
+    const int64_t depth = segments * round_up(params.k, kNarrowUnit);
     for (int64_t g = 0; g < params.channel_groups; ++g) {
         for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
             const int64_t panels = ceil_div(group->target_count * params.n, kNarrowColumns);

@@ -14,7 +14,7 @@ void apply_tail(const TailParams& params, const char* const* operands, const Tai
 }
 
 extern const IntegerCode kIntegerCode;
-const IntegerCode kIntegerCode = {DGO_TEXT(DGO_ISA),   kNarrowItem,      narrow_products_scratch,
+const IntegerCode kIntegerCode = {DGO_TEXT(DGO_ISA),   kNarrowItem,      kNarrowUnit,     narrow_products_scratch,
                                   run_narrow_products, run_integer_pack, run_integer_rows};
 
 }  // namespace dgo::DGO_ISA

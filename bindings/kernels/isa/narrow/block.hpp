@@ -1,7 +1,8 @@
 // Narrow products: operands in bf16, sums in f32, or operands in 8 bits, sums in s32. A block of up to 32 rows and 32 columns
 // stays in registers while a list of terms is summed. Of bf16, `amx` multiplies tiles, `avx512bf16` broadcasts pairs,
-// `emulated` does what `amx` does in plain C++. Of 8 bits, `avx512vnni` broadcasts quads, `emulatedint8` does the same in
-// plain C++, `avx2words` broadcasts pairs of the operands widened to 16 bits: no sum of two products saturates.
+// `emulated` does what `amx` does in plain C++. Of 8 bits, `amxint8` multiplies tiles, `avx512vnni` and `avxvnni` broadcast
+// quads, `emulatedint8tiles` and `emulatedint8` do the same in plain C++, `avx2words` broadcasts pairs of the operands
+// widened to 16 bits: no sum of two products saturates.
 #pragma once
 
 #include "kernels/isa/lanes.hpp"
@@ -11,6 +12,11 @@ namespace dgo::DGO_ISA {
 #if defined(DGO_INTEGER_QUADS) || defined(DGO_INTEGER_WORDS) || defined(DGO_INTEGER_EMULATED)
 #define DGO_INTEGER
 #define DGO_NARROW_DOT
+#elif defined(DGO_INTEGER_AMX) || defined(DGO_INTEGER_TILES_EMULATED)
+#define DGO_INTEGER
+#endif
+#if defined(DGO_NARROW_AMX) || defined(DGO_INTEGER_AMX)
+#define DGO_TILES
 #endif
 
 // Rows that lie a pitch apart, and columns of a panel.
@@ -22,22 +28,24 @@ constexpr int64_t kNarrowItem = 2;
 #else
 constexpr int64_t kNarrowItem = 1;
 #endif
-constexpr int64_t kNarrowStep = 4 / kNarrowItem;  // of a row so many elements are read at once
-// A panel is a list of steps of the depth: of each, 4 bytes for each column.
-constexpr int64_t kNarrowUnit = kNarrowStep, kNarrowUnitBytes = kNarrowColumns * 4, kNarrowHalfBytes = 64;
 #else
 typedef float NarrowSum;
 constexpr int64_t kNarrowItem = 2;
-// A panel is a list of units, each of kNarrowUnit of the depth: two halves of 16 columns after each other, in a half 16
-// rows of 64 bytes, in a row a pair of the depth for each column.
-constexpr int64_t kNarrowUnit = 32;
-constexpr int64_t kNarrowUnitBytes = kNarrowColumns * kNarrowUnit * 2, kNarrowHalfBytes = kNarrowUnitBytes / 2;
+#endif
+// A panel is a list of units, each of kNarrowUnit of the depth: two halves of 16 columns after each other, in a half rows of
+// 64 bytes, in a row 4 bytes of the depth for each column. Of a row of the left factor kNarrowStep elements are read at once.
 #ifdef DGO_NARROW_DOT
-constexpr int64_t kNarrowStep = 2;  // of a row so many elements are read at once
+constexpr int64_t kNarrowStep = 4 / kNarrowItem;
 #else
-constexpr int64_t kNarrowStep = kNarrowUnit;
+constexpr int64_t kNarrowStep = 64 / kNarrowItem;
 #endif
+#if defined(DGO_INTEGER) && defined(DGO_NARROW_DOT)
+constexpr int64_t kNarrowUnit = kNarrowStep;
+#else
+constexpr int64_t kNarrowUnit = 64 / kNarrowItem;
 #endif
+constexpr int64_t kNarrowUnitBytes = kNarrowColumns * kNarrowUnit * kNarrowItem,
+                  kNarrowHalfBytes = kNarrowUnitBytes / 2;
 
 // 16 rows of the left factor; pitch in bytes.
 struct NarrowRows {
@@ -52,7 +60,7 @@ struct NarrowTerm {
     int64_t panel, depth;
 };
 
-#ifdef DGO_NARROW_AMX
+#ifdef DGO_TILES
 // What was written before is in memory: GCC takes instructions that load tiles for ones that read none.
 DGO_INLINE void written(const void* at) { asm volatile("" : : "r"(at) : "memory"); }
 #endif
@@ -62,7 +70,7 @@ DGO_INLINE void written(const void* at) { asm volatile("" : : "r"(at) : "memory"
 class NarrowState {
 public:
     NarrowState() {
-#ifdef DGO_NARROW_AMX
+#ifdef DGO_TILES
         struct __attribute__((packed)) {
             uint8_t palette = 1, start = 0, unused[14] = {};
             uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};  // of a row
@@ -73,7 +81,7 @@ public:
 #endif
     }
     ~NarrowState() {
-#ifdef DGO_NARROW_AMX
+#ifdef DGO_TILES
         _tile_release();
 #endif
     }
@@ -106,7 +114,23 @@ struct NarrowSums {
     int64_t to_step;  // in sums
 };
 
-#if defined(DGO_NARROW_AMX)
+#if defined(DGO_INTEGER_EMULATED) || defined(DGO_INTEGER_TILES_EMULATED)
+// As vpdpbusd and tdpbusd multiply: bytes of rows without a sign, the columns' with one, sums without saturation.
+DGO_INLINE uint32_t quad(const char* row, const char* column) {
+    uint32_t sum = 0;
+    for (int k = 0; k < 4; ++k)
+        sum += static_cast<uint32_t>(static_cast<uint8_t>(row[k]) * static_cast<int8_t>(column[k]));
+    return sum;
+}
+#endif
+
+#if defined(DGO_TILES)
+
+#ifdef DGO_INTEGER
+#define DGO_MULTIPLY_TILES _tile_dpbusd
+#else
+#define DGO_MULTIPLY_TILES _tile_dpbf16ps
+#endif
 
 // Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.
 template <int kHalves, int kVectors>
@@ -127,15 +151,15 @@ inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPan
             for (int64_t line = 0; kHalves == 1 && line < kNarrowUnitBytes; line += 64) fetch_ahead(b + line);
             _tile_loadd(4, a, pitch);
             _tile_loadd(6, b, 64);
-            _tile_dpbf16ps(0, 4, 6);
+            DGO_MULTIPLY_TILES(0, 4, 6);
             if constexpr (kVectors == 2) {
                 _tile_loadd(7, b + panel.half, 64);
-                _tile_dpbf16ps(1, 4, 7);
+                DGO_MULTIPLY_TILES(1, 4, 7);
             }
             if constexpr (kHalves == 2) {
                 _tile_loadd(5, below, pitch_below);
-                _tile_dpbf16ps(2, 5, 6);
-                if constexpr (kVectors == 2) _tile_dpbf16ps(3, 5, 7);
+                DGO_MULTIPLY_TILES(2, 5, 6);
+                if constexpr (kVectors == 2) DGO_MULTIPLY_TILES(3, 5, 7);
                 below += 64;
             }
         }
@@ -156,22 +180,19 @@ constexpr int kDotRows = 4, kDotColumns = 16;
 
 // sum += the products of 4 bytes of a row with those of the columns.
 DGO_INLINE void add_products(Lanes& sum, Lanes row, Lanes columns) {
-#if defined(DGO_INTEGER_QUADS)
+#if defined(DGO_INTEGER_QUADS) && defined(DGO_WIDE)
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(row), "v"(columns));
+#elif defined(DGO_INTEGER_QUADS)
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(row), "x"(columns));
 #elif defined(DGO_INTEGER_WORDS)
     const __m256i pairs = _mm256_madd_epi16(bits<__m256i>(row), bits<__m256i>(columns));
     sum = bits<Lanes>(_mm256_add_epi32(bits<__m256i>(sum), pairs));
 #elif defined(DGO_INTEGER_EMULATED)
-    // vpdpbusd: bytes of the row without a sign, the columns' with one, sums without saturation
-    for (int i = 0; i < kLanes; ++i) {
-        const auto left = load_bytes<uint32_t>(reinterpret_cast<const char*>(&row) + 4 * i);
-        const auto right = load_bytes<uint32_t>(reinterpret_cast<const char*>(&columns) + 4 * i);
-        auto total = load_bytes<uint32_t>(reinterpret_cast<const char*>(&sum) + 4 * i);
-        for (int k = 0; k < 4; ++k) {
-            const int byte = static_cast<int>(left >> (8 * k) & 0xff), other = static_cast<int8_t>(right >> (8 * k));
-            total += static_cast<uint32_t>(byte * other);
-        }
-        store_bytes(reinterpret_cast<char*>(&sum) + 4 * i, total);
+    for (int i = 0; i < 4 * kLanes; i += 4) {
+        char* at = reinterpret_cast<char*>(&sum) + i;
+        const char *left = reinterpret_cast<const char*>(&row) + i,
+                   *right = reinterpret_cast<const char*>(&columns) + i;
+        store_bytes(at, load_bytes<uint32_t>(at) + quad(left, right));
     }
 #else
     // in place: see multiply_add
@@ -254,6 +275,17 @@ inline void dot_block(const NarrowTerm* terms, int64_t count, const NarrowPanel&
 
 #else
 
+#ifdef DGO_INTEGER
+
+// `sum` with the products of a unit of a row and of a column.
+DGO_INLINE int32_t with_unit(int32_t sum, const char* row, const char* column) {
+    auto total = static_cast<uint32_t>(sum);
+    for (int64_t k = 0; k < kNarrowUnit; k += 4) total += quad(row + k, column + k / 4 * 64);
+    return static_cast<int32_t>(total);
+}
+
+#else
+
 // Denormal numbers are zeros.
 DGO_INLINE float flushed(float value) {
     const uint32_t u = bits<uint32_t>(value);
@@ -264,25 +296,29 @@ DGO_INLINE float narrow_element(const char* at) {
     return flushed(bits<float>(uint32_t{load_bytes<uint16_t>(at)} << 16));
 }
 
-// Of each unit the sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
+// The sums of even and odd elements apart, as tdpbf16ps has them. Products of two bf16 are exact.
+DGO_INLINE float with_unit(float sum, const char* row, const char* column) {
+    float part[2] = {0.0f, 0.0f};
+    for (int64_t k = 0; k < kNarrowUnit; ++k) {
+        const float product = flushed(narrow_element(row + 2 * k) * narrow_element(column + k / 2 * 64 + k % 2 * 2));
+        part[k % 2] = flushed(part[k % 2] + product);
+    }
+    return flushed(sum + flushed(part[0] + part[1]));
+}
+
+#endif
+
 template <int kHalves, int kVectors>
 inline void narrow_block(const NarrowTerm* terms, int64_t count, const NarrowPanel& panel, const NarrowSums& sums) {
     for (int64_t i = 0; i < kHalves * kNarrowRows; ++i) {
         for (int64_t j = 0; j < kVectors * 16; ++j) {
-            float sum = sums.start[i * sums.start_step + j];
+            NarrowSum sum = sums.start[i * sums.start_step + j];
             for (const NarrowTerm* term = terms; term != terms + count; ++term) {
                 const NarrowRows& rows = term->rows[i / kNarrowRows];
                 const char* a = rows.at + i % kNarrowRows * rows.pitch;
                 const char* b = panel.at + term->panel + j / 16 * panel.half + j % 16 * 4;
-                for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += panel.unit) {
-                    float part[2] = {0.0f, 0.0f};
-                    for (int64_t k = 0; k < kNarrowUnit; ++k) {
-                        const float product =
-                            flushed(narrow_element(a + 2 * k) * narrow_element(b + k / 2 * 64 + k % 2 * 2));
-                        part[k % 2] = flushed(part[k % 2] + product);
-                    }
-                    sum = flushed(sum + flushed(part[0] + part[1]));
-                }
+                for (int64_t d = 0; d < term->depth; d += kNarrowUnit, a += 64, b += panel.unit)
+                    sum = with_unit(sum, a, b);
             }
             sums.to[i * sums.to_step + j] = sum;
         }
