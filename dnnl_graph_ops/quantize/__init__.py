@@ -1,5 +1,6 @@
 """From float graphs to int8: scales from samples, and what they cost."""
 
-from .calibrate import Calibration, LayerReport, OutputReport, calibrate
+from .calibrate import calibrate
+from .report import Calibration, LayerReport, LeftReport, OutputReport
 
-__all__ = ["Calibration", "LayerReport", "OutputReport", "calibrate"]
+__all__ = ["Calibration", "LayerReport", "LeftReport", "OutputReport", "calibrate"]

@@ -1,95 +1,47 @@
-"""Scales for the int8 form of the ConvTranspose ops of a graph, taken from samples.
+"""Scales for the int8 form of the convolutions of a graph, of both families, taken from samples.
 
-Each ConvTranspose with constant weights becomes Dequantize(Quantize(src)), Dequantize(s8 weights), ConvTranspose: the
-pattern that the library runs in int8. src gets one scale and zero point (u8; s8 without a zero point where it is
-symmetric), weights one scale per output channel of a group.
+Each Convolution and ConvTranspose with constant weights becomes Dequantize(Quantize(src)), Dequantize(s8 weights), the
+layer: the pattern that runs in int8. src gets one scale and zero point (u8; s8 without a zero point where it is
+symmetric), weights one scale per output channel (of ConvTranspose: of a group).
 
-Source: oneDNN Graph API, Quantize, Dequantize and the int8 ConvTranspose pattern.
+Source: oneDNN Graph API, Quantize, Dequantize and the int8 Convolution and ConvTranspose patterns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import ops
 from ..compile import Net
 from ..errors import InvalidArgumentError
-from ..graph import Graph, Node, Value
-from ..shapes import resolved
-from ..weights import convert_weights
-
-Array = np.ndarray[Any, Any]
-
-KIND = "ConvTranspose"
-LEVELS = {"u8": (0, 255), "s8": (-128, 127)}
-WEIGHT_LEVEL = 127
+from ..graph import Graph, Node
+from .layers import divided, quantized
+from .report import NOT_A_LAYER, Calibration, LeftReport, OutputReport
 
 
-@dataclass(frozen=True)
-class LayerReport:
-    """The quantization of one ConvTranspose."""
-
-    name: str
-    src_dtype: str
-    src_scale: float
-    src_zero_point: int
-    weight_scales: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class OutputReport:
-    """What int8 costs at one output, over all samples."""
-
-    name: str
-    max_abs_error: float
-    rms_error: float
-    signal_to_noise_db: float
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A quantized graph and its report; str() is a table."""
-
-    graph: Graph
-    outputs: Mapping[str, Value]
-    layers: tuple[LayerReport, ...]
-    errors: tuple[OutputReport, ...]
-
-    def compile(self, **options: Any) -> Net:
-        """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""
-        return self.graph.compile(dict(self.outputs), **options)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{layer.name}: src {layer.src_dtype} scale {layer.src_scale:.4g} zero point {layer.src_zero_point}, "
-            f"{len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}"
-            for layer in self.layers
-        ]
-        lines += [
-            f"{error.name}: max error {error.max_abs_error:.4g}, rms {error.rms_error:.4g}, "
-            f"{error.signal_to_noise_db:.1f} dB"
-            for error in self.errors
-        ]
-        return "\n".join(lines)
-
-
-def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = None) -> Calibration:
-    """Quantize the ConvTranspose ops of a float graph.
+def calibrate(
+    net_or_graph: Net | Graph,
+    samples: Iterable[Any],
+    outputs: Any = None,
+    *,
+    layers: Callable[[str], bool] | None = None,
+) -> Calibration:
+    """Quantize the Convolution and ConvTranspose ops of a float graph.
 
     Args:
         net_or_graph: a compiled net, or a graph (with `outputs`, as `Graph.compile` takes them).
         samples: what the net is called with: arrays, tuples of arrays, or {input name: array}; at least one.
+        layers: which ops to quantize, by their names; None: all that can be.
 
     Returns:
-        The quantized graph, the scales of each layer, and the error at each output over the samples.
+        The quantized graph, the scales of each layer, what was left in f32 and why, and the error at each output over
+        the samples.
 
     Raises:
         InvalidArgumentError: no samples, one array where a list of them is meant, samples that are not finite, or
-            nothing to quantize: no float32 ConvTranspose with constant weights.
+            nothing to quantize: no float32 layer with constant weights that `layers` chooses.
         TypeError: neither a net nor a graph.
     """
     if isinstance(net_or_graph, Graph):
@@ -97,24 +49,28 @@ def calibrate(net_or_graph: Net | Graph, samples: Iterable[Any], outputs: Any = 
     if not isinstance(net_or_graph, Net):
         raise TypeError(f"calibrate: needs a Net or a Graph, got {type(net_or_graph).__name__}")
     net = net_or_graph
-    nodes = [node for node in net.graph.nodes if _quantizable(node)]
+    if layers is not None and not callable(layers):
+        raise TypeError(f"calibrate: 'layers' is a function of a layer's name, got {type(layers).__name__}")
+    nodes, left = divided(net.graph, layers)
     if not nodes:
-        raise InvalidArgumentError(
-            "calibrate: the graph has no float32 ConvTranspose with constant weights; make the weights Graph.constant"
-        )
+        raise InvalidArgumentError(f"calibrate: {_nothing(left)}")
     _check_samples(net, samples)
     data = [_by_name(net, sample) for sample in samples]
     if not data:
         raise InvalidArgumentError("calibrate: needs at least one sample")
-    ranges = _ranges(net, nodes, data)
-    graph, mapped, layers = _quantized(net, nodes, ranges)
+    ranges = dict(zip(nodes, _ranges(net, nodes, data), strict=True))
+    graph, mapped, reports = quantized(net.graph, f"{net.graph.name} int8", ranges)
     found = {name: mapped[value] for name, value in net.outputs.items()}
-    quantized = graph.compile(dict(found))
-    return Calibration(graph, found, layers, _errors(net, quantized, data))
+    return Calibration(graph, found, reports, _errors(net, graph.compile(dict(found)), data), left)
 
 
-def _quantizable(node: Node) -> bool:
-    return node.kind == KIND and node.inputs[0].dtype == "f32" and node.inputs[1].is_constant
+def _nothing(left: Sequence[LeftReport]) -> str:
+    """What to say of a graph of which nothing can be quantized."""
+    layers = [f"{one.name!r} ({one.kind}): {one.reason}" for one in left if one.reason != NOT_A_LAYER]
+    if layers:
+        return f"no layer can be quantized: {'; '.join(layers)}"
+    kinds = ", ".join(dict.fromkeys(one.kind for one in left)) or "no ops at all"
+    return f"nothing to quantize: {NOT_A_LAYER}, the graph has {kinds}"
 
 
 def _check_samples(net: Net, samples: Any) -> None:
@@ -153,74 +109,6 @@ def _ranges(net: Net, nodes: Sequence[Node], data: Sequence[Mapping[str, Any]]) 
                 raise InvalidArgumentError(f"calibrate: the {name} is not finite on a sample; its range is unknown")
             lows[i], highs[i] = min(lows[i], low), max(highs[i], high)
     return list(zip(lows, highs, strict=True))
-
-
-def _source_scale(low: float, high: float) -> tuple[str, float, int]:
-    """dtype, scale and zero point; zero is always exact."""
-    if low == 0.0 == high:
-        return "u8", 1.0, 0
-    if low < 0 and max(-low, high) < 1.1 * min(-low, high):
-        return "s8", max(-low, high) / LEVELS["s8"][1], 0
-    bottom, top = LEVELS["u8"]
-    scale = (high - low) / (top - bottom)
-    return "u8", scale, int(np.clip(round(-low / scale), bottom, top))
-
-
-def _quantized(
-    net: Net, nodes: Sequence[Node], ranges: Sequence[tuple[float, float]]
-) -> tuple[Graph, dict[Value, Value], tuple[LayerReport, ...]]:
-    graph = Graph(net.graph.engine, fpmath_mode=net.graph.fpmath_mode, name=f"{net.graph.name} int8")
-    mapped: dict[Value, Value] = {}
-    for value in net.graph.inputs:
-        mapped[value] = graph.input(value.name, value.shape, value.dtype, value.strides)
-    scales = dict(zip(nodes, ranges, strict=True))
-    layers = []
-    for node in net.graph.nodes:
-        for value in node.inputs:
-            if value not in mapped and value.is_constant and not (node in scales and value is node.inputs[1]):
-                mapped[value] = graph.constant(value.constant, value.name)
-        if node in scales:
-            result, layer = _quantized_node(graph, node, mapped, scales[node])
-            mapped[node.outputs[0]] = result
-            layers.append(layer)
-            continue
-        metas = [value.meta for value in node.outputs]
-        slots = [value.name.rpartition(".")[2] for value in node.outputs]
-        inputs = [mapped[v] for v in node.inputs]
-        made = graph.add_node(node.kind, node.name, inputs, node.attrs, metas, slots, node.name, late=node.late)
-        mapped.update(zip(node.outputs, made, strict=True))
-    return graph, mapped, tuple(layers)
-
-
-def _quantized_node(
-    graph: Graph, node: Node, mapped: Mapping[Value, Value], limits: tuple[float, float]
-) -> tuple[Value, LayerReport]:
-    dtype, scale, zero_point = _source_scale(*limits)
-    qparams: dict[str, Any] = {"scales": [scale], "zps": [zero_point], "qtype": "per_tensor"}
-    src = ops.quantize(mapped[node.inputs[0]], dtype=dtype, **qparams)
-    src = ops.dequantize(src, **qparams)
-    weights, scales = _quantized_weights(node)
-    per_channel: dict[str, Any] = {"scales": list(scales), "zps": [0] * len(scales), "qtype": "per_channel", "axis": 1}
-    w = ops.dequantize(graph.constant(weights), **per_channel)
-    attrs = {**node.attrs, "weights_format": "IOX"}
-    rest = [mapped[value] for value in node.inputs[2:]]
-    result = ops.conv_transpose(src, w, *rest, name=node.name, **attrs)
-    return result, LayerReport(node.name, dtype, scale, zero_point, scales)
-
-
-def _quantized_weights(node: Node) -> tuple[Array, tuple[float, ...]]:
-    """s8 weights as (IC, OC/groups, k...) and the scale of each output channel of a group."""
-    weights = node.inputs[1].constant
-    if weights is None:
-        raise InvalidArgumentError(f"calibrate: the weights of {node.name!r} are not constant")
-    attrs = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
-    fmt = f"documented_{attrs.weights_format}" if attrs.known.weights.documented else attrs.weights_format
-    iox = convert_weights(weights, fmt, "IOX", groups=attrs.groups)
-    peaks = np.abs(iox).max(axis=tuple(a for a in range(iox.ndim) if a != 1), initial=0.0)
-    scales = np.where(peaks > 0, peaks / WEIGHT_LEVEL, 1.0).astype(np.float32)
-    shape = [1, -1, *[1] * (iox.ndim - 2)]
-    levels = np.clip(np.rint(iox / scales.reshape(shape)), -WEIGHT_LEVEL, WEIGHT_LEVEL)
-    return levels.astype(np.int8), tuple(map(float, scales))
 
 
 def _errors(net: Net, quantized: Net, data: Sequence[Mapping[str, Any]]) -> tuple[OutputReport, ...]:

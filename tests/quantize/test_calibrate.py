@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from reference import conv_transpose as ct
+from reference import convolution, movement
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.quantize import calibrate
@@ -90,10 +92,113 @@ def test_one_sample_alone_is_told_from_a_list() -> None:
     assert stacked.layers == listed.layers
 
 
+ORDINARY = {"OIX": (0, 1, 2, 3), "XIO": (2, 3, 1, 0), "IOX": (1, 0, 2, 3), "XOI": (2, 3, 0, 1)}
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize("groups", [1, 2, 8])
+@pytest.mark.parametrize("fmt", ORDINARY)
+def test_a_convolution_is_that_of_numpy_on_rounded_operands(fmt: str, groups: int, data_format: str) -> None:
+    rng = np.random.default_rng(6)
+    oix = rng.standard_normal((16, 8 // groups, 3, 2)).astype(np.float32)
+    bias = rng.standard_normal(16).astype(np.float32)
+    shape = (2, 6, 5, 8) if data_format == "NXC" else (2, 8, 6, 5)
+    attrs = {"groups": groups, "strides": (2, 1), "pads_begin": 1, "pads_end": (0, 1), "data_format": data_format}
+    g = dgo.Graph()
+    given = np.ascontiguousarray(oix.transpose(ORDINARY[fmt]))
+    y = dgo.ops.convolution(g.input("x", shape), given, bias, weights_format=fmt, name="conv", **attrs)
+    samples = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)]
+    found = calibrate(g.compile(y), samples)
+    (layer,) = found.layers
+    assert (layer.name, layer.kind, len(layer.weight_scales)) == ("conv", "Convolution", 16)
+    assert found.errors[0].signal_to_noise_db > 30
+    scales = np.array(layer.weight_scales, np.float32).reshape(-1, 1, 1, 1)
+    np.testing.assert_allclose(scales[:, 0, 0, 0], np.abs(oix).max((1, 2, 3)) / 127, rtol=1e-6)
+    low, high = (-128, 127) if layer.src_dtype == "s8" else (0, 255)
+    levels = np.rint(samples[0] / np.float32(layer.src_scale)) + layer.src_zero_point
+    src = movement.dequantize(
+        levels.clip(low, high), scales=[layer.src_scale], zps=[layer.src_zero_point], qtype="per_tensor"
+    )
+    weights = np.rint(oix / scales) * scales
+    want = convolution.forward(src, weights, bias, weights_format="OIX", **attrs)
+    np.testing.assert_allclose(found.compile()(samples[0]), want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_of_representable_numbers_is_exact() -> None:
+    rng = np.random.default_rng(7)
+    g = dgo.Graph()
+    w = rng.integers(-127, 128, (3, 3, 4, 16)).astype(np.float32)
+    w[0, 0, 0] = 127
+    x = rng.integers(0, 256, (1, 7, 6, 4)).astype(np.float32)
+    x.flat[0] = 255
+    found = calibrate(g.compile(dgo.ops.convolution(g.input("x", x.shape), w, pads_begin=1, pads_end=1)), [x])
+    want = convolution.forward(x, w, pads_begin=1, pads_end=1, data_format="NXC", weights_format="XIO")
+    np.testing.assert_array_equal(found.compile()(x), want)
+    assert found.errors[0].max_abs_error == 0
+
+
+def mixed() -> dgo.Graph:
+    """Both kinds, one with weights that are no constant, one behind bf16, and an op that is no layer."""
+    rng = np.random.default_rng(8)
+
+    def weights(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    g = dgo.Graph()
+    x = g.input("x", (1, 6, 6, 16))
+    left = dgo.ops.convolution(x, weights(3, 3, 16, 16), pads_begin=1, pads_end=1, name="left")
+    right = dgo.ops.convolution(x, weights(1, 1, 16, 16), name="right")
+    up = dgo.ops.conv_transpose(dgo.ops.relu(left + right), weights(2, 2, 8, 16), strides=2, name="up")
+    tied = dgo.ops.convolution(up, g.input("w", (1, 1, 8, 8)), name="tied")
+    narrow = dgo.ops.type_cast(tied, dtype="bf16")
+    g.outputs["y"] = dgo.ops.convolution(narrow, weights(1, 1, 8, 8).astype(ml_dtypes.bfloat16), name="narrow")
+    return g
+
+
+def test_what_is_left_in_f32_and_why() -> None:
+    samples = [{"x": np.ones((1, 6, 6, 16), np.float32), "w": np.ones((1, 1, 8, 8), np.float32)}]
+    found = calibrate(mixed(), samples)
+    assert [(layer.name, layer.kind) for layer in found.layers] == [
+        ("left", "Convolution"),
+        ("right", "Convolution"),
+        ("up", "ConvTranspose"),
+    ]
+    reasons = {one.name: one.reason for one in found.left}
+    assert reasons["tied"] == "its weights are no constant; make them Graph.constant"
+    assert reasons["narrow"] == "its data is bf16, not f32"
+    text = str(found)
+    assert "tied (Convolution): left in f32, its weights are no constant" in text
+    assert "1 Add, 1 ReLU, 1 TypeCast: left in f32, only Convolution and ConvTranspose are quantized" in text
+    # what two layers read is rounded once
+    assert sum(node.kind == "Quantize" for node in found.graph.nodes) == 2
+
+
+def test_layers_are_chosen_by_name() -> None:
+    samples = [{"x": np.ones((1, 6, 6, 16), np.float32), "w": np.ones((1, 1, 8, 8), np.float32)}]
+    found = calibrate(mixed(), samples, layers=lambda name: name == "up")
+    assert [layer.name for layer in found.layers] == ["up"]
+    assert {one.name: one.reason for one in found.left}["right"] == "'layers' says so"
+    with pytest.raises(
+        dgo.InvalidArgumentError, match=r"no layer can be quantized: 'left' \(Convolution\): 'layers' says"
+    ):
+        calibrate(mixed(), samples, layers=lambda name: False)
+    with pytest.raises(TypeError, match="'layers' is a function of a layer's name, got list"):
+        calibrate(mixed(), samples, layers=["up"])  # type: ignore[arg-type]
+
+
+def test_a_quantized_graph_is_not_quantized_again() -> None:
+    graph = decoder(np.random.default_rng(0))
+    samples = [np.ones((2, 5, 6, 8), np.float32)]
+    found = calibrate(graph, samples)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"'up1' \(ConvTranspose\): it is quantized already"):
+        calibrate(found.compile(), samples)
+
+
 def test_refusals() -> None:
     g = dgo.Graph()
     x = g.input("x", (1, 3, 3, 4))
-    with pytest.raises(dgo.InvalidArgumentError, match="no float32 ConvTranspose"):
+    words = "nothing to quantize: only Convolution and ConvTranspose are quantized, the graph has ReLU"
+    with pytest.raises(dgo.InvalidArgumentError, match=words):
         calibrate(g.compile(dgo.ops.relu(x)), [np.zeros((1, 3, 3, 4), np.float32)])
     with pytest.raises(TypeError, match="Net or a Graph"):
         calibrate("net", [])  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""What calibration found: a quantized graph, its scales, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..compile import Net
+from ..graph import Graph, Value
+
+# the reason that most ops have
+NOT_A_LAYER = "only Convolution and ConvTranspose are quantized"
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The quantization of one layer; weight_scales: one for each output channel, of ConvTranspose of a group."""
+
+    name: str
+    src_dtype: str
+    src_scale: float
+    src_zero_point: int
+    weight_scales: tuple[float, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class LeftReport:
+    """An op that was not quantized, and why."""
+
+    name: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """What int8 costs at one output, over all samples."""
+
+    name: str
+    max_abs_error: float
+    rms_error: float
+    signal_to_noise_db: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A quantized graph and its report; str() is a table."""
+
+    graph: Graph
+    outputs: Mapping[str, Value]
+    layers: tuple[LayerReport, ...]
+    errors: tuple[OutputReport, ...]
+    left: tuple[LeftReport, ...]
+
+    def compile(self, **options: Any) -> Net:
+        """Compile the quantized graph; takes the options of `Graph.compile` and raises as it does."""
+        return self.graph.compile(dict(self.outputs), **options)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for layer in self.layers:
+            yield (
+                f"{layer.name} ({layer.kind}): src {layer.src_dtype} scale {layer.src_scale:.4g} zero point "
+                f"{layer.src_zero_point}, {len(layer.weight_scales)} weight scales up to {max(layer.weight_scales):.4g}"
+            )
+        for left in self.left:
+            if left.reason != NOT_A_LAYER:
+                yield f"{left.name} ({left.kind}): left in f32, {left.reason}"
+        others = Counter(left.kind for left in self.left if left.reason == NOT_A_LAYER)
+        if others:
+            counts = ", ".join(f"{count} {kind}" for kind, count in others.items())
+            yield f"{counts}: left in f32, {NOT_A_LAYER}"
+        for error in self.errors:
+            yield (
+                f"{error.name}: max error {error.max_abs_error:.4g}, rms {error.rms_error:.4g}, "
+                f"{error.signal_to_noise_db:.1f} dB"
+            )
