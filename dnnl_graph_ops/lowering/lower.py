@@ -97,7 +97,7 @@ def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) 
     if form.finishes(problem, env):
         form.build(program, problem, env)
         return
-    adds = bias is None or form.adds_bias
+    adds = bias is None or form.adds_bias(problem)
     plain = program.like(problem.result, form.plain_dtype(problem, env))
     form.build(
         program, problem.with_views(**{RESULT[problem.direction]: plain}, bias=bias if adds else None, tail=()), env

@@ -84,6 +84,10 @@ def _ops(key: tuple[str, str], problem: Problem) -> list[str]:
     return [op, f"{op} with bias"] if problem.bias is not None and key in _FUSES_BIAS else [op]
 
 
+def _every(problem: Problem) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Formulation:
     """One way to compute a direction of the family.
@@ -101,7 +105,7 @@ class Formulation:
     counts: cost.Counting
     build: Callable[[Program, Problem, Env], None]
     converts: Callable[[Problem, Env], bool] = lambda problem, env: False
-    adds_bias: bool = True
+    adds_bias: Callable[[Problem], bool] = _every
     fuses: Fuses = _known_good
     mirrors: bool = False
     # what explain() adds to the name
@@ -114,7 +118,7 @@ class Formulation:
 
     def ops(self, problem: Problem) -> list[str]:
         """What the library computes for it, as `runtime.cpu.Reference` names it; nothing for own code."""
-        return _ops(self.key, problem if self.adds_bias else problem.with_views(bias=None))
+        return _ops(self.key, problem if self.adds_bias(problem) else problem.with_views(bias=None))
 
     def compute_dtype(self, problem: Problem, env: Env) -> str:
         """What it computes in: f32 where the library has no kernels of the dtype, or reference kernels only."""
@@ -136,7 +140,7 @@ class Formulation:
 
     def finishes(self, problem: Problem, env: Env) -> bool:
         """Whether `build` takes all of the problem's bias and post-ops."""
-        return (problem.bias is None or self.adds_bias) and (not problem.tail or self.fuses(problem, env))
+        return (problem.bias is None or self.adds_bias(problem)) and (not problem.tail or self.fuses(problem, env))
 
     def plain_dtype(self, problem: Problem, env: Env) -> str:
         """Of results that a bias or post-ops apart read: not rounded where the form need not round."""
@@ -273,7 +277,7 @@ def _library(
     applies: Callable[[Problem, Env], bool],
     build: Callable[[Program, Problem], None],
     counts: cost.Counting = cost.literal,
-    adds_bias: bool = True,
+    adds_bias: Callable[[Problem], bool] = _every,
     fuses: Fuses = _known_good,
 ) -> Formulation:
     return Formulation(
@@ -307,7 +311,7 @@ def _multiplies(
     counts: cost.Counting,
     name: str = "",
     f32_only: bool = False,
-    adds_bias: bool = True,
+    adds_bias: Callable[[Problem], bool] = _every,
     fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
     own_pays: Callable[[Problem, Env], bool] = lambda problem, env: False,
 ) -> Formulation:
@@ -413,14 +417,21 @@ def _gives_few_channels(problem: Problem) -> bool:
 
 
 FORMULATIONS: tuple[Formulation, ...] = (
-    _library(cost.DECONVOLUTION, FORWARD, _always, deconvolution.forward),
+    _library(
+        cost.DECONVOLUTION,
+        FORWARD,
+        _always,
+        deconvolution.forward,
+        adds_bias=deconvolution.finishes,
+        fuses=lambda p, e: deconvolution.finishes(p) and _known_good(p, e),
+    ),
     _library(
         cost.DECONVOLUTION,
         BACKWARD_DATA,
         _undilated,
         deconvolution.backward_data,
         cost.deconvolution,
-        adds_bias=False,
+        adds_bias=lambda p: False,
         fuses=_no_post_ops,
     ),
     _CONVOLUTION,
@@ -459,7 +470,7 @@ FORMULATIONS: tuple[Formulation, ...] = (
             counts,
             "columns of images",
             f32_only=True,
-            adds_bias=direction == FORWARD,
+            adds_bias=lambda p: p.direction == FORWARD,
             own_pays=products.is_thin,
         )
         for family, direction, build, counts in (

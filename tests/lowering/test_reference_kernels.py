@@ -197,3 +197,25 @@ def test_status_prints_both_lists():
     assert "| ReduceL1 | always |" in text
     assert "| MatMul with bias | f16 | avx512_core_fp16 and sets that contain it |" in text
     assert "| ReduceL1 | always |" not in "\n".join(markdown(only_missing=True))
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "pads_end", "apart"), [(6, 2, 1, False), (6, 2, 0, True), (6, 2, 2, True), (6, 1, 1, True)]
+)
+def test_no_bias_nor_post_op_is_left_to_the_library_that_loops_over_them(size, stride, pads_end, apart, monkeypatch):
+    only = tuple(f for f in registry.FORMULATIONS if (f.name, f.direction) == ("deconvolution", FORWARD))
+    monkeypatch.setattr(registry, "FORMULATIONS", only)
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 16, size, size), (16, 16, 4, 4)))
+    b = rng.integers(-4, 5, 16).astype(np.float32)
+    graph = dgo.Graph()
+    y = dgo.ops.conv_transpose(
+        graph.input("x", x.shape), graph.constant(w), graph.constant(b), strides=stride, pads_begin=1,
+        pads_end=pads_end, data_format="NCX", weights_format="IOX",
+    )  # fmt: skip
+    net = graph.compile([dgo.ops.relu(y)])
+    (part,) = net.explain().partitions
+    assert len(part.steps) == (2 if apart else 1)
+    formats = {"data_format": "NCX", "weights_format": "IOX"}
+    expected = truth.forward(x, w, b, strides=(stride,) * 2, pads_begin=(1, 1), pads_end=(pads_end,) * 2, **formats)
+    assert np.array_equal(net(x), np.maximum(expected, 0))
