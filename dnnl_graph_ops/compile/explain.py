@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -131,10 +131,14 @@ class Explanation:
     threads: int
     tune: str
     algorithm: str
+    # "bf16" or "f16" where products of f32 may be computed with such operands
+    precision: str | None
     scratch_bytes: int
     constant_bytes: int
     partitions: tuple[PartitionReport, ...]
     steps: tuple[StepReport, ...]
+    # products that stayed in f32 all the same, by the names of their ops, and why
+    wide: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts and lists, which JSON can hold."""
@@ -149,7 +153,8 @@ class Explanation:
     __repr__ = __str__
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.runtime}, {self.isa}, {self.threads} threads, tune={self.tune}, algorithm={self.algorithm}"
+        chosen = f"tune={self.tune}, algorithm={self.algorithm}, precision={self.precision}"
+        yield f"{self.runtime}, {self.isa}, {self.threads} threads, {chosen}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
         yield ""
         rows: list[tuple[str, ...]] = [("ops", "formulation", "computed in", "scratch", "weighed")]
@@ -169,6 +174,11 @@ class Explanation:
             )
         yield from table(rows)
         yield ""
+        for reason in dict.fromkeys(self.wide.values()):
+            names = ", ".join(name for name, why in self.wide.items() if why == reason)
+            yield f"not in {self.precision}: {names}: {reason}"
+        if self.wide:
+            yield ""
         rows = [("step", "implementation", "reorders", "reads", "writes")]
         for step in self.steps:
             mark = " (reference kernel)" if step.reference else ""
@@ -217,10 +227,12 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         pool.get_num_threads(),
         options.tune,
         options.algorithm,
+        options.asked_precision,
         plan.executor.arena_bytes,
         plan.executor.constant_bytes,
         partitions,
         tuple(steps),
+        specialised.wide,
     )
 
 

@@ -484,11 +484,22 @@ def _check_precision(options: Options, engine: Engine) -> None:
         )
 
 
+_INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
+# what to do where another precision is asked for
+_INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
+
+
 def narrow(precision: Any) -> str:
     """`precision` of Graph.compile by its canonical name; f32 for None."""
     if precision is None:
         return "f32"
-    return choice(dtypes.usual(precision) if isinstance(precision, str) else precision, "precision", PRECISIONS)
+    if not isinstance(precision, str):
+        raise TypeError(f"Graph.compile: 'precision' must be a string, got {type(precision).__name__}")
+    name = dtypes.usual(precision)
+    if name not in PRECISIONS:
+        words = f"Graph.compile: 'precision' must be one of {', '.join(PRECISIONS)}, got {precision!r}"
+        raise InvalidArgumentError(words + _INSTEAD.get(name, ""))
+    return name
 
 
 def choice(value: Any, name: str, allowed: Any) -> str:

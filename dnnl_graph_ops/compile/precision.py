@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,33 +34,76 @@ _LEAST_GAIN = 0.1
 _VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
 # ops whose results int8 patterns begin with
 _QUANTIZED = frozenset({"Dequantize", "DynamicDequantize"})
+_EDGES = "what is converted at the edges of its region would cost more than it gains"
 
 
-def narrowed(nodes: Sequence[Node], kept: Collection[Value], dtype: str, env: Env) -> list[Node]:
+class Narrowed(NamedTuple):
+    """The nodes with those in the narrow type that are faster so, and why which products are not."""
+
+    nodes: list[Node]
+    wide: dict[str, str]
+
+
+def narrowed(nodes: Sequence[Node], kept: Collection[Value], dtype: str, env: Env) -> Narrowed:
     """The nodes with those that are faster in `dtype` in it; `kept`: values that the net returns, which stay f32."""
-    chosen = _worthwhile(nodes, _candidates(nodes, dtype, env), kept, env)
-    return _Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes)
+    candidates, wide = _candidates(nodes, dtype, env)
+    chosen = _worthwhile(nodes, candidates, kept, env)
+    wide |= {node.name: _EDGES for node, gain in candidates.items() if gain and node not in chosen}
+    return Narrowed(_Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes), wide)
+
+
+def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
+    """Why the products of a graph with another fpmath_mode do as that says."""
+    return dict.fromkeys((node.name for node in nodes if _is_product(node)), f"fpmath_mode={env.fpmath_mode!r} decides")
 
 
 # ---- which ----------------------------------------------------------------------------------------------------------
 
 
-def _candidates(nodes: Sequence[Node], dtype: str, env: Env) -> dict[Node, float]:
-    """The nodes that may be narrow, and the seconds that each gains: products, and what follows from them."""
+class Weighed(NamedTuple):
+    """Seconds of a product in f32 and in the narrow type; why: what there is instead of an estimate."""
+
+    wide: float
+    narrow: float
+    why: str = ""
+
+    @property
+    def gain(self) -> float:
+        """Seconds saved; 0 where that is little or less than nothing."""
+        saved = self.wide - self.narrow
+        return saved if saved > _LEAST_GAIN * self.wide else 0.0
+
+    def reason(self, dtype: str) -> str:
+        """Why there is no gain."""
+        if self.narrow == float("inf"):
+            return "this CPU has no such arithmetic"
+        return self.why or f"estimated {self.narrow * 1e6:.0f} us in {dtype}, {self.wide * 1e6:.0f} in f32"
+
+
+def _is_product(node: Node) -> bool:
+    return schema.OPS[node.kind].narrow == "operands" and node.outputs[0].dtype == _WIDE
+
+
+def _candidates(nodes: Sequence[Node], dtype: str, env: Env) -> tuple[dict[Node, float], dict[str, str]]:
+    """The nodes that may be narrow with the seconds that each gains, products and what follows them; why others not."""
     found: dict[Node, float] = {}
+    wide: dict[str, str] = {}
     for node in nodes:
         role = schema.OPS[node.kind].narrow
         if not role or len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
             continue
         if any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
-            continue
-        if role == "operands":
-            gain = _gain(node, dtype, env)
-            if gain > 0:
-                found[node] = gain
+            if role == "operands":
+                wide[node.name] = "its operands are quantized"
+        elif role == "operands":
+            weighed = _weighed(node, dtype, env)
+            if weighed.gain > 0:
+                found[node] = weighed.gain
+            else:
+                wide[node.name] = weighed.reason(dtype)
         elif any(value.node in found for value in _read(node)):
             found[node] = 0.0
-    return found
+    return found, wide
 
 
 def _read(node: Node) -> list[Value]:
@@ -68,15 +111,14 @@ def _read(node: Node) -> list[Value]:
     return [value for value in node.inputs if value.dtype == _WIDE and not value.is_constant]
 
 
-def _gain(node: Node, dtype: str, env: Env) -> float:
-    """Seconds that a product saves with narrow operands, by estimate; 0 where that is little or less than nothing."""
+def _weighed(node: Node, dtype: str, env: Env) -> Weighed:
+    """A product in both types, by estimate."""
     if any(0 in value.shape for value in (*node.inputs, *node.outputs)):
-        return 0.0
+        return Weighed(0.0, 0.0, "it is empty")
     if fits.origin(env.isa, env.release, dtype)[1] != dtype:
         # the estimate would be that of another type
-        return 0.0
-    wide, narrow = (_estimate(node, one, env) for one in (_WIDE, dtype))
-    return wide - narrow if wide - narrow > _LEAST_GAIN * wide else 0.0
+        return Weighed(0.0, 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it")
+    return Weighed(_estimate(node, _WIDE, env), _estimate(node, dtype, env))
 
 
 def _estimate(node: Node, dtype: str, env: Env) -> float:

@@ -30,7 +30,7 @@ from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .patterns import replaced
 from .plan import Plan, assemble
-from .precision import narrowed
+from .precision import narrowed, obeying
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -45,6 +45,11 @@ class Options:
     tune: str = "heuristic"
     algorithm: str = "auto"
     precision: str = "f32"
+
+    @property
+    def asked_precision(self) -> str | None:
+        """`precision` as `Graph.compile` takes it."""
+        return None if self.precision == "f32" else self.precision
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Specialised:
     built: Built
     names: Mapping[Buffer, str]
     out_shapes: tuple[tuple[int, ...], ...]
+    # products that stayed in f32 although another precision was asked for, and why
+    wide: Mapping[str, str]
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -150,6 +157,7 @@ def specialise(
     for index, (value, (shape, strides)) in enumerate(inputs):
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
+    wide: dict[str, str] = {}
     if env.tune != "off" and policy == "fusion":
         if env.engine.memory is None:
             nodes = folded(nodes, results, partial(_prepared, env=env))
@@ -157,7 +165,9 @@ def specialise(
         if env.engine.memory is None:
             nodes = in_integers(taken_apart(nodes), results)
         if precision != "f32" and env.fpmath_mode == "strict":
-            nodes = narrowed(nodes, results, precision, env)
+            nodes, wide = narrowed(nodes, results, precision, env)
+        elif precision != "f32":
+            wide = obeying(nodes, env)
     graphs = set(constants)
     views |= _constants(value for value in _read(nodes, results) if value in graphs)
     views |= _constants(value for value in results if value not in views)
@@ -197,7 +207,7 @@ def specialise(
         # what is packed from it is all that is needed from here on
         if value.held is not None:
             value.held.let_go()
-    return Specialised(plan, built, names, tuple(target.shape for target in targets))
+    return Specialised(plan, built, names, tuple(target.shape for target in targets), wide)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:

@@ -15,10 +15,15 @@ EACH = 10
 NARROW = ("bf16", "f16")
 
 
+def gaining(monkeypatch, seconds):
+    """All products save as many seconds by estimate."""
+    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(seconds, 0.0))
+
+
 @pytest.fixture
 def everything(monkeypatch):
     """All products that may be narrow are: what pays depends on the machine."""
-    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: 1.0)
+    gaining(monkeypatch, 1.0)
 
 
 def check(seed, case, dtype):
@@ -81,7 +86,7 @@ def test_edges_and_softmax_stay_f32_and_errors_are_those_of_the_type(rng, dtype,
 
 
 def test_what_is_not_faster_stays_as_it_is(rng, monkeypatch):
-    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: 0.0)
+    gaining(monkeypatch, 0.0)
     graph, outputs = block(rng)
     x = rng.standard_normal((1, 8, 8, 16)).astype(np.float32)
     wanted, found = (graph.compile(outputs, precision=one).run({"x": x}) for one in (None, "bf16"))
@@ -89,9 +94,41 @@ def test_what_is_not_faster_stays_as_it_is(rng, monkeypatch):
 
 
 def test_a_region_that_conversions_cost_more_than_it_gains_stays_f32(rng, monkeypatch):
-    monkeypatch.setattr(precision, "_gain", lambda node, dtype, env: 1e-12)
+    gaining(monkeypatch, 1e-12)
     graph, outputs = block(rng)
     assert not any("TypeCast" in str(step) for step in graph.compile(outputs, precision="bf16").explain().steps)
+
+
+def test_explain_says_what_stayed_in_f32_and_why(rng, monkeypatch):
+    graph, outputs = block(rng)
+    names = [node.name for node in graph.nodes if node.kind == "Convolution"]
+
+    def explained(dtype):
+        found = graph.compile(outputs, precision=dtype).explain()
+        assert f"precision={dtype}\n" in str(found) and found.to_dict()["precision"] == dtype
+        return found
+
+    assert explained(None).wide == {} and "not in" not in str(explained(None))
+    for gain, reason in (
+        (precision.Weighed(2e-6, 3e-6), "estimated 3 us in bf16, 2 in f32"),
+        (precision.Weighed(1.0, float("inf")), "this CPU has no such arithmetic"),
+        (precision.Weighed(1e-12, 0.0), "what is converted at the edges of its region would cost more than it gains"),
+    ):
+        monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env, gain=gain: gain)
+        found = explained("bf16")
+        assert found.wide == dict.fromkeys(names, reason)
+        assert f"\nnot in bf16: {', '.join(names)}: {reason}\n" in str(found)
+    gaining(monkeypatch, 1.0)
+    assert explained("bf16").wide == {}
+    graph.fpmath_mode = "any"
+    assert explained("bf16").wide == dict.fromkeys(names, "fpmath_mode='any' decides")
+
+
+def test_a_type_without_times_stays_f32(rng, monkeypatch):
+    monkeypatch.setattr(precision.fits, "origin", lambda isa, release, dtype: (isa, "f32"))
+    graph, outputs = block(rng)
+    reasons = set(graph.compile(outputs, precision="f16").explain().wide.values())
+    assert len(reasons) == 1 and "no times of f16 are known for" in reasons.pop()
 
 
 def test_graphs_with_an_fpmath_mode_obey_that(rng, everything):

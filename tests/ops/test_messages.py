@@ -138,8 +138,24 @@ def test_dtypes_by_the_names_of_other_packages(name, meant):
 @pytest.mark.parametrize("name", ["bfloat16", "BFloat16", "bf16"])
 def test_a_precision_by_numpy_s_name(name, x):
     assert x.graph.compile(ops.relu(x), precision=name)(X).dtype == np.float32
-    with pytest.raises(dgo.InvalidArgumentError, match=r"'precision' must be one of bf16, f16, got 'f32'"):
-        x.graph.compile(ops.relu(x), precision="float32")
+    with pytest.raises(TypeError, match="'precision' must be a string, got type"):
+        x.graph.compile(ops.relu(x), precision=np.float16)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("float32", "leave it out, f32 ops are computed in f32 then"),
+        ("int8", "int8 needs scales from samples: dgo.quantize.calibrate"),
+        ("INT8", "int8 needs scales"),
+        ("u8", "int8 needs scales"),
+        ("int4", ""),
+    ],
+)
+def test_another_precision_is_told_what_to_do(name, instead, x):
+    words = f"'precision' must be one of bf16, f16, got '{name}'" + (f"; {instead}" if instead else "$")
+    with pytest.raises(dgo.InvalidArgumentError, match=words):
+        x.graph.compile(ops.relu(x), precision=name)
 
 
 def test_attributes_by_position_are_told_their_names(x):

@@ -268,10 +268,12 @@ class CutNet(Net):
             base.threads,
             self.options.tune,
             self.options.algorithm,
+            self.options.asked_precision,
             sum(one.scratch_bytes for one in found),
             sum(one.constant_bytes for one in found),
             partitions,
             steps,
+            {name: reason for one in found for name, reason in one.wide.items()},
         )
 
 

@@ -70,9 +70,12 @@ class SubModel:
 
 
 def compiled(graph: Graph, outputs: Mapping[str, Value] | None, options: Options) -> Net:
-    precision = None if options.precision == "f32" else options.precision
     return graph.compile(
-        outputs, policy=options.policy, tune=options.tune, algorithm=options.algorithm, precision=precision
+        outputs,
+        policy=options.policy,
+        tune=options.tune,
+        algorithm=options.algorithm,
+        precision=options.asked_precision,
     )
 
 
