@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .compile.net import TUNES, Net
+from .compile.asked import TUNES
+from .compile.net import Net
 from .errors import InvalidArgumentError
 from .graph import Graph
 

@@ -1,8 +1,9 @@
 """Partitions to plans, and the nets that hold them."""
 
 from ..graph import hooks
+from .asked import compile_graph
 from .explain import Explanation
-from .net import Net, compile_graph
+from .net import Net
 from .saved import save
 from .specialise import PartitionInfo
 

@@ -139,6 +139,8 @@ class Explanation:
     steps: tuple[StepReport, ...]
     # products that stayed in f32 all the same, by the names of their ops, and why
     wide: Mapping[str, str]
+    # what precision="auto" chose, if that was asked for
+    chosen: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts and lists, which JSON can hold."""
@@ -155,6 +157,8 @@ class Explanation:
     def _lines(self) -> Iterator[str]:
         chosen = f"tune={self.tune}, algorithm={self.algorithm}, precision={self.precision}"
         yield f"{self.runtime}, {self.isa}, {self.threads} threads, {chosen}"
+        if self.chosen:
+            yield f"precision='auto': {self.chosen}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"
         yield ""
         rows: list[tuple[str, ...]] = [("ops", "formulation", "computed in", "scratch", "weighed")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
@@ -11,7 +13,7 @@ from .._core import Executor, NetBase, PlanCache
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Node, Value, hooks
 from ..graph.drawing import net_to_dot, net_to_svg
-from ..lowering.env import ALGORITHMS, Env, default_algorithm
+from ..lowering.env import Env
 from ..lowering.groups import Group
 from ..runtime import arrays
 from ..runtime import threads as pool
@@ -21,10 +23,10 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain
-from .grouping import POLICIES, group, reachable
+from .grouping import group, reachable
 from .pickled import MadeBy, made_here
-from .precision import PRECISIONS
 from .profile import profile
+from .report import PrecisionReport
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-TUNES = ("off", "heuristic", "measure")
 _MOST_SHAPES = 1024
 
 
@@ -48,6 +49,9 @@ class Net(NetBase):
         TypeError: missing or unknown arguments, things that are not arrays.
         ShapeError, InvalidArgumentError: arrays that do not fit the graph.
     """
+
+    #: what `precision="auto"` chose, and what that costs; of nets that were loaded from files None
+    precision_report: PrecisionReport | None = None
 
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
         nodes, leaves = reachable(list(outputs.values()))
@@ -86,13 +90,12 @@ class Net(NetBase):
         return f"Net({self.graph.name!r}, inputs={list(self.input_names)}, outputs={list(self.output_names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (
-            made_here(),
-            self.graph,
-            {name: value.id for name, value in self.outputs.items()},
-            self.engine,
-            self.options,
-        )
+        outputs = {name: value.id for name, value in self.outputs.items()}
+        return _restore, (made_here(), self.graph, outputs, self.engine, self.options), *self._state()
+
+    def _state(self) -> tuple[dict[str, Any], ...]:
+        """What a pickle has beside what the net is made of."""
+        return () if self.precision_report is None else ({"precision_report": self.precision_report},)
 
     # -- calling ----------------------------------------------------------------------------------------------
 
@@ -175,15 +178,12 @@ class Net(NetBase):
         Raises:
             TypeError, ShapeError, InvalidArgumentError: `given` or `outs` do not fit the graph.
         """
-        ins, layouts = [], []
+        ins = self._operands(given)
         label = repr(self)
-        for value, item in zip(self.inputs, given, strict=True):
-            where = f"{label}: input {value.name!r}"
-            array = arrays.as_operand(item, self.engine, where)
-            arrays.check_dtype(array, value.dtype, where)
-            arrays.check_shape(array, value.shape, where)
-            layouts.append((array.shape, arrays.element_strides(array, where)))
-            ins.append(array)
+        layouts = [
+            (array.shape, arrays.element_strides(array, f"{label}: input {name!r}"))
+            for name, array in zip(self.input_names, ins, strict=True)
+        ]
         shapes = self._out_shapes([layout[0] for layout in layouts])
         checked: list[Any] = []
         for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
@@ -206,6 +206,28 @@ class Net(NetBase):
             for i, (array, shape, value) in enumerate(zip(checked, shapes, self.outputs.values(), strict=True))
         ]
         return ins, results, executor
+
+    def _operands(self, given: Sequence[Any]) -> list[Any]:
+        found = []
+        label = repr(self)
+        for value, item in zip(self.inputs, given, strict=True):
+            where = f"{label}: input {value.name!r}"
+            array = arrays.as_operand(item, self.engine, where)
+            arrays.check_dtype(array, value.dtype, where)
+            arrays.check_shape(array, value.shape, where)
+            found.append(array)
+        return found
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse what `run` would, and compute nothing.
+
+        Args:
+            inputs: as `run` takes them.
+
+        Raises:
+            TypeError, ShapeError, InvalidArgumentError: it does not.
+        """
+        self._operands(self._by_name((), dict(inputs)))
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
         """How the results lie: as the given arrays, else as a graph file says; None if all are new and row-major."""
@@ -270,8 +292,7 @@ class Net(NetBase):
             [values[value] for value in self._constants],
             [(values[v], None if outs is None else outs[i]) for i, v in enumerate(self.outputs.values())],
             self.env(),
-            policy=self.options.policy,
-            precision=self.options.precision,
+            options=self.options,
             name=self.graph.name,
         )
 
@@ -337,6 +358,11 @@ class Net(NetBase):
 
         return self._builds.once(lambda: self._plans.payload(executor), make)
 
+    def narrow(self) -> Mapping[str, float]:
+        """Names of the products that the plan used last computes in a narrow type, and the seconds that each gains."""
+        latest = self.latest()
+        return {} if latest is None else latest.narrow
+
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
         """What was given to the library, in order; with tune="off" these are the literal ops.
@@ -393,7 +419,11 @@ class Net(NetBase):
         latest = self.latest()
         if latest is None:
             raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to explain")
-        return explain(latest, self.engine, self.options)
+        return self._with_choice(explain(latest, self.engine, self.options))
+
+    def _with_choice(self, said: Explanation) -> Explanation:
+        report = self.precision_report
+        return said if report is None else replace(said, chosen=report.summary)
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, coloured by partition."""
@@ -447,68 +477,10 @@ def _describe_group(item: Group) -> PartitionInfo:
     )
 
 
-def compile_graph(
-    graph: Graph,
-    outputs: Any = None,
-    *,
-    policy: str = "fusion",
-    tune: str = "heuristic",
-    algorithm: str | None = None,
-    precision: str | None = None,
-) -> Net:
-    """Implements `Graph.compile`."""
-    chosen = _outputs(graph, outputs)
-    if algorithm is None:
-        algorithm = default_algorithm()
-    options = Options(
-        choice(policy, "policy", POLICIES),
-        choice(tune, "tune", TUNES),
-        choice(algorithm, "algorithm", ALGORITHMS),
-        narrow(precision),
-    )
-    engine = graph.engine or default_engine()
-    if precision is not None:
-        _check_precision(options, engine)
-    return Net(graph, chosen, engine, options)
-
-
-def _check_precision(options: Options, engine: Engine) -> None:
-    """Raises:
-    InvalidArgumentError: other choices leave nothing to choose.
-    """
-    if options.tune == "off" or options.policy != "fusion" or engine.memory is not None or engine.kind != "cpu":
-        raise InvalidArgumentError(
-            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
-            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
-            f"in {options.precision}"
-        )
-
-
-_INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
-# what to do where another precision is asked for
-_INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
-
-
-def narrow(precision: Any) -> str:
-    """`precision` of Graph.compile by its canonical name; f32 for None."""
-    if precision is None:
-        return "f32"
-    if not isinstance(precision, str):
-        raise TypeError(f"Graph.compile: 'precision' must be a string, got {type(precision).__name__}")
-    name = dtypes.usual(precision)
-    if name not in PRECISIONS:
-        words = f"Graph.compile: 'precision' must be one of {', '.join(PRECISIONS)}, got {precision!r}"
-        raise InvalidArgumentError(words + _INSTEAD.get(name, ""))
-    return name
-
-
-def choice(value: Any, name: str, allowed: Any) -> str:
-    """An option of Graph.compile in lower case."""
-    if not isinstance(value, str):
-        raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
-    if value.lower() not in allowed:
-        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
-    return value.lower()
+@singledispatch
+def made(graph: Graph, outputs: Any, options: Options) -> Net:
+    """The net of a graph, of whatever kind that is."""
+    return Net(graph, _outputs(graph, outputs), graph.engine or default_engine(), options)
 
 
 def _outputs(graph: Graph, outputs: Any) -> dict[str, Value]:

@@ -27,6 +27,8 @@ from ..runtime import cpu
 from .layouts import channels_last
 
 PRECISIONS = ("bf16", "f16")
+# one of them, or neither
+AUTO = "auto"
 _WIDE = "f32"
 # of the estimate in f32 that a narrow product has to save
 _LEAST_GAIN = 0.1
@@ -34,27 +36,57 @@ _LEAST_GAIN = 0.1
 _VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
 # ops whose results int8 patterns begin with
 _QUANTIZED = frozenset({"Dequantize", "DynamicDequantize"})
+_REFUSED = "it costs more than max_error allows"
 _EDGES = "what is converted at the edges of its region would cost more than it gains"
 
 
 class Narrowed(NamedTuple):
-    """The nodes with those in the narrow type that are faster so, and why which products are not."""
+    """The nodes with those in the narrow type that are faster so.
+
+    wide: why which products are not; gains: the seconds that each of the others saves by estimate.
+    """
 
     nodes: list[Node]
     wide: dict[str, str]
+    gains: dict[str, float]
 
 
-def narrowed(nodes: Sequence[Node], kept: Collection[Value], dtype: str, env: Env) -> Narrowed:
-    """The nodes with those that are faster in `dtype` in it; `kept`: values that the net returns, which stay f32."""
-    candidates, wide = _candidates(nodes, dtype, env)
-    chosen = _worthwhile(nodes, candidates, kept, env)
+def narrowed(
+    nodes: Sequence[Node],
+    kept: Collection[Value],
+    dtype: str,
+    env: Env,
+    refused: Collection[str] = (),
+    *,
+    weighed: bool = True,
+) -> Narrowed:
+    """The nodes with those that are faster in `dtype` in it.
+
+    Args:
+        kept: values that the net returns, which stay f32.
+        refused: names of products that stay f32.
+        weighed: whether what a region gains must exceed what its conversions cost.
+    """
+    candidates, wide = _candidates(nodes, dtype, env, frozenset(refused))
+    chosen = _worthwhile(nodes, candidates, kept, env) if weighed else set(candidates)
     wide |= {node.name: _EDGES for node, gain in candidates.items() if gain and node not in chosen}
-    return Narrowed(_Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes), wide)
+    gains = {node.name: gain for node, gain in candidates.items() if gain and node in chosen}
+    return Narrowed(_Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes), wide, gains)
 
 
 def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
     """Why the products of a graph with another fpmath_mode do as that says."""
     return dict.fromkeys((node.name for node in nodes if _is_product(node)), f"fpmath_mode={env.fpmath_mode!r} decides")
+
+
+def multiplied(env: Env) -> tuple[str, ...]:
+    """The narrow types that products may gain from here: what the CPU multiplies, and estimates are known of."""
+    return tuple(dtype for dtype in PRECISIONS if _known(dtype, env) and cpu.computes_natively(dtype, env.engine))
+
+
+def _known(dtype: str, env: Env) -> bool:
+    """Whether estimates are of this type rather than of another."""
+    return fits.origin(env.isa, env.release, dtype)[1] == dtype
 
 
 # ---- which ----------------------------------------------------------------------------------------------------------
@@ -84,7 +116,9 @@ def _is_product(node: Node) -> bool:
     return schema.OPS[node.kind].narrow == "operands" and node.outputs[0].dtype == _WIDE
 
 
-def _candidates(nodes: Sequence[Node], dtype: str, env: Env) -> tuple[dict[Node, float], dict[str, str]]:
+def _candidates(
+    nodes: Sequence[Node], dtype: str, env: Env, refused: Collection[str]
+) -> tuple[dict[Node, float], dict[str, str]]:
     """The nodes that may be narrow with the seconds that each gains, products and what follows them; why others not."""
     found: dict[Node, float] = {}
     wide: dict[str, str] = {}
@@ -95,6 +129,8 @@ def _candidates(nodes: Sequence[Node], dtype: str, env: Env) -> tuple[dict[Node,
         if any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
             if role == "operands":
                 wide[node.name] = "its operands are quantized"
+        elif role == "operands" and node.name in refused:
+            wide[node.name] = _REFUSED
         elif role == "operands":
             weighed = _weighed(node, dtype, env)
             if weighed.gain > 0:
@@ -115,8 +151,7 @@ def _weighed(node: Node, dtype: str, env: Env) -> Weighed:
     """A product in both types, by estimate."""
     if any(0 in value.shape for value in (*node.inputs, *node.outputs)):
         return Weighed(0.0, 0.0, "it is empty")
-    if fits.origin(env.isa, env.release, dtype)[1] != dtype:
-        # the estimate would be that of another type
+    if not _known(dtype, env):
         return Weighed(0.0, 0.0, f"no times of {dtype} are known for {env.isa}, which mostly has no arithmetic in it")
     return Weighed(_estimate(node, _WIDE, env), _estimate(node, dtype, env))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,11 @@ from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
 from . import recipes
-from .net import Net, compile_graph
+from .asked import checked_options
+from .net import Net, made
 from .packed import keep
+from .precision import AUTO
+from .specialise import Options
 
 if TYPE_CHECKING:
     from ..graph.array_file import ArrayFile
@@ -86,12 +90,8 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
         graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
-        names = ("policy", "tune", "algorithm", "precision")
         packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
-        chosen_by = {name: field(options, name, str, where) for name in names}
-        if chosen_by["precision"] == "f32":
-            del chosen_by["precision"]
-        net = compile_graph(graph, outputs, **chosen_by)
+        net = made(graph, outputs, _options(options, graph.engine or default_engine(), where))
     except Error as error:
         if not others:
             raise
@@ -101,6 +101,18 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
         text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
         warn(text, RuntimeWarning)
     return net
+
+
+def _options(stated: Mapping[str, Any], engine: Engine, where: str) -> Options:
+    from ..graph.array_file import field
+
+    names = ("policy", "tune", "algorithm", "precision")
+    policy, tune, algorithm, precision = (field(stated, name, str, where) for name in names)
+    found = checked_options(engine, policy, tune, algorithm, None if precision == "f32" else precision)
+    wide = stated.get("wide", [])
+    if found.precision == AUTO or not (isinstance(wide, list) and all(isinstance(name, str) for name in wide)):
+        raise InvalidArgumentError(f"{where}: is damaged: the ops that stay in f32 are {str(wide)[:60]}")
+    return replace(found, wide=tuple(wide))
 
 
 def _packed(graph: Graph, records: list[Any], file: ArrayFile, where: str) -> list[Any]:

@@ -45,11 +45,18 @@ class Options:
     tune: str = "heuristic"
     algorithm: str = "auto"
     precision: str = "f32"
+    # names of the products that another precision leaves in f32
+    wide: tuple[str, ...] = ()
+    # whether products are narrow only in regions that gain more than conversions cost
+    weighed: bool = True
 
     @property
     def asked_precision(self) -> str | None:
         """`precision` as `Graph.compile` takes it."""
         return None if self.precision == "f32" else self.precision
+
+
+_AS_DECLARED = Options()
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Specialised:
     out_shapes: tuple[tuple[int, ...], ...]
     # products that stayed in f32 although another precision was asked for, and why
     wide: Mapping[str, str]
+    # the others, and the seconds that each gains by estimate
+    narrow: Mapping[str, float]
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -148,12 +157,13 @@ def specialise(
     outputs: Sequence[tuple[Value, Layout | None]],
     env: Env,
     *,
-    policy: str = "fusion",
-    precision: str = "f32",
+    options: Options = _AS_DECLARED,
     name: str = "",
 ) -> Specialised:
     """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
     views: dict[Value, View] = {}
+    narrow: Mapping[str, float] = {}
+    policy = options.policy
     for index, (value, (shape, strides)) in enumerate(inputs):
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
@@ -164,9 +174,11 @@ def specialise(
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
             nodes = in_integers(taken_apart(nodes), results)
-        if precision != "f32" and env.fpmath_mode == "strict":
-            nodes, wide = narrowed(nodes, results, precision, env)
-        elif precision != "f32":
+        if options.precision != "f32" and env.fpmath_mode == "strict":
+            nodes, wide, narrow = narrowed(
+                nodes, results, options.precision, env, options.wide, weighed=options.weighed
+            )
+        elif options.precision != "f32":
             wide = obeying(nodes, env)
     graphs = set(constants)
     views |= _constants(value for value in _read(nodes, results) if value in graphs)
@@ -207,7 +219,7 @@ def specialise(
         # what is packed from it is all that is needed from here on
         if value.held is not None:
             value.held.let_go()
-    return Specialised(plan, built, names, tuple(target.shape for target in targets), wide)
+    return Specialised(plan, built, names, tuple(target.shape for target in targets), wide, narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:

@@ -372,6 +372,8 @@ class Graph:
         tune: str = "heuristic",
         algorithm: str | None = None,
         precision: str | None = None,
+        samples: Iterable[Any] | None = None,
+        max_error: float | None = None,
     ) -> Net:
         """Compile into a callable net.
 
@@ -388,17 +390,31 @@ class Graph:
             precision: "bf16" or "f16" lets f32 ops multiply such operands, with sums in f32, where that is faster by
                 estimate; what hangs on them is kept in that type, rounded once an op. Softmax, reductions, powers and
                 statistics of norms stay in f32, and so does the type of inputs and outputs. An op of a graph with
-                another fpmath_mode than "strict" obeys that. None: everything as declared.
+                another fpmath_mode than "strict" obeys that. None: everything as declared. "auto": whichever of both
+                gains more, or f32 where the CPU multiplies neither or the error would exceed `max_error`; ops that
+                cost most are put back to f32 first. `net.precision_report` and `explain()` say what was chosen.
+            samples: for "auto", what the net is called with: arrays, tuples of arrays, or {input name: array}.
+            max_error: for "auto", the largest error at any output over the samples, as a part of the largest absolute
+                value there in f32; None: 0.01.
 
         Returns:
             A `Net`: `net(x)`, `net(src=x)`, `net(x, out=buffer)`, `net.run({"src": x})`.
 
         Raises:
-            InvalidArgumentError: no outputs, a Value of another graph, an unknown choice.
+            InvalidArgumentError: no outputs, a Value of another graph, an unknown choice; "auto" without samples, or
+                with such as the net does not take.
             UnsupportedError: the loaded library cannot run an op and no equal form is known.
         """
         net: Net = hooks.call(
-            "compile", self, outputs, policy=policy, tune=tune, algorithm=algorithm, precision=precision
+            "compile",
+            self,
+            outputs,
+            policy=policy,
+            tune=tune,
+            algorithm=algorithm,
+            precision=precision,
+            samples=samples,
+            max_error=max_error,
         )
         return net
 

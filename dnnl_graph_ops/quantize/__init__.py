@@ -1,6 +1,7 @@
 """From float graphs to int8: scales from samples, and what they cost."""
 
+from ..compile.report import OutputReport
 from .calibrate import calibrate
-from .report import Calibration, LayerReport, LeftReport, OutputReport
+from .report import Calibration, LayerReport, LeftReport
 
 __all__ = ["Calibration", "LayerReport", "LeftReport", "OutputReport", "calibrate"]

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..compile import Net
+from ..compile.samples import as_samples, differences
 from ..errors import InvalidArgumentError
 from ..graph import Graph, Node
 from .layers import divided, quantized
-from .report import NOT_A_LAYER, Calibration, LeftReport, OutputReport
+from .report import NOT_A_LAYER, Calibration, LeftReport
 
 
 def calibrate(
@@ -54,14 +55,13 @@ def calibrate(
     nodes, left = divided(net.graph, layers)
     if not nodes:
         raise InvalidArgumentError(f"calibrate: {_nothing(left)}")
-    _check_samples(net, samples)
-    data = [_by_name(net, sample) for sample in samples]
-    if not data:
-        raise InvalidArgumentError("calibrate: needs at least one sample")
+    data = as_samples(net, samples, "calibrate")
     ranges = dict(zip(nodes, _ranges(net, nodes, data), strict=True))
     graph, mapped, reports = quantized(net.graph, f"{net.graph.name} int8", ranges)
     found = {name: mapped[value] for name, value in net.outputs.items()}
-    return Calibration(graph, found, reports, _errors(net, graph.compile(dict(found)), data), left)
+    narrow = graph.compile(dict(found))
+    errors = differences(map(net.run, data), map(narrow.run, data), net.output_names)
+    return Calibration(graph, found, reports, errors, left)
 
 
 def _nothing(left: Sequence[LeftReport]) -> str:
@@ -71,29 +71,6 @@ def _nothing(left: Sequence[LeftReport]) -> str:
         return f"no layer can be quantized: {'; '.join(layers)}"
     kinds = ", ".join(dict.fromkeys(one.kind for one in left)) or "no ops at all"
     return f"nothing to quantize: {NOT_A_LAYER}, the graph has {kinds}"
-
-
-def _check_samples(net: Net, samples: Any) -> None:
-    """Refuse one sample alone; an array with one axis more than the input is as good as a list."""
-    if isinstance(samples, Mapping):
-        given = f"a mapping of {', '.join(map(repr, samples))}"
-    elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
-        given = f"one array of shape {np.shape(samples)}"
-    else:
-        return
-    raise InvalidArgumentError(f"calibrate: 'samples' is a list of samples, got {given}; pass [sample] for one")
-
-
-def _by_name(net: Net, sample: Any) -> dict[str, Any]:
-    if isinstance(sample, Mapping):
-        return dict(sample)
-    values = sample if isinstance(sample, tuple) else (sample,)
-    if len(values) != len(net.input_names):
-        raise InvalidArgumentError(
-            f"calibrate: a sample has {len(values)} arrays, the net takes {len(net.input_names)} "
-            f"({', '.join(net.input_names)})"
-        )
-    return dict(zip(net.input_names, values, strict=True))
 
 
 def _ranges(net: Net, nodes: Sequence[Node], data: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
@@ -109,25 +86,3 @@ def _ranges(net: Net, nodes: Sequence[Node], data: Sequence[Mapping[str, Any]]) 
                 raise InvalidArgumentError(f"calibrate: the {name} is not finite on a sample; its range is unknown")
             lows[i], highs[i] = min(lows[i], low), max(highs[i], high)
     return list(zip(lows, highs, strict=True))
-
-
-def _errors(net: Net, quantized: Net, data: Sequence[Mapping[str, Any]]) -> tuple[OutputReport, ...]:
-    sums = {name: [0.0, 0.0, 0.0, 0] for name in net.outputs}
-    for sample in data:
-        want, got = net.run(sample), quantized.run(sample)
-        for name, entry in sums.items():
-            exact = want[name].astype(np.float64)
-            error = got[name].astype(np.float64) - exact
-            entry[0] = max(entry[0], float(np.abs(error).max(initial=0)))
-            entry[1] += float((error**2).sum())
-            entry[2] += float((exact**2).sum())
-            entry[3] += error.size
-    return tuple(
-        OutputReport(
-            name,
-            worst,
-            float(np.sqrt(noise / max(count, 1))),
-            float(10 * np.log10(signal / noise)) if noise and signal else float("inf"),
-        )
-        for name, (worst, noise, signal, count) in sums.items()
-    )

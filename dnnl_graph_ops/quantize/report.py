@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..compile import Net
+from ..compile.report import OutputReport
 from ..graph import Graph, Value
 
 # the reason that most ops have
@@ -33,16 +34,6 @@ class LeftReport:
     name: str
     kind: str
     reason: str
-
-
-@dataclass(frozen=True)
-class OutputReport:
-    """What int8 costs at one output, over all samples."""
-
-    name: str
-    max_abs_error: float
-    rms_error: float
-    signal_to_noise_db: float
 
 
 @dataclass(frozen=True)
@@ -75,8 +66,4 @@ class Calibration:
         if others:
             counts = ", ".join(f"{count} {kind}" for kind, count in others.items())
             yield f"{counts}: left in f32, {NOT_A_LAYER}"
-        for error in self.errors:
-            yield (
-                f"{error.name}: max error {error.max_abs_error:.4g}, rms {error.rms_error:.4g}, "
-                f"{error.signal_to_noise_db:.1f} dB"
-            )
+        yield from map(str, self.errors)

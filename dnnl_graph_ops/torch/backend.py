@@ -22,6 +22,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .._core import lent_array
 from ..compile.net import Net
+from ..compile.precision import AUTO
 from ..errors import Error, UnsupportedError
 from ..graph import Graph
 from ..interop.aten.build import parameter
@@ -52,7 +53,8 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     """What PyTorch calls with a graph that it captured.
 
     Args:
-        options: of `Graph.compile`: tune, algorithm, precision, policy; `torch.compile(..., options={...})` too.
+        options: of `Graph.compile`: tune, algorithm, precision, policy; `torch.compile(..., options={...})` too. With
+            precision="auto" the first call's data are the samples.
     """
     options = {**options.pop("options", {}), **options}
     options.pop("mode", None)
@@ -326,6 +328,9 @@ class _Entry:
                 strides = tuple(map(int, fake.stride()))
                 if value.node is not None and _is_dense(tuple(map(int, fake.shape)), strides):
                     value.strides = strides
+        if options.get("precision") == AUTO:
+            # the call that it is made for
+            options = {"samples": [{name: _array(args[i]) for name, i in places.items()}], **options}
         self.net = graph.compile(**options)
         self._arguments = [places[name] for name in self.net.input_names]
 

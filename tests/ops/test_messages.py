@@ -153,7 +153,7 @@ def test_a_precision_by_numpy_s_name(name, x):
     ],
 )
 def test_another_precision_is_told_what_to_do(name, instead, x):
-    words = f"'precision' must be one of bf16, f16, got '{name}'" + (f"; {instead}" if instead else "$")
+    words = f"'precision' must be one of bf16, f16, auto, got '{name}'" + (f"; {instead}" if instead else "$")
     with pytest.raises(dgo.InvalidArgumentError, match=words):
         x.graph.compile(ops.relu(x), precision=name)
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
+from dnnl_graph_ops.compile import precision
 from dnnl_graph_ops.torch import backend
 from dnnl_graph_ops.torch.choice import Verdict
 
@@ -307,6 +308,17 @@ def test_options_are_those_of_compile(counted):
     module = layers()
     agree(torch.compile(module, backend=counted, options={"tune": "off"}), module, (X,))
     assert counted.entries[0].net.options.tune == "off"
+
+
+def test_the_first_call_is_the_sample_of_a_precision_that_is_measured(counted, monkeypatch):
+    monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(1.0, 0.0))
+    monkeypatch.setattr(precision, "multiplied", lambda env: ("bf16",))
+    module = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3)).eval()
+    made = torch.compile(module, backend=counted, options={"precision": "auto", "max_error": 0.05})
+    with torch.inference_mode():
+        found, wanted = made(X), module(X)
+    assert 0 < float((found - wanted).abs().max() / wanted.abs().max()) < 0.05
+    assert [entry.net.precision_report.dtype for entry in counted.entries] == ["bf16"]
 
 
 @pytest.mark.parametrize("faster", [False, True])

@@ -17,18 +17,16 @@ import numpy as np
 from ... import dtypes
 from ..._core import NetBase, PlanCache
 from ...compile.explain import Benchmark, Explanation, PartitionReport, StepReport, StepTime
-from ...compile.grouping import POLICIES
-from ...compile.net import TUNES, Net, choice, narrow
+from ...compile.net import Net, made
 from ...compile.pickled import MadeBy, made_here
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import Graph, Value
-from ...lowering.env import ALGORITHMS, default_algorithm
 from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .hosts import HostNode
 from .node import Array
-from .submodel import SubModel, compiled
+from .submodel import SubModel
 
 
 @dataclass(eq=False)
@@ -58,30 +56,6 @@ class CutGraph(Graph):
         self.nodes = [node for part in parts for node in part.graph.nodes]
         self.constants = [value for part in parts for value in part.graph.constants]
 
-    def compile(
-        self,
-        outputs: Any = None,
-        *,
-        policy: str = "fusion",
-        tune: str = "heuristic",
-        algorithm: str | None = None,
-        precision: str | None = None,
-    ) -> Net:
-        """As of other graphs; only all outputs of the model can be asked for."""
-        if outputs is not None:
-            raise UnsupportedError(
-                "Graph.compile: a model that is no single graph has the outputs that it declares; leave 'outputs' out"
-            )
-        return CutNet(
-            self,
-            Options(
-                choice(policy, "policy", POLICIES),
-                choice(tune, "tune", TUNES),
-                choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
-                narrow(precision),
-            ),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
@@ -110,7 +84,7 @@ class CutNet(Net):
         self._drops = self._last_reads()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (made_here(), self.graph, self.options)
+        return _restore, (made_here(), self.graph, self.options), *self._state()
 
     def _stages(self, graph: CutGraph) -> tuple[_Stage, ...]:
         """What is needed for the outputs, found from the end."""
@@ -126,7 +100,7 @@ class CutNet(Net):
         for part in reversed(graph.parts):
             wanted = {name: value for name, value in part.gives.items() if name in needed}
             if wanted:
-                net = compiled(part.graph, wanted, options)
+                net = made(part.graph, wanted, options)
                 stages.append(_of_net(net, tuple(part.feeds[value] for value in net.inputs), tuple(wanted)))
                 needed.update(stages[-1].reads)
             for host in reversed(part.before):
@@ -158,6 +132,9 @@ class CutNet(Net):
             _returned(tensors[name], out, f"{self!r}: 'out' for {name!r}", lent)
             for name, out in zip(self.outputs, outs, strict=True)
         ]
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        self._given(self._by_name((), dict(inputs)))
 
     def _given(self, given: Sequence[Any]) -> dict[str, Any]:
         tensors: dict[str, Any] = {}
@@ -197,6 +174,10 @@ class CutNet(Net):
 
     def latest(self) -> Specialised | None:
         return None
+
+    def narrow(self) -> Mapping[str, float]:
+        """Of all its nets."""
+        return {name: gain for net in self.nets for name, gain in net.narrow().items()}
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
@@ -262,7 +243,7 @@ class CutNet(Net):
         partitions = tuple(row for one in parts for row in (one.partitions if isinstance(one, Explanation) else (one,)))
         steps = tuple(step for one in parts for step in one.steps)
         base = found[0] if found else Net(*_nothing(self.engine), self.engine, self.options).explain()
-        return Explanation(
+        said = Explanation(
             base.runtime,
             base.isa,
             base.threads,
@@ -275,6 +256,7 @@ class CutNet(Net):
             steps,
             {name: reason for one in found for name, reason in one.wide.items()},
         )
+        return self._with_choice(said)
 
 
 # of an input: the dtype where it is no tensor, and the shape where not even the number of axes is known
@@ -337,6 +319,16 @@ def _explained(stage: _Stage) -> Iterator[Explanation | PartitionReport]:
     for net in nets:
         if isinstance(net, CutNet) or net.latest() is not None:
             yield net.explain()
+
+
+@made.register
+def _made(graph: CutGraph, outputs: Any, options: Options) -> Net:
+    """Only all outputs of the model can be asked for."""
+    if outputs is not None:
+        raise UnsupportedError(
+            "Graph.compile: a model that is no single graph has the outputs that it declares; leave 'outputs' out"
+        )
+    return CutNet(graph, options)
 
 
 def _restore(made_by: MadeBy, graph: CutGraph, options: Options) -> CutNet:

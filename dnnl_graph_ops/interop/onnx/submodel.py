@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...compile.net import Net
+from ...compile.net import Net, made
 from ...compile.specialise import Options
-from ...graph import Graph, Value
+from ...graph import Graph
 from ...runtime.locks import Builds
 from .node import Array, Info, OnnxNode
 
@@ -63,20 +63,10 @@ class SubModel:
     def _made(self, given: Sequence[Info], options: Options) -> Net:
         near = next((one for one in self._variants if one[1] == options and all(map(_alike, given, one[0]))), None)
         infos = tuple(given) if near is None else tuple(map(_common, given, near[0]))
-        net = compiled(self.build(self, infos), None, options)
+        net = made(self.build(self, infos), None, options)
         kept = [one for one in self._variants if one is not near]
         self._variants = [*kept[-_MOST + 1 :], (infos, options, net)]
         return net
-
-
-def compiled(graph: Graph, outputs: Mapping[str, Value] | None, options: Options) -> Net:
-    return graph.compile(
-        outputs,
-        policy=options.policy,
-        tune=options.tune,
-        algorithm=options.algorithm,
-        precision=options.asked_precision,
-    )
 
 
 def _alike(one: Info, other: Info) -> bool:

@@ -1,0 +1,96 @@
+"""What a user asks of `Graph.compile`: options by their names, and the net that is made by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..errors import InvalidArgumentError
+from ..graph import Graph
+from ..lowering.env import ALGORITHMS, default_algorithm
+from ..runtime.engines import Engine, default_engine
+from .auto import within
+from .grouping import POLICIES
+from .net import Net, made
+from .precision import AUTO, PRECISIONS
+from .specialise import Options
+
+TUNES = ("off", "heuristic", "measure")
+
+
+def compile_graph(
+    graph: Graph,
+    outputs: Any = None,
+    *,
+    policy: str = "fusion",
+    tune: str = "heuristic",
+    algorithm: str | None = None,
+    precision: str | None = None,
+    samples: Any = None,
+    max_error: float | None = None,
+) -> Net:
+    """Implements `Graph.compile`."""
+    options = checked_options(graph.engine or default_engine(), policy, tune, algorithm, precision)
+    if options.precision == AUTO:
+        return within(lambda chosen: made(graph, outputs, chosen), options, samples, max_error)
+    for name, value in (("samples", samples), ("max_error", max_error)):
+        if value is not None:
+            raise InvalidArgumentError(f"Graph.compile: {name!r} goes with precision='auto', got {precision!r}")
+    return made(graph, outputs, options)
+
+
+def checked_options(engine: Engine, policy: Any, tune: Any, algorithm: Any, precision: Any) -> Options:
+    """Of Graph.compile, by their canonical names.
+
+    Raises:
+        InvalidArgumentError, TypeError: one that is none, or two that do not go together.
+    """
+    options = Options(
+        choice(policy, "policy", POLICIES),
+        choice(tune, "tune", TUNES),
+        choice(default_algorithm() if algorithm is None else algorithm, "algorithm", ALGORITHMS),
+        _narrow(precision),
+    )
+    if precision is not None:
+        _check_precision(options, engine)
+    return options
+
+
+def _check_precision(options: Options, engine: Engine) -> None:
+    """Raises:
+    InvalidArgumentError: other choices leave nothing to choose.
+    """
+    if options.tune == "off" or options.policy != "fusion" or engine.memory is not None or engine.kind != "cpu":
+        raise InvalidArgumentError(
+            f"Graph.compile: 'precision' chooses dtypes of ops on the CPU with policy='fusion' and tune='heuristic' or "
+            f"'measure', got {options.policy!r} and {options.tune!r} on {engine!r}; leave it out, or build the graph "
+            f"in {options.precision}"
+        )
+
+
+_INT8 = "; int8 needs scales from samples: dgo.quantize.calibrate(net, samples).compile()"
+# what to do where another precision is asked for
+_INSTEAD = {"f32": "; leave it out, f32 ops are computed in f32 then", **dict.fromkeys(("s8", "u8", "int8"), _INT8)}
+
+
+def _narrow(precision: Any) -> str:
+    """`precision` of Graph.compile by its canonical name; f32 for None."""
+    if precision is None:
+        return "f32"
+    if not isinstance(precision, str):
+        raise TypeError(f"Graph.compile: 'precision' must be a string, got {type(precision).__name__}")
+    name = dtypes.usual(precision).lower()
+    known = (*PRECISIONS, AUTO)
+    if name not in known:
+        words = f"Graph.compile: 'precision' must be one of {', '.join(known)}, got {precision!r}"
+        raise InvalidArgumentError(words + _INSTEAD.get(name, ""))
+    return name
+
+
+def choice(value: Any, name: str, allowed: Any) -> str:
+    """An option of Graph.compile in lower case."""
+    if not isinstance(value, str):
+        raise TypeError(f"Graph.compile: '{name}' must be a string, got {type(value).__name__}")
+    if value.lower() not in allowed:
+        raise InvalidArgumentError(f"Graph.compile: '{name}' must be one of {', '.join(allowed)}, got {value!r}")
+    return value.lower()

@@ -1,0 +1,146 @@
+"""`precision="auto"`: the narrow type in which a net is faster, in as many ops as an error on samples allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from . import precision
+from .net import Net
+from .report import OpReport, PrecisionReport
+from .samples import Sample, as_samples, differences
+from .specialise import Options
+
+MAX_ERROR = 0.01
+_WHERE = "Graph.compile"
+Make = Callable[[Options], Net]
+
+
+def within(make: Make, options: Options, samples: Any, max_error: float | None) -> Net:
+    """The net with the narrow type that gains most within the bound; the one in f32 if none does.
+
+    Raises:
+        InvalidArgumentError, ShapeError, TypeError: no samples, or such as the net does not take; no such bound.
+    """
+    bound = _bound(max_error)
+    if samples is None:
+        raise InvalidArgumentError(
+            f"{_WHERE}: precision='auto' measures errors on samples; pass samples=[x, ...], what the net is called with"
+        )
+    wide = make(replace(options, precision="f32"))
+    search = _Search(make, options, wide, _given(wide, samples), bound)
+    dtypes = () if wide.graph.fpmath_mode != "strict" else precision.multiplied(wide.env())
+    found = [one for one in map(search.best, dtypes) if one.report.ops]
+    best = max((one for one in found if one.gains), key=lambda one: sum(one.gains.values()), default=None)
+    if best is None:
+        why = _why_wide(wide, dtypes, bool(found), bound)
+        ops = tuple(replace(op, dtype="f32") for op in found[0].report.ops) if found else ()
+        wide.precision_report = PrecisionReport("f32", bound, ops, (), why)
+        return wide
+    best.net.precision_report = best.report
+    return best.net
+
+
+def _bound(max_error: Any) -> float:
+    if max_error is None:
+        return MAX_ERROR
+    if isinstance(max_error, bool) or not isinstance(max_error, int | float):
+        raise TypeError(f"{_WHERE}: 'max_error' must be a number, got {type(max_error).__name__}")
+    if not (isfinite(max_error) and max_error >= 0):
+        raise InvalidArgumentError(
+            f"{_WHERE}: 'max_error' is a part of an output's largest value, 0.01 say, got {max_error!r}"
+        )
+    return float(max_error)
+
+
+def _given(net: Net, samples: Iterable[Any]) -> list[Sample]:
+    """Samples that the net takes."""
+    unread = {value.name for value in net.graph.inputs} - {*net.input_names}
+    found: list[Sample] = [
+        {name: array for name, array in sample.items() if name not in unread}
+        for sample in as_samples(net, samples, _WHERE)
+    ]
+    for sample in found:
+        net.check(sample)
+    return found
+
+
+def _why_wide(net: Net, dtypes: Sequence[str], some_are_faster: bool, bound: float) -> str:
+    if net.graph.fpmath_mode != "strict":
+        return f"the graph's fpmath_mode is {net.graph.fpmath_mode!r}, which its ops obey"
+    if not dtypes:
+        return f"this CPU does not multiply {' or '.join(precision.PRECISIONS)} faster"
+    tried = " or ".join(dtypes)
+    return (
+        f"in {tried} the error exceeds {bound:g}" if some_are_faster else f"no product is faster in {tried} by estimate"
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A net, the seconds that it gains by estimate with each narrow product, and what is to say of it."""
+
+    net: Net
+    gains: Mapping[str, float]
+    report: PrecisionReport
+
+
+@dataclass
+class _Search:
+    make: Make
+    options: Options
+    wide: Net
+    samples: Sequence[Sample]
+    bound: float
+    _results: Sequence[Sample] = ()
+
+    def best(self, dtype: str) -> _Found:
+        """With as few ops left in f32 as it takes, those first that cost most by themselves."""
+        options = replace(self.options, precision=dtype)
+        found = self._tried(options)
+        names = tuple(found.gains)
+        if found.gains and found.report.largest_error > self.bound:
+            costs = {name: self._alone(name, names, options) for name in names}
+            found = self._fewest(sorted(names, key=lambda name: -costs[name]), options)
+        else:
+            costs = {}
+        ops = tuple(OpReport(name, dtype if name in found.gains else "f32", costs.get(name)) for name in names)
+        return replace(found, report=replace(found.report, ops=ops))
+
+    def _fewest(self, names: Sequence[str], options: Options) -> _Found:
+        """The net with the first so many of the names in f32 that it is within the bound; all of them are f32."""
+        low, high, best = 0, len(names), None
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._tried(replace(options, wide=tuple(names[:middle])))
+            if found.report.largest_error <= self.bound:
+                high, best = middle, found
+            else:
+                low = middle
+                found.net.clear_plans()
+        return best or _Found(self.wide, {}, PrecisionReport("f32", self.bound))
+
+    def _alone(self, name: str, names: Sequence[str], options: Options) -> float:
+        """The error with one op in the narrow type, worth its conversions or not."""
+        tune = "heuristic" if options.tune == "measure" else options.tune
+        others = tuple(one for one in names if one != name)
+        found = self._tried(replace(options, tune=tune, wide=others, weighed=False))
+        found.net.clear_plans()
+        return found.report.largest_error
+
+    def _tried(self, options: Options) -> _Found:
+        net = self.make(options)
+        gains: dict[str, float] = {}
+
+        def results() -> Iterator[Sample]:
+            for sample in self.samples:
+                yield net.run(sample)
+                gains.update(net.narrow())
+
+        if not self._results:
+            self._results = [self.wide.run(sample) for sample in self.samples]
+        errors = differences(self._results, results(), net.output_names)
+        return _Found(net, gains, PrecisionReport(options.precision, self.bound, (), errors))

@@ -1,0 +1,92 @@
+"""Samples that a net is judged on, and what another net's results differ by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgumentError
+from .net import Net
+from .report import OutputReport
+
+Sample = Mapping[str, Any]
+
+
+def as_samples(net: Net, samples: Iterable[Any], where: str) -> list[Sample]:
+    """By input names: of the arrays, tuples of arrays and mappings that a user gives.
+
+    Raises:
+        InvalidArgumentError: none, one sample alone where a list is meant, or not the inputs of the net.
+        TypeError: no samples at all.
+    """
+    _refuse_one_alone(net, samples, where)
+    if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
+        raise TypeError(f"{where}: 'samples' must be a list of samples, got {type(samples).__name__}")
+    found = [_by_name(net, sample, where) for sample in samples]
+    if not found:
+        raise InvalidArgumentError(f"{where}: needs at least one sample")
+    return found
+
+
+def _refuse_one_alone(net: Net, samples: Any, where: str) -> None:
+    """An array with one axis more than the input is as good as a list."""
+    if isinstance(samples, Mapping):
+        given = f"a mapping of {', '.join(map(repr, samples))}"
+    elif hasattr(samples, "__array__") and not (len(net.inputs) == 1 and np.ndim(samples) == net.inputs[0].ndim + 1):
+        given = f"one array of shape {np.shape(samples)}"
+    else:
+        return
+    raise InvalidArgumentError(f"{where}: 'samples' is a list of samples, got {given}; pass [sample] for one")
+
+
+def _by_name(net: Net, sample: Any, where: str) -> Sample:
+    if isinstance(sample, Mapping):
+        return dict(sample)
+    values = sample if isinstance(sample, tuple) else (sample,)
+    if len(values) != len(net.input_names):
+        raise InvalidArgumentError(
+            f"{where}: a sample has {len(values)} arrays, the net takes {len(net.input_names)} "
+            f"({', '.join(net.input_names)})"
+        )
+    return dict(zip(net.input_names, values, strict=True))
+
+
+class _Sums:
+    """Of one output over the samples."""
+
+    def __init__(self) -> None:
+        self.worst = self.largest = self.noise = self.signal = 0.0
+        self.count = 0
+
+    def add(self, wanted: Any, got: Any) -> None:
+        exact, found = (np.atleast_1d(array).astype(np.float64) for array in (wanted, got))
+        with np.errstate(invalid="ignore"):
+            error = np.abs(found - exact)
+        error[(found == exact) | (np.isnan(found) & np.isnan(exact))] = 0
+        error[np.isnan(error)] = np.inf
+        values = np.abs(exact[np.isfinite(exact)])
+        self.worst = max(self.worst, float(error.max(initial=0)))
+        self.largest = max(self.largest, float(values.max(initial=0)))
+        self.noise += float((error**2).sum())
+        self.signal += float((values**2).sum())
+        self.count += error.size
+
+    def report(self, name: str) -> OutputReport:
+        with np.errstate(divide="ignore"):
+            decibels = 10 * np.log10(self.signal / self.noise) if self.noise and self.signal else np.inf
+        relative = self.worst / self.largest if self.largest else (np.inf if self.worst else 0.0)
+        return OutputReport(
+            name, self.worst, float(np.sqrt(self.noise / max(self.count, 1))), float(decibels), float(relative)
+        )
+
+
+def differences(wanted: Iterable[Sample], found: Iterator[Sample], names: Sequence[str]) -> tuple[OutputReport, ...]:
+    """By how much results differ at each output that holds numbers; of every sample one after the other."""
+    sums: dict[str, _Sums] = {}
+    for want, got in zip(wanted, found, strict=True):
+        for name in names:
+            if isinstance(want[name], np.ndarray) and want[name].dtype.kind not in "OUSTc":
+                sums.setdefault(name, _Sums()).add(want[name], got[name])
+    return tuple(one.report(name) for name, one in sums.items())
