@@ -71,7 +71,8 @@ def convert_weights(array: Any, source: str, target: str, *, groups: int = 1, op
     """
     where = "convert_weights"
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{where}: 'array' must be a NumPy array, got {type(array).__name__}")
+        hint = "; a tensor's is tensor.detach().numpy()" if hasattr(array, "detach") else ""
+        raise TypeError(f"{where}: 'array' must be a NumPy array, got {type(array).__name__}{hint}")
     groups = integer(groups, "groups", where)
     if groups < 1:
         raise InvalidArgumentError(f"{where}: 'groups' must be at least 1, got {groups}")

@@ -85,7 +85,4 @@ def _read(value: Any, where: str) -> Array:
     value = value.detach() if hasattr(value, "detach") else value
     if not hasattr(value, "__dlpack__"):
         return np.asarray(value)
-    try:
-        return as_array(value, where)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{where}: {error}") from error
+    return as_array(value, where)

@@ -11,7 +11,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..strides import extent
 from .device_array import DeviceArray
-from .dlpack import ONE_API, Array, device_of, from_dlpack
+from .dlpack import ONE_API, Array, device_of, shared
 from .engines import Engine
 
 Operand = Array | DeviceArray
@@ -27,7 +27,7 @@ def as_array(value: Any, where: str) -> Array:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        return from_dlpack(value)
+        return shared(value, where)
     raise TypeError(f"{where}: needs a NumPy array or an object with __dlpack__, got {type(value).__name__}")
 
 

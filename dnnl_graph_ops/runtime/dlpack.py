@@ -60,6 +60,11 @@ def capsule_of(obj: Any, where: str, **options: Any) -> Any:
                 raise
             return obj.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if getattr(obj, "requires_grad", False):
+            raise InvalidArgumentError(
+                f"{where}: the {type(obj).__name__} requires gradients, and nothing here records any; pass "
+                f"tensor.detach(), or use dnnl_graph_ops.torch"
+            ) from None
         raise InvalidArgumentError(f"{where}: {type(obj).__name__} refuses: {error}") from error
 
 
@@ -79,11 +84,16 @@ def from_dlpack(obj: Any, *, copy: bool | None = None) -> Array:
         raise TypeError(f"from_dlpack: needs an object with __dlpack__, got {type(obj).__name__}")
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"from_dlpack: 'copy' must be None, True or False, got {type(copy).__name__}")
-    if device_of(obj, "from_dlpack") not in (None, CPU):
+    array = shared(obj, "from_dlpack")
+    return array.copy() if copy else array
+
+
+def shared(obj: Any, where: str) -> Array:
+    """The memory of what has `__dlpack__` as an array; `where` begins messages, which are those of `from_dlpack`."""
+    if device_of(obj, where) not in (None, CPU):
         raise InvalidArgumentError(
-            f"from_dlpack: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
+            f"{where}: the {type(obj).__name__} is on device {obj.__dlpack_device__()}, not in CPU memory; "
             f"copy it there"
         )
-    capsule = capsule_of(obj, "from_dlpack")
-    array = dlpack_import(capsule, DTYPES)
-    return array.copy() if copy else array
+    array: Array = dlpack_import(capsule_of(obj, where), DTYPES)
+    return array

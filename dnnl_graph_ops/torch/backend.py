@@ -7,7 +7,9 @@ runs as it is, but for its convolutions, which become our ops.
 from __future__ import annotations
 
 import logging
+import operator
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -46,6 +48,9 @@ _MOST_ENTRIES = 4
 # of graphs that take longer, one run of both tells who is faster
 _LONG = 5e-3
 _CPU = torch.device("cpu")
+LEFT = "PyTorch runs ops"
+_BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
+_INSIDE = f"{LEFT} as steps of a net, as no op of ours expresses them"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -164,6 +169,9 @@ class _Compiler:
                 region = Region(getattr(parted, node.target), own, self._options)
                 delattr(parted, node.target)
                 setattr(parted, node.target, _Part(region))
+        ops = (node.target for node in parted.graph.nodes if node.op == "call_function")
+        left = Counter(str(op) for op in ops if op is not operator.getitem)
+        _tell(_BETWEEN, left)
         run: Run = parted.forward
         return run
 
@@ -340,7 +348,19 @@ class _Entry:
         found = self._faster.get(key)
         if found is None:
             found = self._faster[key] = self._tried(args)
+            if not found:
+                _LOGGER.info("PyTorch runs a graph of %d nodes: it is faster", len(self._theirs.graph.nodes))
+            elif len(self._faster) == 1:
+                self._tell_of_steps()
         return found
+
+    def _tell_of_steps(self) -> None:
+        """Which ops PyTorch computes as steps of the net."""
+        latest = None if self.net is None else self.net.latest()
+        nodes = (node for group, _ in latest.built.decisions for node in group.listed) if latest else ()
+        ops = Counter(node.host.title for node in nodes if node.host is not None)
+        if ops:
+            _tell(_INSIDE, ops)
 
     def _tried(self, args: Sequence[Any]) -> bool:
         if torch.are_deterministic_algorithms_enabled():
@@ -364,6 +384,10 @@ class _Entry:
             None if one is None else int(next(results)) if is_number else _tensor(next(results))
             for one, is_number in zip(self._outputs, self._whole_numbers, strict=True)
         ]
+
+
+def _tell(how: str, ops: Counter[str]) -> None:
+    _LOGGER.info("%s: %s", how, ", ".join(f"{count} {name}" for name, count in ops.items()))
 
 
 def _seconds(run: Callable[[], object]) -> float:

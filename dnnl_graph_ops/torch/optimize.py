@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -64,7 +65,7 @@ def optimize(
             module.__class__ = made
         state_of(module).set_dtype(dtype)
     if example_inputs is not None:
-        run_once(model, example_inputs)
+        run_once(model, example_inputs, "optimize")
     return model
 
 
@@ -94,10 +95,15 @@ def refresh(model: nn.Module) -> None:
     forget_those_of([*model.parameters(), *model.buffers()])
 
 
-def run_once(model: nn.Module, inputs: Any) -> None:
-    """A call in eval mode without gradients, after which the model is as it was."""
+def run_once(model: nn.Module, inputs: Any, where: str) -> None:
+    """A call in eval mode without gradients, after which the model is as it was.
+
+    Raises:
+        InvalidArgumentError: the model does not take as many inputs.
+    """
     training = [(module, module.training) for module in model.modules()]
     arguments: Sequence[Any] = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    _check_arguments(model, arguments, where)
     try:
         for module, _ in training:
             module.training = False
@@ -106,3 +112,17 @@ def run_once(model: nn.Module, inputs: Any) -> None:
     finally:
         for module, mode in training:
             module.training = mode
+
+
+def _check_arguments(model: nn.Module, arguments: Sequence[Any], where: str) -> None:
+    try:
+        taken = inspect.signature(model.forward)
+    except ValueError:
+        return
+    try:
+        taken.bind(*arguments)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{where}: {type(model).__name__} takes {taken}, and was given {len(arguments)} example inputs ({error}); "
+            f"pass those that it is called with, such as dgt.report(model, x)"
+        ) from None

@@ -88,7 +88,8 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
         *example_inputs: the model's positional arguments.
 
     Raises:
-        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized.
+        TypeError: not a module. InvalidArgumentError: no layer of the model is optimized, or it does not take as many
+            inputs.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"report: 'model' must be a torch.nn.Module, got {type(model).__name__}")
@@ -104,7 +105,7 @@ def report(model: nn.Module, *example_inputs: Any) -> Report:
     with watch(note):
         handles = [m.register_forward_pre_hook(partial(_passing, seen)) for m in found if not is_ours(m)]
         try:
-            run_once(model, example_inputs)
+            run_once(model, example_inputs, "report")
         finally:
             for handle in handles:
                 handle.remove()

@@ -53,3 +53,23 @@ def test_owners_are_released():
     del view
     gc.collect()
     assert alive() is None
+
+
+def test_parameters_are_told_to_be_detached():
+    x, layer = torch.ones(1, 3, 4, 4), torch.nn.ConvTranspose2d(3, 5, 2)
+    orders = {"data_format": "NCX", "weights_format": "IOX"}
+    words = "the Parameter requires gradients, and nothing here records any; pass tensor.detach"
+    with pytest.raises(dgo.InvalidArgumentError, match=f"conv_transpose: 'weights': {words}"):
+        dgo.conv_transpose(x, layer.weight, **orders)
+    graph = dgo.Graph()
+    given = graph.input("x", (1, 3, 4, 4))
+    with pytest.raises(dgo.InvalidArgumentError, match=words):
+        dgo.ops.conv_transpose(given, layer.weight, **orders)
+    net = graph.compile(dgo.ops.conv_transpose(given, layer.weight.detach(), **orders))
+    with pytest.raises(dgo.InvalidArgumentError, match="the Tensor requires gradients"):
+        net(x.requires_grad_())
+    with pytest.raises(TypeError, match=r"got Parameter; a tensor's is tensor\.detach"):
+        dgo.convert_weights(layer.weight, "pytorch", "XOI")
+    got = net(x.detach())
+    assert type(got) is np.ndarray
+    np.testing.assert_allclose(got, layer(x).detach().numpy() - layer.bias.detach().numpy()[:, None, None], atol=1e-5)

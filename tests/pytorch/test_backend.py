@@ -51,7 +51,8 @@ def counted(monkeypatch, caplog):
     torch._dynamo.reset()
     with caplog.at_level(logging.INFO, backend.__name__):
         yield Counted(monkeypatch)
-    assert [one.getMessage() for one in caplog.records if one.name == backend.__name__] == []
+    said = [one.getMessage() for one in caplog.records if one.name == backend.__name__]
+    assert [text for text in said if not text.startswith(backend.LEFT)] == []
     torch._dynamo.reset()
 
 
@@ -383,3 +384,35 @@ def test_the_name_alone_is_enough(tmp_path):
         "assert 'dnnl_graph_ops' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_ops_that_pytorch_runs_are_logged(caplog, monkeypatch):
+    class Between(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+
+        def forward(self, x):
+            x = torch.relu(self.first(x))
+            inside = torch.special.bessel_j0(x)
+            outside = torch.view_as_real(torch.fft.fft(x))[..., 0]
+            return torch.relu(self.second(inside + outside))
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: entry.run(args) is not None)
+    module, x = Between().eval(), torch.randn(2, 3, 8, 8)
+    with caplog.at_level(logging.INFO, "dnnl_graph_ops"):
+        agree(torch.compile(module, backend="dnnl_graph_ops", dynamic=False), module, (x,))
+    said = [one.getMessage() for one in caplog.records if one.getMessage().startswith(backend.LEFT)]
+    assert any("as steps of a net" in text and "1 aten.special_bessel_j0" in text for text in said)
+    assert any("that no net of ours has" in text and "aten._fft_" in text for text in said)
+
+
+def test_a_graph_that_pytorch_runs_faster_is_logged(caplog, monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: False)
+    module, x = nn.Conv2d(3, 8, 3).eval(), torch.randn(2, 3, 8, 8)
+    with caplog.at_level(logging.INFO, "dnnl_graph_ops"):
+        agree(torch.compile(module, backend="dnnl_graph_ops"), module, (x,))
+    said = [one.getMessage() for one in caplog.records]
+    assert any(re.fullmatch("PyTorch runs a graph of \\d+ nodes: it is faster", text) for text in said)

@@ -192,8 +192,21 @@ def test_a_report_changes_nothing():
         (lambda: dgt.refresh(None), TypeError),
         (lambda: dgt.report(None), TypeError),
         (lambda: dgt.report(nn.Conv2d(1, 1, 1)), InvalidArgumentError),
+        (lambda: dgt.report(dgt.optimize(nn.Conv2d(1, 1, 1))), InvalidArgumentError),
     ],
 )
 def test_mistakes(call, error):
     with pytest.raises(error):
         call()
+
+
+def test_inputs_that_the_model_does_not_take_are_told_from_others():
+    ours, x = dgt.optimize(nn.Conv2d(1, 1, 1)), torch.ones(1, 1, 2, 2)
+    words = (
+        r"report: .*Conv2d takes \(input.*, and was given 0 example inputs .*pass those that .*dgt.report\(model, x\)"
+    )
+    with pytest.raises(InvalidArgumentError, match=words):
+        dgt.report(ours)
+    with pytest.raises(InvalidArgumentError, match=r"optimize: .* was given 2 example inputs"):
+        dgt.optimize(nn.Conv2d(1, 1, 1), example_inputs=(x, x))
+    assert len(dgt.report(ours, x)) == 3
