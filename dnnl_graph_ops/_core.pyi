@@ -899,6 +899,8 @@ class kernels:
         src_zero: int,
         dst_scale: float = 1.0,
         dst_zero: int = 0,
+        dst_low: int = -128,
+        dst_high: int = 255,
         has_points: bool = False,
         bias_dtype: int = 0,
         position: int = 0,

@@ -174,22 +174,25 @@ void bind_integer(py::module_& m) {
     m.def(
         "integer_product",
         [](const FilterProblem& p, const std::string& direction, const Dims& rows_strides, int dst_dtype,
-           const Dims& dst_strides, int src_dtype, int src_zero, double dst_scale, int dst_zero, bool has_points,
-           int bias_dtype, int64_t position, int threads, const Tail& tail, const std::string& isa) {
+           const Dims& dst_strides, int src_dtype, int src_zero, double dst_scale, int dst_zero, int dst_low,
+           int dst_high, bool has_points, int bias_dtype, int64_t position, int threads, const Tail& tail,
+           const std::string& isa) {
             const FilterDirection to = direction_of(direction);
             const bool forward = to == FilterDirection::forward;
-            return std::shared_ptr<ScratchKernel>(integer_product(
-                p, to, tensor(p, src_dtype, rows_strides, "rows_strides", forward ? p.in : p.out),
-                tensor(p, dst_dtype, dst_strides, "dst_strides", forward ? p.out : p.in),
-                {src_dtype, src_zero, dst_scale, dst_zero, has_points}, bias_dtype, position, threads, tail, isa));
+            return std::shared_ptr<ScratchKernel>(
+                integer_product(p, to, tensor(p, src_dtype, rows_strides, "rows_strides", forward ? p.in : p.out),
+                                tensor(p, dst_dtype, dst_strides, "dst_strides", forward ? p.out : p.in),
+                                {src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points}, bias_dtype,
+                                position, threads, tail, isa));
         },
         "problem"_a, "direction"_a, "rows_strides"_a, "dst_dtype"_a, "dst_strides"_a, "src_dtype"_a, "src_zero"_a,
-        "dst_scale"_a = 1.0, "dst_zero"_a = 0, "has_points"_a = false, "bias_dtype"_a = 0, "position"_a = 0,
-        "threads"_a = 0, "tail"_a = Tail(), "isa"_a = "",
+        "dst_scale"_a = 1.0, "dst_zero"_a = 0, "dst_low"_a = -128, "dst_high"_a = 255, "has_points"_a = false,
+        "bias_dtype"_a = 0, "position"_a = 0, "threads"_a = 0, "tail"_a = Tail(), "isa"_a = "",
         "run(rows, packed, scales, [bias,] [points, sums,] the tail's, scratch, dst). Sums are exact; scales and bias "
-        "are f32 of all out channels. Results in s8 or u8 are rounded quotients by dst_scale, plus dst_zero; in s32 "
-        "they "
-        "are the sums, without scales. `position`: elements of dst from one position to the next.");
+        "are f32 of all out channels. Results in s8 or u8 are rounded quotients by dst_scale, plus dst_zero, from "
+        "dst_low "
+        "to dst_high; in s32 they are the sums, without scales. `position`: elements of dst from one position to the "
+        "next.");
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ from .forms.views import channels_last, channels_last_strides, result_view
 from .post_ops import post_ops
 from .problem import FORWARD, Problem
 from .program import Buffer, Place, Program, View
+from .tail import Tail
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -106,6 +107,25 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
         return False
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
     return chain.expresses(problem.tail, _as_floats(laid))
+
+
+def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
+    """Post-ops before a Quantize without the ReLU or Clamp at their end, and the bounds of integers that it becomes.
+
+    Rounding keeps the order of numbers, so what is clamped before and after is the same.
+    """
+    kinds = np.iinfo(dtypes.numpy_dtype(quantize.outputs[0].dtype))
+    low, high = int(kinds.min), int(kinds.max)
+    scale, zero = np.float32(quantize.attrs["scales"][0]), np.float32(_point(quantize))
+
+    def rounded(bound: float) -> int:
+        return int(np.clip(np.rint(np.float32(bound) / scale + zero), low, high))
+
+    if not tail or tail[-1].kind not in ("ReLU", "Clamp") or tail[-1].operands != (len(tail) - 1,):
+        return tail, low, high
+    op = tail[-1]
+    bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
+    return tail[:-1], rounded(bounds[0]), rounded(bounds[1])
 
 
 def set_for(best: str, depth: int) -> str:
@@ -285,12 +305,13 @@ def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) ->
         reads.append(program.in_a_row(problem.bias))
     if late:
         reads += [program.constant(points), steps.sums(rows, strides, target)]
-    after = fused(program, problem.tail, _as_floats(target))
     to = q.quantize
+    tail, low, high = (problem.tail, -128, 255) if to is None else bounded(problem.tail, to)
+    after = fused(program, tail, _as_floats(target))
     kernel = kernels.integer_product(
         steps.description, problem.direction, strides, dtypes.CODES[target.dtype],
         [target.strides[0], *target.strides[2:]], *steps.read(),
-        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), late,
+        1.0 if to is None else to.attrs["scales"][0], 0 if to is None else _point(to), low, high, late,
         0 if problem.bias is None else dtypes.CODES["f32"], target.shape[1], env.threads, after.tail, steps.isa,
     )  # fmt: skip
     best = kernels.integer_isa()[0]

@@ -53,6 +53,7 @@ class Quantization:
     has_bias: bool
     dst_scale: float
     dst_zero: int
+    bounds: tuple[int, int] = (-128, 255)
 
 
 def random_quantization(rng: np.random.Generator, channels: int) -> Quantization:
@@ -67,9 +68,14 @@ def random_quantization(rng: np.random.Generator, channels: int) -> Quantization
     zeros = [zero(weights) for _ in range(per_channel)] if rng.random() < 0.5 else [0] * per_channel
     scales = np.exp(rng.uniform(-8, 0, per_channel)).astype(np.float32)
     dst_scale = float(np.float32(rng.choice([0.25, np.exp(rng.uniform(-3, 4))])))
+    has_bias = bool(rng.random() < 0.5)
+    if rng.random() < 0.3:
+        # quotients of which many lie half way between two whole numbers
+        scales, has_bias, dst_scale = np.ones(per_channel, np.float32), False, float(rng.choice([2, 6, 10, 14, 1000]))
+    low, high = sorted(int(n) for n in rng.integers(*RANGES.get(dst, (0, 1)), 2, endpoint=True))
     return Quantization(
-        src, weights, dst, zero(src), tuple(zeros), tuple(map(float, scales)), bool(rng.random() < 0.5), dst_scale,
-        zero(dst) if dst != "f32" else 0,
+        src, weights, dst, zero(src), tuple(zeros), tuple(map(float, scales)), has_bias, dst_scale,
+        zero(dst) if dst != "f32" else 0, (low, high) if rng.random() < 0.5 else (-128, 255),
     )  # fmt: skip
 
 
@@ -108,7 +114,8 @@ def product(
     array, row_strides = rows
     kernel = kernels.integer_product(
         problem, direction, row_strides, code(dtype), positions(result), code(q.src), q.src_zero, q.dst_scale,
-        q.dst_zero, late, code("f32") if q.has_bias and dtype != "s32" else 0, result.shape[-1], threads, isa=isa,
+        q.dst_zero, *q.bounds, late, code("f32") if q.has_bias and dtype != "s32" else 0, result.shape[-1], threads,
+        isa=isa,
     )  # fmt: skip
     kernel.run(array, packed, *beside, scratch(kernel), result)
     assert (room[:start] == 7).all() and (room[start + size :] == 7).all()
@@ -181,7 +188,7 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
     if q.dst == "f32":
         return values
     quotients = values / np.float32(q.dst_scale) + np.float32(q.dst_zero)
-    return np.clip(np.rint(quotients), *RANGES[q.dst]).astype(dtypes.numpy_dtype(q.dst))
+    return np.clip(np.clip(np.rint(quotients), *RANGES[q.dst]), *q.bounds).astype(dtypes.numpy_dtype(q.dst))
 
 
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None, threads: int = 0) -> None:

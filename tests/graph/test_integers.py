@@ -61,7 +61,7 @@ class Layer:
         self.x_zero, self.y_zero = point(rng, self.src), point(rng, self.dst)
         self.x_scale, self.y_scale = (np.float32(np.exp(rng.uniform(-3, 2))) for _ in range(2))
         self.bias = rng.standard_normal(self.channels[1]).astype(np.float32) if rng.random() < 0.5 else None
-        self.tail = str(rng.choice(["", "relu", "add", "clamp"]))
+        self.tail = str(rng.choice(["", "relu", "add", "clamp", "add, relu"]))
         self.rounds = bool(rng.random() < 0.8)
         n = int(rng.integers(1, 3))
         last = self.data_format == "NXC"
@@ -86,8 +86,9 @@ class Layer:
             y = ops.relu(y)
         elif self.tail == "clamp":
             y = ops.clamp(y, min=-1.5, max=2.5)
-        elif self.tail == "add":
+        elif self.tail.startswith("add"):
             y = ops.add(y, graph.input("beside", self.beside.shape, "f32"))
+            y = ops.relu(y) if self.tail == "add, relu" else y
         if self.rounds:
             y = ops.quantize(y, scales=[float(self.y_scale)], zps=[self.y_zero], dtype=self.dst)
         return graph, y
@@ -112,8 +113,9 @@ class Layer:
             y = np.maximum(y, np.float32(0))
         elif self.tail == "clamp":
             y = np.clip(y, np.float32(-1.5), np.float32(2.5))
-        elif self.tail == "add":
+        elif self.tail.startswith("add"):
             y = y + self.beside
+            y = np.maximum(y, np.float32(0)) if self.tail == "add, relu" else y
         if not self.rounds:
             return y
         whole = np.clip(np.rint(y / self.y_scale + np.float32(self.y_zero)), *RANGES[self.dst])

@@ -99,11 +99,15 @@ private:
     const int64_t totals_;
 };
 
-// 1 / scale where products by it are its quotients, or else 0.
-float exact_inverse(float scale) {
+// How quotients by the scale are found: as products by its inverse, but where the two may be rounded to different numbers.
+// Within 512, beyond which every result is the largest or the smallest, they differ by less than 2e-4.
+void find_inverse(IntegerParams& params) {
+    constexpr float kDoubtful = 0.5f - 2e-4f;
     int exponent;
-    const float inverse = 1 / scale;
-    return std::frexp(scale, &exponent) == 0.5f && std::isnormal(inverse) ? inverse : 0;
+    const float inverse = 1 / params.scale;
+    const bool normal = std::isnormal(inverse), exact = std::frexp(params.scale, &exponent) == 0.5f;
+    params.inverse = normal ? inverse : 0;
+    params.doubtful = !normal ? -1 : exact ? 2 : kDoubtful;
 }
 
 class IntegerProduct final : public ScratchKernel {
@@ -124,8 +128,11 @@ public:
         integer_.src_zero = code.item == 1 ? how.src_zero + (is_s8 ? 128 : 0) : 0;
         integer_.sums = params.dst.cell == Cell::s32;
         integer_.scale = static_cast<float>(how.dst_scale);
-        integer_.inverse = exact_inverse(integer_.scale);
+        find_inverse(integer_);
         integer_.zero = static_cast<float>(how.dst_zero);
+        const bool signs = params.dst.cell == Cell::s8;
+        integer_.low = std::max(how.dst_low, signs ? -128 : 0);
+        integer_.high = std::min(how.dst_high, signs ? 127 : 255);
         integer_.panel_depth = panel_depth(layout_.arrangement, code);
         if (how.has_points) {
             check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);
@@ -160,6 +167,9 @@ private:
             fail(ErrorKind::invalid_argument, name + ": sums have no bias, points or post-ops");
         }
         if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, name + ": bias must be f32");
+        if (how.dst_low > how.dst_high) {
+            fail(ErrorKind::invalid_argument, name + ": dst_low must be at most dst_high");
+        }
         if (!(how.dst_scale > 0) || !std::isfinite(static_cast<float>(how.dst_scale))) {
             fail(ErrorKind::invalid_argument, name + ": dst_scale must be positive and finite");
         }

@@ -40,11 +40,13 @@ std::unique_ptr<Kernel> integer_pack(const FilterProblem& problem, FilterDirecti
                                      const FilterWeights& weights, int64_t channels, bool has_points, int threads,
                                      const std::string& isa);
 
-// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero.
+// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
+// high.
 struct IntegerQuantization {
     int src_dtype = 0, src_zero = 0;
     double dst_scale = 1;
     int dst_zero = 0;
+    int dst_low = -128, dst_high = 255;
     bool has_points = false;
 };
 

@@ -12,8 +12,10 @@ struct IntegerParams {
     int32_t src_zero = 0;
     bool sums = false;     // results are the sums, in s32
     float scale = 1;       // integer results are quotients by it, plus zero, rounded
-    float inverse = 1;     // of the scale, where that is exact; or else 0
+    float inverse = 1;     // of the scale
+    float doubtful = 2;    // farther from a whole number products by it may be rounded otherwise than quotients
     float zero = 0;
+    int low = 0, high = 0;  // integer results are between these
     int64_t panel_depth = 0;  // elements of the packed weights for each column
     int64_t pitch = 1;     // bytes of dst from one position to the next
 };

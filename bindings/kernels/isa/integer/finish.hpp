@@ -5,18 +5,65 @@ namespace dgo::DGO_ISA {
 
 typedef int32_t IntegerLanes __attribute__((vector_size(4 * kLanes)));
 
-// Rounded to nearest, ties to even.
-DGO_INLINE IntegerLanes rounded(Lanes v) {
+// So many results of 8 bits are found at once; what is read may go as far beyond the last one.
+constexpr int kByteVectors = 32 / kLanes;
+constexpr int64_t kBytesAtOnce = 32;
+
+// To nearest, ties to even.
+DGO_INLINE Lanes nearest(Lanes v) {
 #ifdef DGO_WIDE
-    return bits<IntegerLanes>(_mm512_cvtps_epi32(bits<__m512>(v)));
+    return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #else
-    return bits<IntegerLanes>(_mm256_cvtps_epi32(bits<__m256>(v)));
+    return bits<Lanes>(_mm256_round_ps(bits<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
 }
 
-DGO_INLINE Lanes clamped(Lanes v, float low, float high) {
-    v = v < low ? low - Lanes{} : v;
-    return v > high ? high - Lanes{} : v;
+// The compiler makes comparisons and blends of what is written with operators.
+DGO_INLINE Lanes lesser(Lanes a, Lanes b) {
+#ifdef DGO_WIDE
+    return bits<Lanes>(_mm512_min_ps(bits<__m512>(a), bits<__m512>(b)));
+#else
+    return bits<Lanes>(_mm256_min_ps(bits<__m256>(a), bits<__m256>(b)));
+#endif
+}
+
+DGO_INLINE Lanes greater(Lanes a, Lanes b) {
+#ifdef DGO_WIDE
+    return bits<Lanes>(_mm512_max_ps(bits<__m512>(a), bits<__m512>(b)));
+#else
+    return bits<Lanes>(_mm256_max_ps(bits<__m256>(a), bits<__m256>(b)));
+#endif
+}
+
+DGO_INLINE Lanes magnitude(Lanes v) { return bits<Lanes>(bits<Vec<kLanes>::u32>(v) & 0x7fffffffu); }
+
+DGO_INLINE bool any_above(Lanes v, float limit) {
+#ifdef DGO_WIDE
+    return _mm512_cmp_ps_mask(bits<__m512>(v), _mm512_set1_ps(limit), _CMP_GT_OQ) != 0;
+#else
+    return _mm256_movemask_ps(_mm256_cmp_ps(bits<__m256>(v), _mm256_set1_ps(limit), _CMP_GT_OQ)) != 0;
+#endif
+}
+
+// Whole numbers below 2^31 -> bytes, as far as they go, then from low to high.
+DGO_INLINE void store_whole(const Lanes (&v)[kByteVectors], bool signs, int low, int high, char* to) {
+#ifdef DGO_WIDE
+    const __m512i left = _mm512_cvtps_epi32(bits<__m512>(v[0])), right = _mm512_cvtps_epi32(bits<__m512>(v[1]));
+    const __m512i zero = _mm512_setzero_si512();
+    const __m128i first = signs ? _mm512_cvtsepi32_epi8(left) : _mm512_cvtusepi32_epi8(_mm512_max_epi32(left, zero));
+    const __m128i second = signs ? _mm512_cvtsepi32_epi8(right) : _mm512_cvtusepi32_epi8(_mm512_max_epi32(right, zero));
+    __m256i bytes = _mm256_set_m128i(second, first);
+#else
+    __m256i whole[kByteVectors];
+    for (int j = 0; j < kByteVectors; ++j) whole[j] = _mm256_cvtps_epi32(bits<__m256>(v[j]));
+    const __m256i left = _mm256_packs_epi32(whole[0], whole[1]), right = _mm256_packs_epi32(whole[2], whole[3]);
+    __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+#endif
+    const __m256i least = _mm256_set1_epi8(static_cast<char>(low)), most = _mm256_set1_epi8(static_cast<char>(high));
+    bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
+                  : _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
+    store_bytes(to, bytes);
 }
 
 struct NarrowFinish {
@@ -27,9 +74,10 @@ struct NarrowFinish {
 
     void carve(const ProductParams& params, ScratchCarver& carver) {
         run = params.dst.run;
-        scales = carver.take(params.channel_groups * run);
-        bias = carver.take(params.channel_groups * run);
-        points = carver.take<int32_t>(params.channel_groups * run);
+        const int64_t count = params.channel_groups * run + kBytesAtOnce;
+        scales = carver.take(count);
+        bias = carver.take(count);
+        points = carver.take<int32_t>(count);
     }
 
     void prepare(const ProductParams& params, const NarrowCall& with, const char* to) {
@@ -58,44 +106,79 @@ struct NarrowFinish {
     // A row's sums, from element `low` of its run on, to floats.
     void scale(int32_t* row, const char* to, int64_t low, int64_t count) const {
         if (call->integer->sums) return;
-        const int64_t first = group * run + low;
-        int32_t read = 0;
-        if (call->points != nullptr) read = call->sums[(to - dst) / call->integer->pitch * group_count + group];
+        const int32_t read = sum_read(to);
         auto* floats = reinterpret_cast<float*>(row);
         for (int64_t c = 0; c < count; c += kLanes) {
-            const int64_t n = smaller(kLanes, count - c);
-            const auto sum = bits<IntegerLanes>(load_some(floats + c, n));
-            const auto point = bits<IntegerLanes>(load_some(reinterpret_cast<const float*>(points) + first + c, n));
-            const Lanes exact = __builtin_convertvector(sum - point * read, Lanes);
-            store_some(floats + c, exact * load_some(scales + first + c, n) + load_some(bias + first + c, n), n);
+            store_some(floats + c, scaled<true>(row + c, group * run + low + c, read), smaller(kLanes, count - c));
         }
     }
 
     void round(Cell cell, const int32_t* row, int64_t count, char* to) const {
-        const auto* from = reinterpret_cast<const float*>(row);
         if (cell == Cell::s32) {
             __builtin_memcpy(to, row, static_cast<size_t>(count) * 4);
-            return;
+        } else if (cell == Cell::s8 || cell == Cell::u8) {
+            to_bytes(cell, count, to,
+                     [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
+        } else {
+            narrow(cell, reinterpret_cast<const float*>(row), count, to);
         }
+    }
+
+    // Both at once.
+    void scale_and_round(Cell cell, int32_t* row, char* to, int64_t low, int64_t count) const {
+        const int64_t first = group * run + low;
         if (cell != Cell::s8 && cell != Cell::u8) {
-            narrow(cell, from, count, to);
-            return;
-        }
-        const IntegerParams& params = *call->integer;
-        const float low = cell == Cell::s8 ? -128.0f : 0.0f, high = cell == Cell::s8 ? 127.0f : 255.0f;
-        for (int64_t c = 0; c < count; c += kLanes) {
-            const int64_t n = smaller(kLanes, count - c);
-            const Lanes v = load_some(from + c, n);
-            const Lanes scaled = params.inverse != 0 ? v * params.inverse : v / params.scale;
-            const auto whole = bits<Vec<kLanes>::u32>(rounded(clamped(scaled + params.zero, low, high))) & 0xffu;
-            char bytes[kLanes];
-            char* at = n == kLanes ? to + c : bytes;
-            store_words<1, kLanes>(at, whole);
-            if (n < kLanes) __builtin_memcpy(to + c, bytes, static_cast<size_t>(n));
+            scale(row, to, low, count);
+            round(cell, row, count, to);
+        } else if (call->points == nullptr) {
+            to_bytes(cell, count, to,
+                     [&](int64_t c) __attribute__((always_inline)) { return scaled<false>(row + c, first + c, 0); });
+        } else {
+            const int32_t read = sum_read(to);
+            to_bytes(cell, count, to,
+                     [&](int64_t c) __attribute__((always_inline)) { return scaled<true>(row + c, first + c, read); });
         }
     }
 
 private:
+    // The sum of what the position read that is written at `to`.
+    int32_t sum_read(const char* to) const {
+        return call->points == nullptr ? 0 : call->sums[(to - dst) / call->integer->pitch * group_count + group];
+    }
+
+    template <bool kPoints>
+    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
+        auto sum = load_bytes<IntegerLanes>(row);
+        if constexpr (kPoints) sum -= load_bytes<IntegerLanes>(points + at) * read;
+        return __builtin_convertvector(sum, Lanes) * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
+    }
+
+    template <class Values>
+    DGO_INLINE void to_bytes(Cell cell, int64_t count, char* to, Values values) const {
+        // integers of 16 bits, past all of 8 bits
+        const Lanes most = 32767.0f - Lanes{};
+        const IntegerParams params = *call->integer;
+        for (int64_t c = 0; c < count; c += kBytesAtOnce) {
+            Lanes value[kByteVectors], whole[kByteVectors], farthest = {};
+            for (int j = 0; j < kByteVectors; ++j) {
+                value[j] = values(c + j * kLanes);
+                const Lanes v = lesser(value[j] * params.inverse + params.zero, most);
+                whole[j] = nearest(v);
+                farthest = greater(magnitude(v - whole[j]), farthest);
+            }
+            if (any_above(farthest, params.doubtful)) {
+                for (int j = 0; j < kByteVectors; ++j) {
+                    whole[j] = nearest(lesser(value[j] / params.scale + params.zero, most));
+                }
+            }
+            char some[kBytesAtOnce];
+            const int64_t left = count - c;
+            char* at = left < kBytesAtOnce ? some : to + c;
+            store_whole(whole, cell == Cell::s8, params.low, params.high, at);
+            if (left < kBytesAtOnce) __builtin_memcpy(to + c, some, static_cast<size_t>(left));
+        }
+    }
+
     const NarrowCall* call;
     const char* dst;
     int64_t group_count, group_totals;

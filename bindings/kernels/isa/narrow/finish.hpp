@@ -52,6 +52,10 @@ struct NarrowFinish {
     DGO_INLINE void round(Cell cell, const float* from, int64_t count, char* to) const {
         round_row(cell, from, count, to);
     }
+
+    DGO_INLINE void scale_and_round(Cell cell, const float* row, char* to, int64_t, int64_t count) const {
+        round(cell, row, count, to);
+    }
 };
 
 }  // namespace dgo::DGO_ISA

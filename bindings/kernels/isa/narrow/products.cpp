@@ -61,7 +61,9 @@ NarrowScratch divide_narrow(const ProductParams& params, char* memory, int64_t* 
     scratch.left = carver.take<char>(groups * runs * kNarrowRows * copy_pitch(params));
     scratch.finish.carve(params, carver);
     scratch.columns_start = carver.take<NarrowSum>(kChunk);
-    scratch.result = carver.take<NarrowSum>((parts(params) > 1 ? params.block : kNarrowBlockRows) * kChunk);
+    // what finishes a row may read a panel beyond it
+    scratch.result =
+        carver.take<NarrowSum>((parts(params) > 1 ? params.block : kNarrowBlockRows) * kChunk + kNarrowColumns);
     scratch.rows = carver.take<NarrowRows>((groups + 1) * runs);
     scratch.targets = carver.take<NarrowTarget>(runs_of_chunk(params) * params.block);
     scratch.spans = carver.take<NarrowSpan>(kChunk / kNarrowColumns * most_narrow_spans(params));
@@ -208,14 +210,19 @@ void write_rows(const ProductParams& params, const FilterImage& image, int64_t b
             }
         };
         const NarrowFinish& finish = scratch.finish;
-        for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
-        if (scratch.tail != nullptr) {
+        if (scratch.tail == nullptr) {
+            for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) {
+                finish.scale_and_round(image.cell, row, to, low, n);
+            });
+        } else {
+            for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
             for_each_row([&](NarrowSum* row, char* to, int64_t low, int64_t n) {
                 scratch.tail->add(reinterpret_cast<float*>(row), to, low, n);
             });
             scratch.tail->flush();
+            for_each_row(
+                [&](const NarrowSum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
         }
-        for_each_row([&](const NarrowSum* row, char* to, int64_t, int64_t n) { finish.round(image.cell, row, n, to); });
     }
 }
 
