@@ -22,6 +22,7 @@ SHORTER = {
     "10_torch_one_line": ["--steps", "6", "--rounds", "2"],
     "11_torch_ddp": ["--steps", "10"],
 }
+_LINK = re.compile(r"\]\((?:\.\./)+examples/(README|\d\d_\w+)\.(?:md|py)\)")
 _PICTURES = {".png", ".svg"}
 
 
@@ -77,6 +78,13 @@ def write(app: Sphinx) -> None:
     put(folder / "index.md", iter(lines))
 
 
+def lead_to_pages(app: Sphinx, name: str, content: list[str]) -> None:
+    """Links to the examples' files, which serve who reads the Markdown as it is, lead to their pages."""
+    up = "../" * name.count("/")
+    content[0] = _LINK.sub(lambda link: f"]({up}examples/{'index' if link[1] == 'README' else link[1]}.md)", content[0])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write)
+    app.connect("source-read", lead_to_pages)
     return {"parallel_read_safe": True}
