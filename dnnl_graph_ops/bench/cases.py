@@ -12,8 +12,11 @@ from .options import Options
 from .peers.registry import OWN, Peer
 from .peers.task import ModelTask, Task
 from .problem import Problem, way
+from .quantized import DTYPE
 
-_INT8: Final = ("s8", "u8")
+_INT8: Final = ("s8", "u8", DTYPE)
+# precisions by the dtypes of the cases that they are for
+_PRECISIONS: Final = {"f32": ("bf16", "f16", "auto"), DTYPE: ("f32",)}
 # the competitor that compiles a net of this package for each size alone
 FIXED: Final = "fixed"
 
@@ -30,6 +33,7 @@ class Case:
     graph: str = ""
     source_batch: int = 0
     model: str = ""
+    real: bool = False
 
     @property
     def key(self) -> str:
@@ -85,6 +89,7 @@ class Entrant:
             self.options,
             options.seed,
             case.graph,
+            case.real,
         )
 
 
@@ -118,6 +123,7 @@ def expand(wanted: Iterable[Wanted], options: Options) -> tuple[list[Case], list
                 item.graph,
                 item.problem.batch,
                 item.model,
+                real=bool(options.precisions) and dtype == "f32" and not item.model and not item.graph,
             )
             (over if limited is None else cases).setdefault(case.key, case)
     return list(cases.values()), list(over.values())
@@ -129,6 +135,20 @@ def _fixed(entrant: Entrant) -> Entrant:
     return replace(entrant, label=label, role=role, options={**entrant.options, FIXED: True})
 
 
+def _precise(entrant: Entrant, dtype: str, options: Options) -> list[Entrant]:
+    """Those that compute the same with more bits or fewer."""
+    found = [name for name in options.precisions if name in _PRECISIONS.get(dtype, ())]
+    return [
+        replace(
+            entrant,
+            label=f"{entrant.label} {name}",
+            role=f"{OWN} {name}",
+            options={**entrant.options, "precision": name},
+        )
+        for name in found
+    ]
+
+
 def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> list[Entrant]:
     """Who runs a case: every variant of this package, and the peers that know the direction and type."""
     if case.model:
@@ -136,6 +156,7 @@ def entrants(case: Case, own: Peer, peers: Sequence[Peer], options: Options) -> 
     found = _variants(own, ("NXC",) if case.graph else options.layouts, options)
     if case.graph:
         return found
+    found += [one for each in found for one in _precise(each, case.dtype, options)]
     for peer in peers:
         if case.direction in peer.directions and case.dtype in peer.dtypes:
             # one that knows a single layout runs in it whatever ours is
@@ -151,6 +172,7 @@ def _of_model(own: Peer, peers: Sequence[Peer], options: Options) -> list[Entran
         found = [Entrant(own, layout, {}, f"{OWN} {layout}", OWN) for layout in own.layouts]
     else:
         found = _variants(own, ("NCX",), options)
+        found += [one for each in found for one in _precise(each, "f32", options)]
         found += [_fixed(each) for each in found if options.fixed]
     return found + [Entrant(peer, layout, {}, f"{peer.name} {layout}") for peer in rivals for layout in peer.layouts]
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Error, InvalidArgumentError
 from . import history, zoo
 from .document import Document, check_writable, merge, write_text
-from .options import DTYPES, Options
+from .options import DTYPES, PRECISIONS, Options
 from .peers.task import POST_OPS
 from .problem import CLASSES, DIRECTIONS, LAYOUTS, OPS
 from .sizes import FORM
@@ -142,7 +142,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is measured")
     text = f"of {','.join(DIRECTIONS)} (fwd; all with --quick)"
     group.add_argument("--direction", dest="directions", type=_commas, default=None, help=text)
-    group.add_argument("--dtype", dest="dtypes", type=_commas, default=None, help=f"of {','.join(DTYPES)} (f32)")
+    text = f"of {','.join(DTYPES)} (f32); int8: layers in QDQ form, u8 to u8, weights by channel"
+    group.add_argument("--dtype", dest="dtypes", type=_commas, default=None, help=text)
+    group.add_argument(
+        "--precision", dest="precisions", type=_commas, default=(), metavar="|".join(PRECISIONS),
+        help="f32 layers and models computed by this package in fewer bits too (f32: int8 layers in floats too), each "
+        "a column: its time over ours, and its error, of the largest value of f32's or of NumPy's QDQ",
+    )  # fmt: skip
     group.add_argument("--layout", dest="layouts", type=_commas, default=None, help=f"of {','.join(LAYOUTS)} (both)")
     group.add_argument("--weights", default="constant", choices=("constant", "variable"), help="of the forward")
     group.add_argument("--post-ops", type=_commas, default=(), help=f"after the forward, of {','.join(POST_OPS)}")
@@ -184,7 +190,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--delay", type=float, default=0.0, help="slow this package down by this share, to try compare (0.2)"
     )
-    group.add_argument("--precision", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
+    group.add_argument("--interval", type=float, default=None, help="width of the ratios' 95 %% intervals (0.06)")
     group.add_argument("--min-rounds", type=int, default=None)
     group.add_argument("--max-rounds", type=int, default=None)
     group.add_argument(

@@ -9,20 +9,26 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..dtypes import numpy_dtype
+from . import quantized
 from .problem import Problem
 
 # sums of products of these stay far below 2^24 in random data, so that f32 holds them exactly
 _LIMIT = 4
 
 
-def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32") -> dict[str, np.ndarray]:
+def operands(
+    problem: Problem, direction: str, seed: int = 0, dtype: str = "f32", real: bool = False
+) -> dict[str, np.ndarray]:
     """float32 operands, activations in NCX order: two of src, weights, diff_dst, and bias where there is one.
 
-    The same problem, direction, seed and data type give the same numbers in every process.
+    The same problem, direction, seed and data type give the same numbers in every process. `real`: normal numbers,
+    of which fewer bits lose something.
     """
     rng = np.random.default_rng([seed, zlib.crc32(f"{problem.name}/{direction}".encode())])
 
     def draw(shape: tuple[int, ...]) -> np.ndarray:
+        if real:
+            return rng.standard_normal(shape, np.float32)
         return rng.integers(-_LIMIT, _LIMIT, shape, dtype=np.int8, endpoint=True).astype(np.float32)
 
     shapes = {"src": problem.src_shape(), "weights": problem.weights_shape, "diff_dst": problem.dst_shape()}
@@ -33,6 +39,8 @@ def operands(problem: Problem, direction: str, seed: int = 0, dtype: str = "f32"
         drawn["weights"] = 2 * np.floor(drawn["weights"] / 2)
     if dtype == "u8":
         drawn["src"] = np.abs(drawn["src"])
+    if dtype == quantized.DTYPE:
+        drawn["src"] = rng.integers(0, quantized.SRC_MOST, shapes["src"], endpoint=True).astype(np.float32)
     if problem.bias and direction == "fwd":
         drawn["bias"] = draw((problem.out_channels,))
     return drawn
@@ -65,7 +73,12 @@ def numbered(held: Iterable[str], letter: str) -> list[str]:
 
 
 # largest |difference| / largest |expected|: one rounding of the result and of the parts of a blocked sum
-TOLERANCE = {"f32": 1e-5, "bf16": 1.6e-2, "f16": 2e-3}
+# of int8 a quantum of results that fill half their range
+TOLERANCE = {"f32": 1e-5, "bf16": 1.6e-2, "f16": 2e-3, "int8": 1.2e-2}
+# of normal numbers in f32, where each order of sums gives another result
+TOLERANCE_REAL = 1e-4
+# of f32 that is computed in fewer bits: more is no rounding
+TOLERANCE_NARROW = 0.2
 
 
 def relative_error(result: np.ndarray, expected: np.ndarray) -> float:

@@ -27,6 +27,8 @@ _HELLO_SECONDS = 180.0
 # an execution beyond both is not repeated for dozens of rounds
 _SLOW_SECONDS = 0.3
 _SLOW_FACTOR = 15.0
+# precisions whose results say what they cost
+_FEWER = ("bf16", "f16", "auto")
 
 
 class Lineup:
@@ -125,7 +127,8 @@ class Lineup:
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
                 limit = _tolerance(case)
-                lenient = max(limit, worker.peer.tolerance)
+                narrow = data.TOLERANCE_NARROW if entry.options.get("precision") in _FEWER else 0.0
+                lenient = max(limit, worker.peer.tolerance, narrow)
                 if expected is None and index == 0:
                     _attempt(entry, partial(worker.ask, "store", timeout=self._patience, path=path))
                     continue
@@ -136,7 +139,7 @@ class Lineup:
                 said = f"off by {entry.error:.2g} of the largest expected value, more than"
                 if entry.error > lenient:
                     entry.status, entry.reason = "wrong", f"{said} {lenient:g}"
-                elif entry.error > limit:
+                elif entry.error > limit and not narrow:
                     entry.flags.append(f"{said} {limit:g}")
 
     def ready(self, entries: list[Entry]) -> dict[str, WorkerProcess]:
@@ -166,6 +169,8 @@ class Lineup:
 def _tolerance(case: Case) -> float:
     if case.model:
         return models.Model.of(case.model).tolerance
+    if case.real:
+        return data.TOLERANCE_REAL
     return data.TOLERANCE.get(case.dtype, data.TOLERANCE["f32"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from . import contention, data, machine, models, reference, rounds, statistics, streams, timing
+from . import contention, data, machine, models, quantized, reference, rounds, statistics, streams, timing
 from .cases import Case, Entrant
 from .descriptor import format_descriptor
 from .lineup import Lineup
@@ -22,7 +22,7 @@ _POST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }
-_BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1}
+_BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1, quantized.DTYPE: 1}
 # the reference holds float32 copies of everything, every competitor its own, some a repacked one beside it
 _COPIES = 3
 # an execution of a model goes through more memory than the caches hold: a short one is its own warm-up too
@@ -87,7 +87,7 @@ def measure(
     peer_of = {e.label: e.peer for e in row.entries}
     rules = rounds.Rules(
         options.burst,
-        options.precision,
+        options.interval,
         options.min_rounds,
         options.max_rounds,
         seconds,
@@ -122,11 +122,14 @@ def _expected(case: Case, options: Options) -> np.ndarray | None:
         return models.Model.of(case.model).expected()
     if case.graph:
         return None
-    operands = data.operands(case.problem, case.direction, options.seed, case.dtype)
+    operands = data.operands(case.problem, case.direction, options.seed, case.dtype, case.real)
+    layer = quantized.layer(case.problem, case.post_ops) if case.dtype == quantized.DTYPE else None
+    if layer is not None:
+        operands = layer.floats(operands)
     expected = reference.compute(case.problem, case.direction, operands)
     for name in case.post_ops:
         expected = _POST[name](expected).astype(np.float32)
-    return expected
+    return expected if layer is None else layer.rounded(expected)
 
 
 def _fill(row: Row, race: rounds.Race, peer_of: dict[str, str], peaks: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
 from .sizes import parse as parse_sizes
 
-DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8")
+DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8", "int8")
+PRECISIONS: Final = ("bf16", "f16", "auto", "f32")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,10 @@ class Options:
         directions, dtypes, layouts, weights: what of each problem is measured. `weights` is the forward's:
             "constant" or "variable"; the backward ops always take theirs at the call.
         tune, algorithm, runtimes: variants of this package; each combination is a competitor.
-        precision: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
+        precisions: further variants of this package, each reported beside the others: of f32 "bf16", "f16" and "auto",
+            as `Graph.compile` takes them; of int8 "f32", the same layer in floats. f32 layers are then given normal
+            numbers instead of integers.
+        interval: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
         min_rounds, max_rounds, case_seconds: bounds of that. A competitor that takes more than 5 times case_seconds,
             and more than 20 s, to prepare or to check a case has failed.
         burst: longest burst of one competitor in one round.
@@ -58,7 +62,8 @@ class Options:
     optimized: bool = False
     train: bool = False
     wait: str = "library"
-    precision: float = 0.06
+    precisions: tuple[str, ...] = ()
+    interval: float = 0.06
     min_rounds: int = 7
     max_rounds: int = 31
     case_seconds: float = 20.0
@@ -110,7 +115,7 @@ class Options:
         """The same within a few minutes on two cores."""
         return replace(
             self,
-            precision=0.1,
+            interval=0.1,
             min_rounds=6,
             max_rounds=9,
             case_seconds=4.0,
@@ -134,6 +139,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "layouts": LAYOUTS,
     "weights": ("constant", "variable"),
     "post_ops": POST_OPS,
+    "precisions": PRECISIONS,
     "tune": ("off", "heuristic", "measure"),
     "algorithm": ALGORITHMS,
     "wait": ("library", "passive"),
@@ -141,13 +147,13 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 # what has no meaning for which
 _APART: Final = {
     "train": ("sizes", "streams"),
-    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "delay", "fixed"),
+    "optimized": ("tune", "algorithm", "runtimes", "engine", "fpmath_mode", "delay", "fixed", "precisions"),
 }
 # six rounds are the fewest whose median has a 95 % interval
 _LEAST: Final = {
     "threads": 0,
     "streams": 0,
-    "precision": 0.001,
+    "interval": 0.001,
     "min_rounds": 1,
     "case_seconds": 0.1,
     "burst": 0.0005,

@@ -80,6 +80,8 @@ def run_wanted(
     if any(case.model for case in cases):
         said = "trains no model" if options.train else "takes no whole model from Python"
         notes += [f"{peer.name}: {said}" for peer in peers if not peer.takes_models(options.train)]
+    kinds = dict.fromkeys(case.dtype for case in cases if not case.model)
+    notes += [f"{peer.name}: no layers in {kind}" for kind in kinds for peer in peers if kind not in peer.dtypes]
     threads = options.threads or pool.physical_cores()
     cpus = pool.cpu_list(threads)
     if threads > len(cpus):

@@ -413,3 +413,21 @@ def test_graph_files_become_problems(corpora):
             assert wanted.problem.src_shape(layout) in shapes
     assert found["conv_transpose"] > 5
     assert found["conv"] > 3
+
+
+def test_precisions_are_columns_of_their_own():
+    known = registry.peers()
+    options = Options(("fwd",), ("f32", "int8", "bf16"), ("NXC",), precisions=("bf16", "auto", "f32"))
+    cases, _ = expand([Wanted(synthetic.problem())], options)
+    found = {case.dtype: entrants(case, known["dgo"], [known["openvino"]], options) for case in cases}
+    assert [(e.label, e.side) for e in found["f32"]] == [
+        ("dgo NXC", "dgo"), ("dgo NXC bf16", "dgo bf16"), ("dgo NXC auto", "dgo auto"), ("openvino NCX", "openvino"),
+    ]  # fmt: skip
+    assert [e.label for e in found["int8"]] == ["dgo NXC", "dgo NXC f32", "openvino NCX"]
+    assert [e.label for e in found["bf16"]] == ["dgo NXC", "openvino NCX"]
+    # integers would lose nothing
+    assert [case.real for case in cases] == [True, False, False]
+    drawn = data.operands(synthetic.problem(), "fwd", real=True)["src"]
+    assert (drawn != np.rint(drawn)).any()
+    with pytest.raises(InvalidArgumentError, match="precisions: unknown"):
+        Options(precisions=("int4",))

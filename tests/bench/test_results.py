@@ -14,7 +14,7 @@ from dnnl_graph_ops.bench import history
 from dnnl_graph_ops.bench.document import Document, check_writable, merge
 from dnnl_graph_ops.bench.journal import Journal
 from dnnl_graph_ops.bench.report import columns, html, progress, summary, table
-from dnnl_graph_ops.bench.rows import Ratio
+from dnnl_graph_ops.bench.rows import Entry, Ratio
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 from . import synthetic
@@ -63,8 +63,8 @@ def test_merge_puts_shards_together():
     assert {r.key for r in merged} == {r.key for r in whole}
     assert [m["host"] for m in merged.machines] == ["here", "there"]
     assert {r.key: r.machine for r in merged}[second.rows[0].key] == 1
-    second.options["precision"] = 0.5
-    with pytest.raises(InvalidArgumentError, match="differ in precision"):
+    second.options["interval"] = 0.5
+    with pytest.raises(InvalidArgumentError, match="differ in interval"):
         merge([first, second])
 
 
@@ -141,6 +141,21 @@ def test_table_is_aligned_and_complete():
     ends = {line.index("] ") for line in lines[head + 2 : head + 5]}
     assert len(ends) == 1
     assert "1.8" in table.markdown(document).split("|")[5:][0] + table.markdown(document)
+
+
+def test_errors_stand_beside_times_where_bits_are_few():
+    document = synthetic.document(1)
+    row = document.rows[0]
+    assert "error" not in table.text(document).partition("\n\n")[2]
+    row.dtype = "int8"
+    for entry in row.entries:
+        entry.error = 0.0 if entry.peer == "dgo" else 4e-3
+    text = table.text(document)
+    assert "(error 0e+00)" in text and "(error 4e-03)" in text
+    row.ratios = []
+    row.entries.append(Entry("openvino NCX", "openvino", "NCX", "unsupported", "knows no such thing"))
+    cell = summary.cells(row, ["openvino", "mnn"])[-3:-1]
+    assert [(one.text, one.title) for one in cell] == [("unsupported", "knows no such thing"), ("-", "")]
 
 
 def test_failed_rows_are_shown_with_their_reason():

@@ -31,7 +31,7 @@ OWN = replace(FAKE, name="dgo", layouts=("NXC", "NCX"))
 FAST = Options(
     peers=("fake",),
     layouts=("NCX",),
-    precision=0.5,
+    interval=0.5,
     min_rounds=2,
     max_rounds=2,
     burst=0.002,
@@ -192,7 +192,7 @@ def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
     # the first two were taken from the journal, not measured again
     assert [r.as_dict() for r in whole[:2]] == [r.as_dict() for r in half]
     with pytest.raises(InvalidArgumentError, match="other settings"):
-        runner.run_wanted(wanted(*names), replace(FAST, precision=0.4), journal=journal, resume=True)
+        runner.run_wanted(wanted(*names), replace(FAST, interval=0.4), journal=journal, resume=True)
 
 
 def test_shards_together_are_the_whole(fakes):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ...dtypes import numpy_dtype
+from .. import quantized
+from ..problem import Problem
 from .task import Task
 
 NODES = {"conv_transpose": "ConvTranspose", "conv": "Conv"}
@@ -17,6 +20,8 @@ _POST = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
 def model(task: Task) -> onnx.ModelProto:
     """From src, and variable weights, to dst; anything else is a constant in it."""
+    if task.dtype == quantized.DTYPE:
+        return _quantized(task)
     problem, kind = task.problem, _DTYPES[task.dtype]
     operands = task.operands()
     inputs = [helper.make_tensor_value_info("src", kind, problem.src_shape())]
@@ -28,7 +33,6 @@ def model(task: Task) -> onnx.ModelProto:
                 inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
             else:
                 constants.append(numpy_helper.from_array(array, name))
-    more: dict[str, Any] = {"output_padding": problem.output_padding} if problem.transposed else {}
     steps = [NODES[problem.op], *(_POST[name] for name in task.post_ops)]
     edges = [*(f"step{i}" for i in range(len(steps) - 1)), "dst"]
     nodes = [
@@ -36,16 +40,61 @@ def model(task: Task) -> onnx.ModelProto:
             steps[0],
             ["src", *(n for n in ("weights", "bias") if n in operands)],
             [edges[0]],
-            strides=problem.strides,
-            pads=[*problem.pads_begin, *problem.pads_end],
-            dilations=problem.dilations,
-            group=problem.groups,
-            kernel_shape=problem.kernel,
-            **more,
+            **_attributes(problem),
         )
     ]
     nodes += [helper.make_node(s, [edges[i]], [edges[i + 1]]) for i, s in enumerate(steps[1:])]
     graph = helper.make_graph(
         nodes, "layer", inputs, [helper.make_tensor_value_info("dst", kind, problem.dst_shape())], constants
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _attributes(problem: Problem) -> dict[str, Any]:
+    more: dict[str, Any] = {"output_padding": problem.output_padding} if problem.transposed else {}
+    return {
+        "strides": problem.strides,
+        "pads": [*problem.pads_begin, *problem.pads_end],
+        "dilations": problem.dilations,
+        "group": problem.groups,
+        "kernel_shape": problem.kernel,
+        **more,
+    }
+
+
+def _quantized(task: Task) -> onnx.ModelProto:
+    """The layer between DequantizeLinear and QuantizeLinear, from u8 to u8."""
+    problem, operands = task.problem, task.operands()
+    layer = quantized.layer(problem, task.post_ops, task.weights)
+    constants = {
+        "src_scale": np.float32(quantized.SRC_SCALE),
+        "src_zero": np.uint8(0),
+        "weights": operands["weights"].astype(np.int8),
+        "weights_scale": layer.weights_scales,
+        "weights_zero": np.zeros(layer.weights_scales.shape, np.int8),
+        "dst_scale": np.float32(layer.dst_scale),
+        "dst_zero": np.uint8(layer.dst_zero),
+    }
+    if "bias" in operands:
+        constants |= {
+            "bias": operands["bias"].astype(np.int32),
+            "bias_scale": layer.bias_scale,
+            "bias_zero": np.zeros(layer.bias_scale.shape, np.int32),
+        }
+
+    def wide(name: str, **axis: Any) -> onnx.NodeProto:
+        return helper.make_node("DequantizeLinear", [name, f"{name}_scale", f"{name}_zero"], [f"{name}_f32"], **axis)
+
+    nodes = [wide("src"), wide("weights", axis=layer.axis), *([wide("bias", axis=0)] if "bias" in operands else [])]
+    given = [f"{name}_f32" for name in ("src", "weights", "bias") if name in operands]
+    nodes.append(helper.make_node(NODES[problem.op], given, ["step0"], **_attributes(problem)))
+    nodes += [helper.make_node(_POST[name], [f"step{i}"], [f"step{i + 1}"]) for i, name in enumerate(task.post_ops)]
+    nodes.append(helper.make_node("QuantizeLinear", [f"step{len(task.post_ops)}", "dst_scale", "dst_zero"], ["dst"]))
+    graph = helper.make_graph(
+        nodes,
+        "layer",
+        [helper.make_tensor_value_info("src", TensorProto.UINT8, problem.src_shape())],
+        [helper.make_tensor_value_info("dst", TensorProto.UINT8, problem.dst_shape())],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

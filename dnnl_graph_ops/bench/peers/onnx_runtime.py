@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from ...dtypes import numpy_dtype
-from .. import data
+from .. import data, quantized
 from .onnx_model import NODES, model
 from .task import Prepared, Task
 
@@ -32,14 +33,13 @@ def prepare(task: Task) -> Prepared:
         model(task).SerializeToString(), session_options(task.threads), providers=["CPUExecutionProvider"]
     )
     operands = task.operands()
+    kind = np.dtype(np.uint8) if task.dtype == quantized.DTYPE else numpy_dtype(task.dtype)
     binding = session.io_binding()
     names = ["src"] if task.weights == "constant" else ["src", "weights"]
     for name in names:
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(operands[name].astype(numpy_dtype(task.dtype)))
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(operands[name].astype(kind))
         binding.bind_ortvalue_input(name, value)
-    output = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-        list(task.problem.dst_shape()), numpy_dtype(task.dtype).type, "cpu"
-    )
+    output = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(task.problem.dst_shape()), kind.type, "cpu")
     binding.bind_ortvalue_output("dst", output)
     return Prepared(
         lambda: session.run_with_iobinding(binding),

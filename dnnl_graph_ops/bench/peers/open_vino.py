@@ -5,16 +5,18 @@ Input and output are shared with it.
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 import openvino as ov  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from openvino import opset13 as opset
 
-from .. import data
+from ...errors import UnsupportedError
+from .. import data, quantized
 from .task import Prepared, Task
 
-_DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
+_DTYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16, quantized.DTYPE: ov.Type.u8}
 # per op: of one group, of several
 _BUILDERS = {
     "conv_transpose": (opset.convolution_backprop_data, opset.group_convolution_backprop_data),
@@ -41,7 +43,11 @@ def settings(threads: int, streams: int, precision: Any) -> dict[str, Any]:
 
 def prepare(task: Task) -> Prepared:
     kind = _DTYPES[task.dtype]
-    compiled = ov.Core().compile_model(_model(task, kind), "CPU", settings(task.threads, 1, kind))
+    in_integers = task.dtype == quantized.DTYPE
+    model = _quantized(task) if in_integers else _model(task, kind)
+    # with integers the hint is of what is left in floats
+    hint = ov.Type.f32 if in_integers else kind
+    compiled = ov.Core().compile_model(model, "CPU", settings(task.threads, 1, hint))
     request = compiled.create_infer_request()
     operands = task.operands()
     names = ["src"] if task.weights == "constant" else ["src", "weights"]
@@ -55,6 +61,15 @@ def prepare(task: Task) -> Prepared:
 
     request.infer()
     return Prepared(request.infer, result, _detail(compiled))
+
+
+def _quantized(task: Task) -> Any:
+    """As OpenVINO reads the ONNX model that others are given."""
+    try:
+        from .onnx_model import model
+    except ImportError:
+        raise UnsupportedError("reads int8 layers from ONNX: pip install onnx") from None
+    return ov.Core().read_model(io.BytesIO(model(task).SerializeToString()))
 
 
 def _tensor(array: np.ndarray, kind: Any) -> Any:

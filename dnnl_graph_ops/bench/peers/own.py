@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 import dnnl_graph_ops as dgo
 
 from ...dtypes import numpy_dtype
-from .. import data
-from .task import Prepared, Task
+from .. import data, quantized
+from .task import ModelTask, Prepared, Task
 
 _INT8 = ("s8", "u8")
 # per op: the builders of its directions, and what the shape of diff_src is called
@@ -45,6 +45,7 @@ def prepare(task: Task) -> Prepared:
         tune=task.options.get("tune", "heuristic"),
         algorithm=task.options.get("algorithm", "auto"),
         policy=task.options.get("policy", "fusion"),
+        **precision(task, inputs),
     )
     arguments = list(inputs)
     first = net(*arguments)
@@ -59,7 +60,12 @@ def prepare(task: Task) -> Prepared:
         if task.graph:
             return np.concatenate([np.ravel(b).astype(np.float32) for b in buffers])
         array = buffers[0].astype(np.float32)
-        return array if task.direction == "bwd_w" else data.from_layout(array, task.layout)
+        if task.direction != "bwd_w":
+            array = data.from_layout(array, task.layout)
+        return array if rounding is None else rounding.rounded(array)
+
+    layer = quantized.layer(task.problem, task.post_ops, task.weights) if task.dtype == quantized.DTYPE else None
+    rounding = layer if task.options.get("precision") == "f32" else None
 
     def native(count: int) -> list[float]:
         return [float(t) for t in net.benchmark(*arguments, repeat=count).times]
@@ -79,6 +85,13 @@ def prepare(task: Task) -> Prepared:
     return Prepared(_slower(run, delay) if delay else run, result, detail(net), poison, native)
 
 
+def precision(task: Task | ModelTask, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Keywords of `Graph.compile`: what it computes f32 in, and with "auto" what it measures that on."""
+    name = task.options.get("precision")
+    samples = {"samples": [tuple(inputs)]} if name == "auto" else {}
+    return {"precision": name, **samples} if name not in (None, "f32") else {}
+
+
 def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
     clock = time.perf_counter
 
@@ -93,8 +106,33 @@ def _slower(run: Callable[[], object], share: float) -> Callable[[], object]:
     return delayed
 
 
+def _quantized(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
+    """A layer in QDQ form, or with precision "f32" in floats."""
+    problem, ops = task.problem, dgo.ops
+    layer = quantized.layer(problem, task.post_ops, task.weights)
+    operands = task.operands()
+    floats = layer.floats(operands)
+    in_floats = task.options.get("precision") == "f32"
+    graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))
+    array = data.to_layout((floats if in_floats else operands)["src"], task.layout, "f32" if in_floats else "u8")
+    src = graph.input("src", array.shape, "f32" if in_floats else "u8")
+    weights = graph.constant(floats["weights"] if in_floats else operands["weights"].astype(np.int8))
+    if not in_floats:
+        src = ops.dequantize(src, **quantized.keywords(quantized.SRC_SCALE, 0))
+        weights = ops.dequantize(weights, **quantized.keywords(layer.weights_scales, 0, layer.axis))
+    bias = (graph.constant(floats["bias"]),) if "bias" in floats else ()
+    value = getattr(ops, _BUILDERS[problem.op][0])(src, weights, *bias, **problem.attributes(task.layout))
+    for name in task.post_ops:
+        value = getattr(ops, name)(value)
+    if not in_floats:
+        value = ops.quantize(value, dtype="u8", **quantized.keywords(layer.dst_scale, layer.dst_zero))
+    return graph, value, [array]
+
+
 def _layer(task: Task, engine: Any) -> tuple[Any, Any, list[np.ndarray]]:
     """The graph of one layer; its inputs in order, as arrays of the task's layout."""
+    if task.dtype == quantized.DTYPE:
+        return _quantized(task, engine)
     problem = task.problem
     ops: Any = dgo.ops
     graph = dgo.Graph(engine, fpmath_mode=task.options.get("fpmath_mode", "strict"))

@@ -25,6 +25,7 @@ class Task:
         threads: how many it may use.
         options: the competitor's own (tune, algorithm, runtime, fpmath_mode).
         graph: text of a graph in benchdnn's JSON format, instead of the problem.
+        real: normal numbers, not integers.
     """
 
     problem: Problem
@@ -37,9 +38,10 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     graph: str = ""
+    real: bool = False
 
     def operands(self) -> dict[str, np.ndarray]:
-        return data.operands(self.problem, self.direction, self.seed, self.dtype)
+        return data.operands(self.problem, self.direction, self.seed, self.dtype, self.real)
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "problem": self.problem.as_dict(), "options": dict(self.options)}

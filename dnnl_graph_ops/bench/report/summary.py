@@ -13,6 +13,7 @@ from ..document import Document
 from ..machine import describe
 from ..peers.registry import OWN
 from ..problem import CLASSES, OPS, way
+from ..quantized import DTYPE
 from ..rows import Entry, Ratio, Row
 from ..statistics import geometric_mean
 
@@ -202,15 +203,31 @@ def cells(row: Row, peers: Sequence[str]) -> list[Cell]:
     ratios = (row.ratio(peer) for peer in peers)
     return [
         *head,
-        Cell(seconds_text(own.median), own.median),
+        Cell(seconds_text(own.median), own.median, note=_error_note(row, own)),
         Cell(seconds_text(own.native), own.native),
         Cell(own.label.partition(" ")[2], title=own.detail),
         Cell(rate_text(own.gflops), own.gflops),
         Cell(percent_text(own.peak_share), own.peak_share),
         Cell(percent_text(own.spread), own.spread),
-        *(_ratio_cell(ratio) if ratio else Cell("-") for ratio in ratios),
+        *(_against(row, peer, ratio) for peer, ratio in zip(peers, ratios, strict=True)),
         Cell(str(len(own.rounds)), len(own.rounds)),
     ]
+
+
+def _against(row: Row, peer: str, ratio: Ratio | None) -> Cell:
+    """The ratio to a peer, or why there is none."""
+    entries = [entry for entry in row.entries if entry.peer == peer]
+    if ratio is None:
+        return Cell(entries[0].status, title=entries[0].reason) if entries else Cell("-")
+    cell = _ratio_cell(ratio)
+    note = _error_note(row, next((entry for entry in entries if entry.label == ratio.entry), None))
+    return cell._replace(note=f"{cell.note} {note}".rstrip())
+
+
+def _error_note(row: Row, entry: Entry | None) -> str:
+    """The error of results with fewer bits than f32, where such were measured."""
+    told = row.dtype == DTYPE or any(one.options.get("precision") for one in row.entries)
+    return f"(error {entry.error:.0e})" if told and entry is not None and entry.error is not None else ""
 
 
 def header(document: Document) -> list[str]:
@@ -238,7 +255,7 @@ def header(document: Document) -> list[str]:
         text.append(
             f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, "
             f"ratios within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % "
-            f"intervals are narrower than {100 * options['precision']:.0f} %; {cache_state}; forward with "
+            f"intervals are narrower than {100 * options['interval']:.0f} %; {cache_state}; forward with "
             f"{options['weights']} weights, backward with variable ones; results checked first; "
             f"ratios are {RATIO_MEANING}"
         )

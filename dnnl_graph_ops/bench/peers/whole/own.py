@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import dnnl_graph_ops as dgo
 
-from ..own import detail, versions
+from ..own import detail, precision, versions
 from ..task import Loaded, ModelTask, Prepared, flattened
 
 __all__ = ["load", "prepare", "versions"]
@@ -20,9 +20,9 @@ def prepare(task: ModelTask) -> Prepared:
     dgo.set_num_threads(task.threads)
     engine = _engine(task)
     begin = time.perf_counter()
-    net = _compiled(task.path, engine, task)
-    compiled = time.perf_counter() - begin
     inputs = task.inputs()
+    net = _compiled(task.path, engine, task, inputs)
+    compiled = time.perf_counter() - begin
     made: list[Any] = []
 
     def stream() -> Callable[[], object]:
@@ -92,9 +92,9 @@ def _engine(task: ModelTask) -> Any:
     return dgo.engine(task.options.get("engine", "cpu"), runtime=task.options.get("runtime"))
 
 
-def _compiled(model: Any, engine: Any, task: ModelTask) -> Any:
+def _compiled(model: Any, engine: Any, task: ModelTask, inputs: Sequence[np.ndarray] = ()) -> Any:
     tune, algorithm = task.options.get("tune", "heuristic"), task.options.get("algorithm", "auto")
-    return dgo.from_onnx(model, engine).compile(tune=tune, algorithm=algorithm)
+    return dgo.from_onnx(model, engine).compile(tune=tune, algorithm=algorithm, **precision(task, inputs))
 
 
 def _flat(made: Any) -> np.ndarray:
