@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtypes
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..lowering.groups import Group
 
 Array = np.ndarray[Any, Any]
 # what computes a value by these nodes, when it is called
@@ -67,6 +68,19 @@ def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> 
             needed.add(node)
             waiting += [v.node for v in node.inputs if v.held is None and v.node in gone]
     return [node for node in nodes if node not in gone or node in needed]
+
+
+def dequantized(groups: Sequence[Group], kept: Collection[Value], prepare: Prepare) -> list[Group]:
+    """The groups without a Dequantize of a constant that runs alone: what reads it packs floats."""
+    found = []
+    for group in groups:
+        node = group.nodes[0]
+        value = node.outputs[0]
+        if len(group.nodes) > 1 or node.kind != "Dequantize" or node.inputs[0].held is None or value in kept:
+            found.append(group)
+        else:
+            value.held, value.node = _constant(value, [node], prepare), None
+    return found
 
 
 def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:

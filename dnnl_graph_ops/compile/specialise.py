@@ -19,11 +19,12 @@ from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
+from ..lowering.split import split
 from ..shapes import Meta, checked
 from ..strides import dense_strides
 from .absorb import absorbed, taken_apart
 from .edges import trimmed
-from .fixed import folded
+from .fixed import dequantized, folded
 from .grouping import group
 from .integers import in_integers
 from .layouts import as_given, chosen, lay_out
@@ -168,9 +169,11 @@ def specialise(
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
     wide: dict[str, str] = {}
-    if env.tune != "off" and policy == "fusion":
+    prepare = partial(_prepared, env=env)
+    rewrites = env.tune != "off" and policy == "fusion"
+    if rewrites:
         if env.engine.memory is None:
-            nodes = folded(nodes, results, partial(_prepared, env=env))
+            nodes = folded(nodes, results, prepare)
         nodes = replaced(absorbed(trimmed(nodes, results), results), results)
         if env.engine.memory is None:
             nodes = in_integers(taken_apart(nodes), results)
@@ -196,6 +199,11 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
+    if rewrites and env.engine.memory is None:
+        groups = dequantized(split(groups, env), results, prepare)
+        views |= _constants(
+            value for some in groups for node in some.nodes for value in node.inputs if value not in views
+        )
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
         places = (lay_out if chosen(env, policy) else as_given)(groups, views)

@@ -39,8 +39,9 @@ _INTEGERS = frozenset({"s8", "u8"})
 _MOST_TERMS = (2**31 - 1) // 255**2
 # columns and steps of the depth that are computed, by those that are wanted
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
-# the set without dot products, and from how many positions for each channel floats may be faster than it
-_WORDS, _POSITIONS_PER_CHANNEL = "avx2words", 4
+# the set without dot products, and how much less time than f32 it takes for as many products; seconds for an element to
+# become f32 or an integer, and for a result of integers
+_WORDS, _GAIN_OF_WORDS, _CONVERTED, _FINISHED = "avx2words", 1.4, 0.3e-9, 0.6e-9
 # the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
 _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
 
@@ -103,7 +104,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     waste = -(-made // _COLUMNS) * _COLUMNS / made * (-(-read // _STEP) * _STEP / read)
     if waste > _MOST_WASTE or not filtering.taken(problem, filtering.direct_tile(problem)):
         return False
-    if kernels.integer_isa()[0] == _WORDS and _takes_fewer_products(problem, env):
+    if kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
         return False
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
     return chain.expresses(problem.tail, _as_floats(laid))
@@ -162,19 +163,16 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
     return make_problem(head.kind, head.attrs, inputs, view_of(last.outputs[0]), tail, f"{head.kind} {head.name!r}")
 
 
-def _takes_fewer_products(problem: Problem, env: Env) -> bool:
-    """Whether floats are faster by minimal filtering: a product of words takes as long as one of floats.
-
-    Not with few positions for its channels: weights are most of what is transformed then.
-    """
-    g = problem.geometry
-    positions, channels = problem.src.shape[0] * prod(problem.src.shape[2:]), max(g.in_channels, g.out_channels)
-    if positions < _POSITIONS_PER_CHANNEL * channels:
-        return False
+def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
+    """By estimates; `waste`: products of words for each that is wanted."""
     weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
     views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
-    best, _ = ranked(replace(problem, **views, tail=()), env)[0]  # type: ignore[arg-type]
-    return best.name.startswith("minimal filtering")
+    found = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
+    direct = next((seconds for form, seconds in found if form.name == "own direct"), None)
+    if direct is None:
+        return False
+    floats = found[0][1] + _CONVERTED * (problem.src.size + problem.dst.size)
+    return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
 def _somewhere(value: Value) -> View:

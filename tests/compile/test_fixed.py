@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
@@ -103,3 +104,27 @@ def test_views_of_constants_stay_views(kind, rng):
     values = small(rng, 3, moved.shape[0])
     weights = held.constant.reshape(4, 8) if kind == "reshape" else held.constant.T
     np.testing.assert_array_equal(net(values), values @ weights)
+
+
+QUANTIZED = """
+import numpy as np
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+rng = np.random.default_rng(0)
+w, x = rng.integers(-3, 4, (32, 32, 3, 3)).astype(np.int8), rng.integers(0, 4, (1, 32, 9, 9)).astype(np.uint8)
+graph = dgo.Graph()
+real = ops.dequantize(graph.input("x", x.shape, "u8"), scales=[0.5], zps=[1])
+weights = ops.dequantize(graph.constant(w), scales=[0.25] * 32, zps=[0] * 32, qtype="per_channel", axis=0)
+attrs = dict(pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX")
+net = graph.compile(ops.quantize(ops.convolution(real, weights, **attrs), scales=[1.0], zps=[3], dtype="s8"))
+want = dgo.convolution((x - np.float32(1)) / 2, w * np.float32(0.25), **attrs)
+np.testing.assert_array_equal(net(x), np.clip(np.rint(want + 3), -128, 127))
+assert [step.step for step in net.explain().steps].count("Dequantize") == 1
+assert not any("pack" in step.step for step in net.explain().steps)
+"""
+
+
+def test_quantized_weights_of_a_layer_in_floats_are_packed_once():
+    done = child("-c", QUANTIZED, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")
+    assert done.returncode == 0, done.stderr[-2000:]

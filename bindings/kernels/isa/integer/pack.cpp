@@ -8,6 +8,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
+constexpr int64_t kFew = 4;  // elements of a position that are found one by one
+
 #ifdef DGO_INTEGER_WORDS
 using Element = Words::u16;
 #else
@@ -93,15 +95,18 @@ void run_integer_rows(const IntegerRows& params, const char* src, char* rows) {
         const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
         const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
         auto* to = reinterpret_cast<Element*>(rows) + line * sizes[3] * params.pitch;
+        const auto row_element = [&](Words::u8 element) {
+            return static_cast<Element>(kNarrowItem == 2 ? (element ^ flip) - flip - params.zero : element ^ flip);
+        };
         for (int64_t i = 0; i < sizes[3]; ++i, from += params.strides[3], to += params.pitch) {
             const auto* element = reinterpret_cast<const Words::u8*>(from);
-            for (int64_t c = 0; c < params.channels; ++c) {
-                if (kNarrowItem == 2) {
-                    to[c] = static_cast<Element>((element[c] ^ flip) - flip - params.zero);
-                } else {
-                    to[c] = static_cast<Element>(element[c] ^ flip);
-                }
+            if (params.channels <= kFew && params.pitch == kFew) {
+                Element few[kFew] = {};
+                for (int64_t c = 0; c < params.channels; ++c) few[c] = row_element(element[c]);
+                __builtin_memcpy(to, few, sizeof(few));
+                continue;
             }
+            for (int64_t c = 0; c < params.channels; ++c) to[c] = row_element(element[c]);
             for (int64_t c = params.channels; c < params.pitch; ++c) to[c] = 0;
         }
     }
