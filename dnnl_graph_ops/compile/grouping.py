@@ -10,7 +10,7 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import chain, integers, norms
+from ..lowering import chain, dense, integers, norms
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
@@ -112,15 +112,20 @@ def _mixed(
 _QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
 _OPENING = frozenset({"Dequantize", "DynamicDequantize", "TypeCast"})
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
+# what the library's products of f32 take 4 to 10 times as long for as own code
+_SLOW_BEHIND_PRODUCTS = frozenset({"Elu", "GELU", "HardSwish", "Sigmoid", "Tanh"})
 
 
 def _library_only(nodes: Sequence[Node]) -> set[int]:
     """Nodes that may be part of a pattern that own code does not serve: int8 ones, and products with their post-ops."""
     found: dict[Node, int] = {}
+    floats = all(node.kind not in _QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in found]
+        if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
+            continue
         if (
-            node.kind == "MatMul"
+            (node.kind == "MatMul" and not dense.leads(node))
             or node.kind in _QUANTIZING
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..graph import Node, Value
 from ..lowering import chain as chain_ops
-from ..lowering import norms
+from ..lowering import dense, norms
 from ..lowering.family import MEMBERS
+from ..lowering.post_ops import format_of
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..lowering.tail import KINDS
 
@@ -43,7 +44,7 @@ class Readers:
 
 def is_head(node: Node) -> bool:
     """Whether what hangs on a node may run with it as post-ops."""
-    if norms.leads(node):
+    if norms.leads(node) or dense.leads(node):
         return True
     member = MEMBERS.get(node.kind)
     return member is not None and member.direction != BACKWARD_WEIGHTS and node.outputs[0].dtype in _DTYPES
@@ -96,7 +97,7 @@ def _fits(node: Node, head: Node) -> bool:
     result, first = node.outputs[0], head.outputs[0]
     if node.kind not in KINDS or (result.shape, result.dtype) != (first.shape, first.dtype):
         return False
-    return "data_format" not in node.attrs or node.attrs["data_format"] == head.attrs["data_format"]
+    return "data_format" not in node.attrs or node.attrs["data_format"] == format_of(head)
 
 
 def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Value
-from . import chain, integers, nonfinite, norms
+from . import chain, dense, integers, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -69,6 +69,10 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return Decision("own integer", integers.dtype_of(item.nodes))
     if _is_own_norm(built, item, views, env):
         return _build_norm(built, item, views, env)
+    if dense.takes(head, env):
+        problem = dense.problem_of(head, item.nodes[1:], lambda value: view_of(built.program, value, views), env)
+        built.macs += problem.macs
+        return lower(built.program, problem, env, choose)
     last = item.nodes[-1].outputs[0]
     if chain.takes(item.nodes, env) and leaving_of(item, built.shared) == {last}:
         label = " + ".join(node.kind for node in item.nodes)

@@ -52,6 +52,19 @@ HALF = 16  # channels that narrow products pack together
 TILE_DEPTH = 32  # of narrow products by tiles
 MOST_TOGETHER, ALONE = 128, 10.0  # taps of weights that they pack together; how much longer one by one takes
 ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
+# nanoseconds of an element that functions behind a layer take: by own code, by the library's convolutions and by its
+# products of matrices; of vectors of 8
+FUNCTIONS = {
+    "Elu": (0.5, 0.7, 9.6),
+    "Exp": (0.4, 0.6, 1.2),
+    "GELU": (1.3, 1.2, 9.2),
+    "HardSwish": (0.1, 0.1, 4.3),
+    "Mish": (0.7, 0.9, 1.2),
+    "Sigmoid": (0.6, 0.7, 5.7),
+    "SoftPlus": (0.9, 1.5, 9.6),
+    "Tanh": (0.6, 4.3, 3.6),
+}
+BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
 OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, ROWS, DEPTHWISE, STEM, GROUPS, NARROW = (
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
     "depthwise", "stem", "groups", "narrow",
@@ -90,6 +103,12 @@ def seconds(counts: Counts, key: fits.Key, problem: Problem, env: Env) -> float:
     """The estimate of one formulation here."""
     constants = fits.find(env.isa, env.release, env.compute_dtype(problem.dtype))
     return estimate(counts, constants[key], env.threads)
+
+
+def functions(problem: Problem, env: Env, by: int) -> float:
+    """Seconds that the functions among the post-ops take, by one of those who may compute them."""
+    each = sum(FUNCTIONS[op.kind][by] for op in problem.tail if op.kind in FUNCTIONS)
+    return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads
 
 
 def padded(n: int, multiple: int) -> int:

@@ -15,7 +15,7 @@ from .tail import Tail, TailOp
 
 def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Tail:
     """Post-ops in normal form; `view_of`: where what they read besides lies."""
-    data_format = str(head.attrs["data_format"])
+    data_format = format_of(head)
     results = {head.outputs[0]: 0}
     ops = []
     rank = len(head.outputs[0].shape)
@@ -34,6 +34,11 @@ def post_ops(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View],
         ops.append(TailOp(node.kind, attrs, tuple(operands), node.name))
         results[node.outputs[0]] = position
     return tuple(ops)
+
+
+def format_of(head: Node) -> str:
+    """Where the channels of its result lie."""
+    return str(head.attrs.get("data_format", "NXC"))
 
 
 def _full_rank(view: View, rank: int, data_format: str) -> View:

@@ -134,9 +134,18 @@ class Formulation:
     def seconds(self, problem: Problem, env: Env) -> float:
         """The estimate of one run, with what it leaves to a step of its own."""
         counts = self.counts(problem, env)
-        if not self.finishes(problem, env):
+        finishes = self.finishes(problem, env)
+        if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
-        return cost.seconds(counts, self.key, problem, env)
+        by = self._computing_functions(problem) if finishes else cost.BY_OWN_CODE
+        return cost.seconds(counts, self.key, problem, env) + cost.functions(problem, env, by)
+
+    def _computing_functions(self, problem: Problem) -> int:
+        """Who computes functions that `build` takes."""
+        ops = self.ops(problem)
+        if not ops:
+            return cost.BY_OWN_CODE
+        return cost.BY_PRODUCTS if "MatMul" in ops else cost.BY_CONVOLUTIONS
 
     def finishes(self, problem: Problem, env: Env) -> bool:
         """Whether `build` takes all of the problem's bias and post-ops."""

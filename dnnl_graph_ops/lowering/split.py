@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import schema
-from . import chain, norms, tail
+from . import chain, dense, norms, tail
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -20,7 +20,7 @@ def split(groups: Sequence[Group], env: Env) -> list[Group]:
 
 def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
-    if len(item.nodes) == 1 or norms.leads(item.nodes[0]):
+    if len(item.nodes) == 1 or norms.leads(item.nodes[0]) or dense.takes(item.nodes[0], env):
         return [item]
     if item.integer or chain.takes(item.nodes, env):
         return [item]

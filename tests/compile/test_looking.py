@@ -4,6 +4,7 @@ Each op of the table is built from random cases with every choice of operands as
 the first run of a partition, whoever runs it.
 """
 
+import math
 import pickle
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -389,8 +390,8 @@ def flexible():
 
 
 def rows(net) -> int:
-    """Of what the explained plan reads."""
-    return int(net.explain().steps[0].reads[0].split()[1].split("x")[0])
+    """Of what the explained plan reads, which has 8 columns."""
+    return math.prod(map(int, net.explain().steps[0].reads[0].split()[1].split("x"))) // 8
 
 
 def strided_call(net, x):

@@ -1,0 +1,120 @@
+"""MatMul with constant weights as a convolution of one tap: own products with post-ops, weights packed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ..graph import Node, Value
+from . import tail as post
+from .env import Env
+from .family import make_problem
+from .post_ops import post_ops
+from .problem import Problem
+from .program import View
+from .tail import Tail, TailOp
+
+_AXES = range(2, 6)  # of data that is seen as (N, spatial..., C), or as rows of channels
+_PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
+
+
+def leads(node: Node) -> bool:
+    """Whether a node is such a product, with which element-wise ops behind it run as post-ops.
+
+    The product of a single row reads each weight once: there the library is faster.
+    """
+    if node.kind != "MatMul" or node.attrs.get("transpose_a"):
+        return False
+    src, weights, *bias = node.inputs
+    values = (*node.inputs, *node.outputs)
+    return (
+        weights.is_constant
+        and len(weights.shape) == 2
+        and src.ndim in _AXES
+        and all(value.dtype == "f32" for value in values)
+        and all(value.is_constant and len(value.shape) == 1 for value in bias)
+        and all(size for value in values for size in value.shape)
+        and prod(src.shape[:-1]) > 1
+    )
+
+
+def takes(node: Node, env: Env) -> bool:
+    """Whether it is lowered as a convolution here."""
+    return env.engine.memory is None and env.tune != "off" and leads(node)
+
+
+def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Problem:
+    """The convolution; neighbouring rows are one axis where all that is read and written lies so."""
+    src, weights = view_of(head.inputs[0]), view_of(head.inputs[1])
+    dst = view_of((rest[-1] if rest else head).outputs[0])
+    if head.attrs.get("transpose_b"):
+        weights = weights.permute((1, 0))
+    tail = post_ops(head, rest, view_of, env)
+    bias = view_of(head.inputs[2]) if len(head.inputs) > 2 else None
+    if bias is None:
+        bias, tail = _own_bias(tail, dst.shape[-1])
+    in_rows = _rows(src, dst, tail)
+    if in_rows is not None:
+        src, dst, tail = in_rows
+    elif src.ndim == 2:
+        src, dst = src.insert(0), dst.insert(0)
+        tail = post.map_views(tail, _as_image)
+    taps = (1,) * (src.ndim - 2)
+    weights = replace(weights, shape=(*taps, *weights.shape), strides=(*taps, *weights.strides))
+    inputs = [src, weights] if bias is None else [src, weights, bias]
+    zeros = (0,) * len(taps)
+    attrs: dict[str, Any] = {
+        **_PLAIN, "strides": taps, "dilations": taps, "pads_begin": zeros, "pads_end": zeros,
+    }  # fmt: skip
+    return make_problem("Convolution", attrs, inputs, dst, tail, f"{head.kind} {head.name!r}")
+
+
+def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
+    """A vector that is added first, and the other post-ops."""
+    first = tail[0] if tail else None
+    if first is None or first.kind not in ("Add", "BiasAdd") or any(0 in op.operands for op in tail[1:]):
+        return None, tail
+    added = [operand for operand in first.operands if isinstance(operand, View)]
+    if len(added) != 1 or added[0].size != channels or max(added[0].shape) != channels:
+        return None, tail
+    (vector,) = added
+    axis = vector.shape.index(channels)
+    if not vector.is_constant or axis != min(vector.ndim - 1, 1):
+        return None, tail
+    flat = replace(vector, shape=(channels,), strides=(vector.strides[axis],))
+    moved = (replace(op, operands=tuple(o - 1 if isinstance(o, int) else o for o in op.operands)) for op in tail[1:])
+    return flat, tuple(moved)
+
+
+def _rows(src: View, dst: View, tail: Tail) -> tuple[View, View, Tail] | None:
+    """As (1, rows, channels) and post-ops as (1, channels, rows); None where something does not lie so."""
+    rows = prod(dst.shape[:-1])
+    made = [view.reshaped((1, rows, view.shape[-1])) for view in (src, dst)]
+    moved: list[TailOp] = []
+    for op in tail:
+        operands = tuple(_row_operand(o, dst) if isinstance(o, View) else o for o in op.operands)
+        if any(operand is None for operand in operands):
+            return None
+        moved.append(replace(op, operands=tuple(o for o in operands if o is not None)))
+    return None if made[0] is None or made[1] is None else (made[0], made[1], tuple(moved))
+
+
+def _row_operand(view: View, dst: View) -> View | None:
+    """An operand (N, C, spatial...) of post-ops as (1, C, rows)."""
+    if view.ndim == 1:
+        return view
+    sizes = (view.shape[0], *view.shape[2:])
+    whole = (dst.shape[0], *dst.shape[1:-1])
+    if sizes == whole:
+        found = view.permute((0, *range(2, view.ndim), 1)).reshaped((1, prod(whole), view.shape[1]))
+        return None if found is None else found.permute((0, 2, 1))
+    if prod(sizes) == 1:
+        return replace(view, shape=(1, view.shape[1], 1), strides=(1, view.strides[1], 1))
+    return None
+
+
+def _as_image(view: View) -> View:
+    """An operand (rows, C) as (1, C, rows)."""
+    return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
