@@ -1098,8 +1098,25 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
-    def recurrent(cell: str, steps: int, batch: int, width: int, size: int, backwards: bool, row_step: int) -> Kernel:
+    def running_sum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
+        """run(src, dst)."""
+    @staticmethod
+    def recurrent(
+        cell: str,
+        steps: int,
+        batch: int,
+        width: int,
+        size: int,
+        backwards: bool,
+        row_step: int,
+        packed: bool = False,
+    ) -> Kernel:
         """run(src, input_weights, input_bias, weights, bias, h, c, rows, last_h, last_c)."""
+    @staticmethod
+    def recurrent_pack(cell: str, width: int, size: int) -> Kernel:
+        """run(input_weights, weights, packed_input_weights, packed_weights)."""
+    @staticmethod
+    def recurrent_packed(cell: str, width: int, size: int) -> list[int]: ...
     @staticmethod
     def filter_pack(
         problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: _Dims, threads: int = 0

@@ -10,6 +10,7 @@
 #include "common/error.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
+#include "kernels/scan/running_sum.hpp"
 #include "library/fork_guard.hpp"
 #include "library/threads.hpp"
 
@@ -129,6 +130,9 @@ void bind_kernels(py::module_& parent) {
         "scan", make_scan, "items"_a,
         "run(src, ..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, "
         "a data type (f32, bf16 or f16) and strides.");
+    m.def("running_sum", make_running_sum, "outer"_a, "length"_a, "inner"_a, "exclusive"_a = false, "reverse"_a = false,
+          "run(src, dst), f32 in a row as (outer, length, inner): dst = the sums of src along the length up to each "
+          "element, made in f64.");
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");

@@ -172,7 +172,10 @@ std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dt
 
 // src, input weights, input bias, weights, bias, h, c, rows, last h, last c: one direction of a recurrent layer
 std::shared_ptr<Kernel> make_recurrent(const std::string& cell, int64_t steps, int64_t batch, int64_t width,
-                                       int64_t size, bool backwards, int64_t row_step);
+                                       int64_t size, bool backwards, int64_t row_step, bool packed);
+// input weights, weights, and both packed, which take so many floats
+std::shared_ptr<Kernel> make_recurrent_pack(const std::string& cell, int64_t width, int64_t size);
+std::vector<int64_t> recurrent_packed(const std::string& cell, int64_t width, int64_t size);
 
 // the tail's operands, dst: post-ops on dst itself (f32), whose channels lie side by side; the sizes and strides of its
 // other axes, images first

@@ -237,10 +237,31 @@ def _norm_over(src: Value, axes: tuple[int, ...], epsilon: float) -> tuple[str, 
     return None if groups is None else ("GroupNorm", (src,), _group_attrs(groups, epsilon))
 
 
+# ---- softplus with a threshold ---------------------------------------------------------------------------------------
+
+# from here on log(1 + e^x) is x in f32
+_SOFTPLUS_IS_X = 17.0
+
+
+def _guarded_softplus(node: Node, readers: _Readers) -> Match | None:
+    """x where it is large and else its softplus, as PyTorch has it: softplus, which own code knows to be x there."""
+    condition, large, small = node.inputs
+    compared, function = readers.maker(condition, "GreaterEqual"), readers.maker(small, "SoftPlus")
+    if compared is None or function is None:
+        return None
+    least, beta = _scalar(compared.inputs[1]), float(function.attrs.get("beta", 1.0))
+    if compared.inputs[0] is not large or function.inputs[0] is not large or least is None or beta <= 0:
+        return None
+    if least * beta < _SOFTPLUS_IS_X or large.dtype not in _FLOATS or node.outputs[0].shape != large.shape:
+        return None
+    return Match("SoftPlus", (large,), dict(function.attrs), (compared, function))
+
+
 # the last node of a pattern -> what it may be the end of
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (_affine,),
     "Divide": (_divided,),
     "Multiply": (_affine,),
+    "Select": (_guarded_softplus,),
     "StaticReshape": (_reshaped_norm,),
 }

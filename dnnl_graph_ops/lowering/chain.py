@@ -83,6 +83,7 @@ def _steps(calls: tuple[_Call, ...], head: bool) -> tuple[Step, ...] | None:
 
     Without a head the last step alone writes 0. None where there are too few registers.
     """
+    calls = _with_swish(calls)
     last_use: dict[int, int] = {}
     for position, call in enumerate(calls):
         last_use.update(dict.fromkeys(call.operands, position))
@@ -104,6 +105,25 @@ def _steps(calls: tuple[_Call, ...], head: bool) -> tuple[Step, ...] | None:
         register[position + 1] = to
         steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
     return tuple(steps)
+
+
+def _with_swish(calls: tuple[_Call, ...]) -> tuple[_Call, ...]:
+    """Calls with one in the place of a sigmoid and of its product with what it was taken of."""
+    readers: dict[int, list[int]] = {}
+    for position, call in enumerate(calls):
+        for operand in set(call.operands):
+            readers.setdefault(operand, []).append(position)
+    for position, call in enumerate(calls):
+        using = readers.get(position + 1, [])
+        if call.op.name != "sigmoid" or len(using) != 1:
+            continue
+        product = calls[using[0]]
+        if product.op.name == "multiply" and sorted(product.operands) == sorted((call.operands[0], position + 1)):
+            joined = _Call(Op("swish", 1.0), call.operands)
+            rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
+            moved = (c._replace(operands=tuple(o - (o > position) for o in c.operands)) for c in rest)
+            return _with_swish(tuple(moved))
+    return calls
 
 
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------

@@ -36,7 +36,7 @@ def leads(node: Node) -> bool:
         and all(value.dtype == "f32" for value in values)
         and all(value.is_constant and len(value.shape) == 1 for value in bias)
         and all(size for value in values for size in value.shape)
-        and prod(src.shape[:-1]) > 1
+        and any(size != 1 for size in src.shape[:-1])
     )
 
 

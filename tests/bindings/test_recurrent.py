@@ -110,3 +110,27 @@ def test_the_same_bits_for_any_number_of_threads():
 def test_other_sizes_are_refused(numbers):
     with pytest.raises((dgo.Error, MemoryError)):
         kernels.recurrent(*numbers)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("width, size", [(3, 5), (50, 64), (64, 100)])
+def test_packed_weights_give_the_same_bits(cell, width, size):
+    rng = np.random.default_rng(5)
+    gates = sum(CELLS[cell])
+    steps, batch = 5, 3
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in (
+        (steps, batch, width), (gates, size, width), (gates, size), (gates, size, size), (size,), (batch, size),
+        (batch, size),
+    )]  # fmt: skip
+    src, inputs, input_bias, weights, *rest = given
+    sizes = kernels.recurrent_packed(cell, width, size)
+    packed = [np.full(count, np.nan, np.float32) for count in sizes]
+    kernels.recurrent_pack(cell, width, size).run(inputs, weights, *packed)
+    assert not any(np.isnan(one).any() for one in packed)
+    found = []
+    for known, one, other in ((False, inputs, weights), (True, *packed)):
+        kernel = kernels.recurrent(cell, steps, batch, width, size, False, batch * size, known)
+        rows, ends = np.empty((steps, batch, size), np.float32), [np.zeros((batch, size), np.float32) for _ in range(2)]
+        kernel.run(src, one, input_bias, other, *rest, rows, *ends)
+        found.append([array.tobytes() for array in (rows, *ends)])
+    assert found[0] == found[1]

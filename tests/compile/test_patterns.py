@@ -230,3 +230,16 @@ def test_exported_by_pytorch(name: str, opset: int) -> None:
     y, nodes = run(dgo.from_onnx(file.getvalue()), x.numpy())
     np.testing.assert_allclose(y, want, atol=1e-5)
     assert nodes == (expected or ["GroupNorm", "Sigmoid", "Multiply"])
+
+
+@pytest.mark.parametrize("least, found", [(20.0, True), (5.0, False)])
+def test_softplus_with_a_threshold(least, found, rng):
+    graph = dgo.Graph()
+    x = graph.input("x", (3, 40))
+    large = ops.greater_equal(x, graph.constant(np.full((1, 1), least, np.float32)))
+    net = graph.compile(ops.select(large, x, ops.softplus(x)))
+    values = (rng.standard_normal((3, 40)) * 30).astype(np.float32)
+    wide = values.astype(np.float64)
+    expected = np.where(wide >= least, wide, np.logaddexp(wide, 0))
+    np.testing.assert_allclose(net(values), expected, rtol=1e-6, atol=1e-37)
+    assert (len(net.explain().steps) == 1) == found

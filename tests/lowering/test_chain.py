@@ -51,6 +51,23 @@ def test_single_ops(shape: tuple[int, ...], dtype: str) -> None:
         run(graph, make(graph.input("x", shape, dtype)))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("read_again", [False, True])
+def test_a_value_times_its_sigmoid_is_one_step(turned: bool, read_again: bool) -> None:
+    """And only where nothing else reads the sigmoid."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(0, 20, (2, 3, 40)).astype(np.float32)
+    graph = dgo.Graph()
+    given = ops.add(graph.input("x", x.shape), np.ones(1, np.float32))
+    gate = ops.sigmoid(given)
+    y = ops.abs(ops.multiply(gate, given) if turned else ops.multiply(given, gate))
+    net = graph.compile(ops.subtract(y, gate) if read_again else y)
+    wide = (x + np.float32(1)).astype(np.float64)
+    known = 1 / (1 + np.exp(-wide))
+    np.testing.assert_allclose(net(x), np.abs(wide * known) - read_again * known, rtol=1e-6, atol=1e-6)
+    assert formulations(net) == ["own chain"]
+
+
 def test_results_that_are_read_twice() -> None:
     graph = dgo.Graph()
     x, y = graph.input("x", (2, 3, 5, 7)), graph.input("y", (3, 1, 7))

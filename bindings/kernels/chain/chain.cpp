@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kName = "chain";
 constexpr int64_t kBlockElements = 16 * 1024;
+constexpr int64_t kFewElements = 256;  // of the two finest axes: as many rows as there are go together then
 constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
 
 // An axis of all tensors; strides: dst first.
@@ -49,6 +50,16 @@ std::vector<ChainAxis> merged_axes(const Dims& shape, const std::vector<Dims>& s
     return merged;
 }
 
+// The axis of most elements takes the place of the second finest where that makes blocks too small.
+void widen_blocks(std::vector<ChainAxis>& axes) {
+    if (axes.size() < 3) return;
+    ChainAxis& rows = axes[axes.size() - 2];
+    if (rows.size * axes.back().size >= kFewElements) return;
+    const auto longest = std::max_element(axes.begin(), axes.end() - 1,
+                                          [](const ChainAxis& a, const ChainAxis& b) { return a.size < b.size; });
+    std::swap(rows, *longest);
+}
+
 struct ChainKernel : Kernel {
     std::vector<TailStep> steps;
     std::vector<ChainSide> sides;  // dst first; without addresses
@@ -63,6 +74,7 @@ struct ChainKernel : Kernel {
         name = kName;
         arity = static_cast<int>(dtypes.size());
         const ChainAxis one{1, Dims(dtypes.size(), 0)};
+        widen_blocks(outer);
         const ChainAxis inner = take(one), next = take(one);
         columns = inner.size;
         rows = next.size;

@@ -37,8 +37,68 @@ const Kind& kind_of(const std::string& name) {
     fail(ErrorKind::invalid_argument, std::string(kName) + ": '" + name + "' is no cell");
 }
 
+// `count` rows, as columns of panels; the last columns are zeros.
+void pack(const float* rows, int64_t count, int64_t depth, float* to) {
+    for (int64_t first = 0; first < count; first += kPanel, to += kPanel * depth) {
+        const int64_t filled = std::min(kPanel, count - first);
+        for (int64_t begin = 0; begin < depth; begin += kBlock) {
+            const int64_t end = std::min(depth, begin + kBlock);
+            for (int64_t j = 0; j < filled; ++j) {
+                const float* from = rows + (first + j) * depth;
+                for (int64_t k = begin; k < end; ++k) to[k * kPanel + j] = from[k];
+            }
+            for (int64_t k = begin; k < end; ++k) std::fill(to + k * kPanel + filled, to + (k + 1) * kPanel, 0.0f);
+        }
+    }
+}
+
+// What the weights of a direction take, packed.
+struct Panels {
+    int64_t inputs, first, late;  // panels of the inputs' weights, and of the state's
+    int64_t width, size;
+
+    Panels(const Kind& kind, int64_t width, int64_t size)
+        : inputs(ceil_div(checked_product(kName, {size, kind.gates + kind.late}), kPanel)),
+          first(ceil_div(kind.gates * size, kPanel)), late(ceil_div(kind.late * size, kPanel)), width(width),
+          size(size) {}
+
+    int64_t input_floats() const { return checked_product(kName, {inputs * kPanel, width}); }
+    int64_t state_floats() const { return checked_product(kName, {(first + late) * kPanel, size}); }
+    void pack_inputs(const Kind& kind, const float* weights, float* to) const {
+        pack(weights, (kind.gates + kind.late) * size, width, to);
+    }
+    void pack_state(const Kind& kind, const float* weights, float* to) const {
+        pack(weights, kind.gates * size, size, to);
+        pack(weights + kind.gates * size * size, kind.late * size, size, to + first * kPanel * size);
+    }
+};
+
+void check_sizes(int64_t width, int64_t size) {
+    check_number(kName, "sizes", width, 0, kMostElements);
+    check_number(kName, "size", size, 1, kMostSize);
+}
+
+struct RecurrentPack : Kernel {
+    Kind kind;
+    Panels panels;
+
+    RecurrentPack(const std::string& cell, int64_t width, int64_t size)
+        : kind((check_sizes(width, size), kind_of(cell))), panels(kind, width, size) {
+        name = "recurrent_pack";
+        arity = 4;
+        panels.input_floats();
+        panels.state_floats();
+    }
+    void run(char* const* operands) const override {
+        const auto floats = [&](int operand) { return reinterpret_cast<float*>(operands[operand]); };
+        panels.pack_inputs(kind, floats(0), floats(2));
+        panels.pack_state(kind, floats(1), floats(3));
+    }
+};
+
 struct RecurrentKernel : Kernel {
     Kind kind;
+    bool packed;  // the weights come so
     RecurrentBlock block{};
     int64_t inputs, sequences, tasks, columns, input_panels;
     double bytes, input_bytes;
@@ -46,26 +106,26 @@ struct RecurrentKernel : Kernel {
     ScratchArray<float> ready, input_weights, panels, sums;
 
     RecurrentKernel(const std::string& cell, int64_t steps, int64_t batch, int64_t width, int64_t size, bool backwards,
-                    int64_t row_step)
-        : kind(kind_of(cell)), inputs(width), sequences(batch) {
+                    int64_t row_step, bool packed)
+        : kind(kind_of(cell)), packed(packed), inputs(width), sequences(batch) {
         name = kName;
         arity = 10;
-        for (const int64_t number : {steps, batch, width, row_step})
-            check_number(kName, "sizes", number, 0, kMostElements);
-        check_number(kName, "size", size, 1, kMostSize);
+        for (const int64_t number : {steps, batch, row_step}) check_number(kName, "sizes", number, 0, kMostElements);
+        check_sizes(width, size);
+        const Panels all_panels(kind, width, size);
         block.cell = kind.cell;
         block.steps = steps;
         block.size = size;
         block.backwards = backwards;
         columns = checked_product(kName, {size, kind.gates + kind.late});
-        input_panels = ceil_div(columns, kPanel);
+        input_panels = all_panels.inputs;
         block.ready_pitch = input_panels * kPanel;
         block.ready_step = checked_product(kName, {batch, block.ready_pitch});
         checked_product(kName, {std::max(block.ready_step, row_step), std::max<int64_t>(steps, 1)});
         checked_product(kName, {std::max<int64_t>(steps, 1), batch, width});
         block.row_step = row_step;
-        block.panels = ceil_div(kind.gates * size, kPanel);
-        block.late_panels = ceil_div(kind.late * size, kPanel);
+        block.panels = all_panels.first;
+        block.late_panels = all_panels.late;
         const int64_t all = (block.panels + block.late_panels) * kPanel;
         const double rows = static_cast<double>(steps) * static_cast<double>(batch);
         bytes = static_cast<double>(all) * static_cast<double>(size) * rows;
@@ -73,24 +133,9 @@ struct RecurrentKernel : Kernel {
         // few sequences are spread over the threads, many go together
         tasks = ceil_div(batch, kSequences);
         sums = each.add<float>(checked_product(kName, {kSequences, all + 2 * size}));
-        panels = shared.add<float>(checked_product(kName, {all, size}));
-        input_weights = shared.add<float>(checked_product(kName, {block.ready_pitch, width}));
+        panels = shared.add<float>(packed ? 0 : all_panels.state_floats());
+        input_weights = shared.add<float>(packed ? 0 : all_panels.input_floats());
         ready = shared.add<float>(checked_product(kName, {steps, block.ready_step}));
-    }
-
-    // `count` rows, as columns of panels; the last columns are zeros.
-    static void pack(const float* rows, int64_t count, int64_t depth, float* to) {
-        for (int64_t first = 0; first < count; first += kPanel, to += kPanel * depth) {
-            const int64_t filled = std::min(kPanel, count - first);
-            for (int64_t begin = 0; begin < depth; begin += kBlock) {
-                const int64_t end = std::min(depth, begin + kBlock);
-                for (int64_t j = 0; j < filled; ++j) {
-                    const float* from = rows + (first + j) * depth;
-                    for (int64_t k = begin; k < end; ++k) to[k * kPanel + j] = from[k];
-                }
-                for (int64_t k = begin; k < end; ++k) std::fill(to + k * kPanel + filled, to + (k + 1) * kPanel, 0.0f);
-            }
-        }
     }
 
     void run(char* const* operands) const override {
@@ -104,13 +149,15 @@ struct RecurrentKernel : Kernel {
         const int64_t rows = block.steps * sequences, groups = ceil_div(rows, kSequences);
         const int threads = threads_for(tasks, bytes), readers = threads_for(groups, input_bytes);
         const Scratch scratch(shared, each, std::max(threads, readers));
-        float* const packed = panels.in(scratch.shared());
-        float* const late = packed + block.panels * kPanel * size;
-        float* const input_packed = input_weights.in(scratch.shared());
+        float* const state_packed = packed ? floats(kWeights) : panels.in(scratch.shared());
+        float* const late = state_packed + block.panels * kPanel * size;
+        float* const input_packed = packed ? floats(kInputWeights) : input_weights.in(scratch.shared());
         float* const given = ready.in(scratch.shared());
-        pack(floats(kWeights), kind.gates * size, size, packed);
-        pack(floats(kWeights) + kind.gates * size * size, kind.late * size, size, late);
-        pack(floats(kInputWeights), columns, inputs, input_packed);
+        if (!packed) {
+            const Panels all_panels(kind, inputs, size);
+            all_panels.pack_state(kind, floats(kWeights), state_packed);
+            all_panels.pack_inputs(kind, floats(kInputWeights), input_packed);
+        }
         parallel_parts(readers, groups, [&](int64_t begin, int64_t end, int) {
             const int64_t first = begin * kSequences;
             vector_code().recurrent.inputs({std::min(rows, end * kSequences) - first, inputs, input_panels, columns,
@@ -123,7 +170,7 @@ struct RecurrentKernel : Kernel {
                 RecurrentBlock one = block;
                 one.sequences = std::min(kSequences, sequences - first);
                 one.ready = given + first * block.ready_pitch;
-                one.weights = packed;
+                one.weights = state_packed;
                 one.late_weights = late;
                 one.bias = floats(kBias);
                 one.h = floats(kLastH) + first * size;
@@ -139,8 +186,17 @@ struct RecurrentKernel : Kernel {
 }  // namespace
 
 std::shared_ptr<Kernel> make_recurrent(const std::string& cell, int64_t steps, int64_t batch, int64_t width,
-                                       int64_t size, bool backwards, int64_t row_step) {
-    return std::make_shared<RecurrentKernel>(cell, steps, batch, width, size, backwards, row_step);
+                                       int64_t size, bool backwards, int64_t row_step, bool packed) {
+    return std::make_shared<RecurrentKernel>(cell, steps, batch, width, size, backwards, row_step, packed);
+}
+
+std::shared_ptr<Kernel> make_recurrent_pack(const std::string& cell, int64_t width, int64_t size) {
+    return std::make_shared<RecurrentPack>(cell, width, size);
+}
+
+std::vector<int64_t> recurrent_packed(const std::string& cell, int64_t width, int64_t size) {
+    const RecurrentPack made(cell, width, size);
+    return {made.panels.input_floats(), made.panels.state_floats()};
 }
 
 }  // namespace dgo

@@ -19,7 +19,7 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Info, Item, Measured, OnnxNode
-from .numpy_steps import COMPUTES, bound, needed
+from .numpy_steps import COMPUTES, KEEPING, bound, needed
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
@@ -391,6 +391,10 @@ def _schema(node: OnnxNode) -> Any:
     return schema
 
 
+# of whose result the shape tells all
+_RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
 def _by_numpy(
     node: OnnxNode, given: Sequence[str], known: Mapping[str, Item], wanted: Sequence[Wanted]
 ) -> Callable[[Sequence[Array]], Any] | None:
@@ -399,11 +403,19 @@ def _by_numpy(
     # what saturates has more rules than NumPy's conversion
     if function is None or any(code in _FLOAT8 for code, _ in wanted):
         return None
-    parts = {name: known[name] for name in node.inputs if name and name not in given}
+    if node.op_type in KEEPING:
+        fixed = [index for index, name in enumerate(node.inputs) if name and isinstance(known[name], np.ndarray)]
+        function = KEEPING[node.op_type](fixed)
+    if node.op_type in _RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
+        shape = wanted[0].shape
+        return lambda arrays: arrays[0].reshape(shape)
+    parts = [known[name] if name and name not in given else None for name in node.inputs]
+    places = [(index, given.index(name)) for index, name in enumerate(node.inputs) if name in given]
 
     def compute(arrays: Sequence[Array]) -> Any:
-        tensors: dict[str, Any] = {**parts, **dict(zip(given, arrays, strict=True))}
-        inputs = [tensors.get(name) for name in node.inputs]
+        inputs: list[Any] = parts.copy()
+        for index, number in places:
+            inputs[index] = arrays[number]
         bound(node, inputs)
         return function(node, inputs)
 

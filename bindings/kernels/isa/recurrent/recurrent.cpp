@@ -7,6 +7,7 @@ namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int kRegisters = kLanes == 16 ? 16 : 8;  // that hold sums
+constexpr int kRowsAtOnce = 6;                     // of inputs: with two vectors of each, all registers but a few
 
 // to[s][j] = the sum over k of from[s][k] * panel[k][j], of kVectors vectors from column j on. Two halves of the depth
 // are summed side by side where too few sums would wait for each other.
@@ -18,7 +19,7 @@ DGO_INLINE void columns(const float* panel, const float* from, int64_t from_pitc
         Lanes w[kVectors];
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) w[j] = load_bytes<Lanes>(panel + k * kPanel + j * kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
         for (int s = 0; s < kCount; ++s) {
             const Lanes x = lanes_of(from[s * from_pitch + k]);
 #pragma GCC unroll 8
@@ -31,7 +32,7 @@ DGO_INLINE void columns(const float* panel, const float* from, int64_t from_pitc
         for (int half = 0; half < kHalves; ++half) step(k + half, half);
     }
     if (k < depth) step(k, 0);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int s = 0; s < kCount; ++s) {
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
@@ -46,7 +47,7 @@ template <int kCount>
 DGO_INLINE void product_of(const float* weights, int64_t panels, const float* from, int64_t from_pitch, int64_t depth,
                            float* to, int64_t to_pitch) {
     constexpr int kWhole = static_cast<int>(kPanel / kLanes);
-    constexpr int kFit = kRegisters / (kCount == 3 ? 4 : kCount);
+    constexpr int kFit = kCount > 4 ? 2 : kRegisters / (kCount == 3 ? 4 : kCount);
     constexpr int kVectors = kFit < kWhole ? kFit : kWhole;
     constexpr int kHalves = kCount * kVectors < 8 ? 2 : 1;
     for (int64_t p = 0; p < panels; ++p) {
@@ -77,10 +78,16 @@ DGO_INLINE void each_vector(int64_t size, Run&& run) {
 
 void inputs(const RecurrentInputs& b) {
     const int64_t pitch = b.panels * kPanel;
-    for (int64_t i = 0; i < b.rows; i += kSequences) {
+    for (int64_t i = 0, count = 0; i < b.rows; i += count) {
         float* const to = b.to + i * pitch;
-        const int64_t count = smaller(b.rows - i, kSequences);
-        product(count, b.weights, b.panels, b.from + i * b.depth, b.depth, b.depth, to, pitch);
+        const float* const from = b.from + i * b.depth;
+        if (b.rows - i >= kRowsAtOnce) {
+            count = kRowsAtOnce;
+            product_of<kRowsAtOnce>(b.weights, b.panels, from, b.depth, b.depth, to, pitch);
+        } else {
+            count = smaller(b.rows - i, kSequences);
+            product(count, b.weights, b.panels, from, b.depth, b.depth, to, pitch);
+        }
         for (int64_t s = 0; s < count; ++s) {
             each_vector(b.columns, [&](int64_t j, int64_t n) __attribute__((always_inline)) {
                 store_some(to + s * pitch + j, load_some(to + s * pitch + j, n) + load_some(b.bias + j, n), n);

@@ -112,7 +112,7 @@ void execute(const TailStep& step, const TailSource& left, const TailSource& rig
         case TailOp::square: return all.unary([](Lanes x) { return x * x; });
         case TailOp::squared_difference: return all.binary([](Lanes x, Lanes y) { return (x - y) * (x - y); });
         case TailOp::subtract: return all.binary([](Lanes x, Lanes y) { return x - y; });
-        case TailOp::swish: return all.unary([=](Lanes x) { return x * logistic(alpha * x); });
+        case TailOp::swish: return all.unary([=](Lanes x) { return times_logistic(x, alpha * x); });
         case TailOp::tanh: return all.unary([](Lanes x) { return hyperbolic_tangent(x); });
     }
 }

@@ -70,6 +70,16 @@ DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
 }
 #endif
 
+// x * 2^n for whole n from -126 on; of 128 infinity
+DGO_INLINE Lanes scaled_once(Lanes x, Lanes n) {
+#if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
+    return scaled(x, n);
+#else
+    const auto power = by_eights<Integers>(n, [](__m256 v) { return _mm256_cvtps_epi32(v); });
+    return x * bits<Lanes>((power + 127) << 23);
+#endif
+}
+
 template <int kCount>
 DGO_INLINE Lanes polynomial(const float (&coefficients)[kCount], Lanes x) {
     Lanes sum = lanes_of(coefficients[kCount - 1]);
@@ -105,7 +115,7 @@ DGO_INLINE Lanes exponential(Lanes x) {
 // e^x - 1 for x <= 0
 DGO_INLINE Lanes exponential_less_one(Lanes x) {
     const Powers e(at_least(x, -25.0f));
-    const Lanes scale = scaled(lanes_of(1.0f), e.power);
+    const Lanes scale = scaled_once(lanes_of(1.0f), e.power);
     return e.rest * scale + (scale - 1.0f);
 }
 
@@ -117,6 +127,12 @@ DGO_INLINE Lanes hyperbolic_tangent(Lanes x) {
 DGO_INLINE Lanes logistic(Lanes x) {
     const Lanes e = exponential(-absolute(x));
     return (x < 0.0f ? e : lanes_of(1.0f)) / (e + 1.0f);
+}
+
+// x * logistic(z) where no result is subnormal: below -88.4 it is 0
+DGO_INLINE Lanes times_logistic(Lanes x, Lanes z) {
+    const Powers e(at_least(at_most(-z, 89.0f), -87.0f));
+    return x / (scaled_once(e.rest + 1.0f, e.power) + 1.0f);
 }
 
 // log(1 + f) for f in [1 / sqrt 2 - 1, sqrt 2 - 1]
@@ -186,7 +202,7 @@ DGO_INLINE Lanes gelu_with_erf(Lanes x) {
 
 DGO_INLINE Lanes gelu_with_tanh(Lanes x) {
     // (1 + tanh z) / 2 is the logistic function of 2 z
-    return x * logistic(1.59576912f * (x + 0.044715f * x * x * x));
+    return times_logistic(x, 1.59576912f * (x + 0.044715f * x * x * x));
 }
 
 DGO_INLINE Lanes mish_of(Lanes x) {

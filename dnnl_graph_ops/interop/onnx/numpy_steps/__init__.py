@@ -24,5 +24,7 @@ _PARTS = (
     scattering, sequences, signals,
 )  # fmt: skip
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
+# those that compute something of operands which never change, once: by the numbers of these
+KEEPING = recurrent.KEEPING
 
-__all__ = ["COMPUTES", "Compute", "bound", "needed"]
+__all__ = ["COMPUTES", "KEEPING", "Compute", "bound", "needed"]

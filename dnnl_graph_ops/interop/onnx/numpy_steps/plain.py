@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...._core import kernels
 from ..fold import computed
 from ..node import Array, OnnxNode
 from .common import Compute
@@ -31,6 +34,8 @@ def _argument(best: Callable[..., Any]) -> Compute:
 def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, axis = inputs[0], int(inputs[1].reshape(-1)[0])
     back = bool(node.attrs.get("reverse", 0))
+    if data.dtype == np.float32 and -data.ndim <= axis < data.ndim:
+        return _summed_natively(data, axis % data.ndim, bool(node.attrs.get("exclusive", 0)), back)
     data = np.flip(data, axis) if back else data
     # rounded once, not term by term
     wide = np.float64 if data.dtype.kind not in "iu" else data.dtype
@@ -42,6 +47,18 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         first[axis] = slice(0, 1)
         total[tuple(first)] = 0
     return np.flip(total, axis) if back else total
+
+
+def _summed_natively(data: Array, axis: int, exclusive: bool, back: bool) -> Array:
+    sizes = prod(data.shape[:axis]), data.shape[axis], prod(data.shape[axis + 1 :])
+    total = np.empty(data.shape, np.float32)
+    _running_sum(*sizes, exclusive, back).run(np.ascontiguousarray(data), total)
+    return total
+
+
+@lru_cache(maxsize=256)
+def _running_sum(outer: int, length: int, inner: int, exclusive: bool, back: bool) -> Any:
+    return kernels.running_sum(outer, length, inner, exclusive, back)
 
 
 # so many of the largest are found one after the other
@@ -66,14 +83,21 @@ def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
 
 def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
     """A pass for each, which takes less than to sort them all."""
-    left = np.moveaxis(data, axis, -1).copy() if largest else -np.moveaxis(data, axis, -1)
-    places = np.empty((*left.shape[:-1], count), np.int64)
+    length = data.shape[axis]
+    turned = data if axis == data.ndim - 1 else data.swapaxes(axis, -1)
+    left = np.array(turned, order="C") if largest else np.negative(turned, order="C")
+    rows, all_left = left.reshape(-1, length), left.reshape(-1)
+    begin = np.arange(len(rows)) * length
+    values, places = np.empty((len(rows), count), data.dtype), np.empty((len(rows), count), np.int64)
     for i in range(count):
-        best = left.argmax(-1)
-        places[..., i] = best
-        np.put_along_axis(left, best[..., None], -np.inf, -1)
-    places = np.moveaxis(places, -1, axis)
-    return np.take_along_axis(data, places, axis), places
+        best = rows.argmax(1)
+        places[:, i] = best
+        best += begin
+        values[:, i] = all_left[best]
+        all_left[best] = -np.inf
+    shape = (*turned.shape[:-1], count)
+    found = ((values if largest else -values).reshape(shape), places.reshape(shape))
+    return found if turned is data else (found[0].swapaxes(axis, -1), found[1].swapaxes(axis, -1))
 
 
 def _divided(node: OnnxNode, inputs: Sequence[Any]) -> Array:

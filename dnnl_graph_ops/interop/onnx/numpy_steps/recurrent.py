@@ -4,7 +4,7 @@ the usual activations."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,12 @@ _CELLS: dict[str, tuple[Callable[..., tuple[Array, ...]], int, int, tuple[str, .
 }
 
 
-def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
+# weights of a direction, of the inputs and of the state, as own kernels read them
+Packed = dict[int, tuple[Array, Array]]
+
+
+def _ran(node: OnnxNode, inputs: Sequence[Any], packed: Packed | None = None) -> tuple[Array, ...]:
+    """`packed`: what earlier calls with the same weights have packed; None: they may change."""
     step, gates, count, names = _CELLS[node.op_type]
     x, w, r = inputs[:3]
     kind = np.float64 if x.dtype == np.float64 else np.float32
@@ -142,7 +147,10 @@ def _ran(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
         back = way == "reverse" or d == 1
         if native[d]:
             before = [one[d] for one in begin]
-            _run_native(native[d], x, (w[d], r[d], own, other), before, y[:, d], [one[d] for one in ends], back)
+            weights = (w[d], r[d]) if packed is None else _packed(packed, d, native[d], w[d], r[d])
+            parameters = (*weights, own, other)
+            after = [one[d] for one in ends]
+            _run_native(native[d], x, parameters, before, y[:, d], after, back, packed is not None)
             continue
         each = functions[d * len(names) : (d + 1) * len(names)]
         cell = _Cell(node, each, np.ascontiguousarray(r[d].T), other, peepholes[d])
@@ -192,7 +200,7 @@ def _native(node: OnnxNode, names: Sequence[str], directions: int) -> list[str]:
 
 def _run_native(
     cell: str, x: Array, parameters: Sequence[Array], states: Sequence[Array], rows: Array, ends: Sequence[Array],
-    back: bool,
+    back: bool, packed: bool,
 ) -> None:  # fmt: skip
     """A direction with its weights and biases, of the inputs and of the state; writes `rows` and `ends`."""
     inputs, weights, own, other = parameters
@@ -201,13 +209,32 @@ def _run_native(
     bias = own.copy()
     bias[:early] += other[:early]
     given = [x, inputs, bias, weights, other[-size:], states[0], states[-1]]
-    kernel = _kernel(cell, steps, batch, x.shape[2], size, back, rows.strides[0] // rows.itemsize)
+    kernel = _kernel(cell, steps, batch, x.shape[2], size, back, rows.strides[0] // rows.itemsize, packed)
     kernel.run(*map(np.ascontiguousarray, given), rows, ends[0], ends[-1])
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(cell: str, steps: int, batch: int, width: int, size: int, back: bool, row_step: int) -> Any:
-    return kernels.recurrent(cell, steps, batch, width, size, back, row_step)
+def _kernel(
+    cell: str, steps: int, batch: int, width: int, size: int, back: bool, row_step: int, packed: bool
+) -> Any:  # fmt: skip
+    return kernels.recurrent(cell, steps, batch, width, size, back, row_step, packed)
+
+
+def _packed(known: Packed, direction: int, cell: str, inputs: Array, weights: Array) -> tuple[Array, Array]:
+    found = known.get(direction)
+    if found is None:
+        width, size = inputs.shape[-1], weights.shape[-1]
+        sizes = kernels.recurrent_packed(cell, width, size)
+        found = (np.empty(sizes[0], np.float32), np.empty(sizes[1], np.float32))
+        kernels.recurrent_pack(cell, width, size).run(*map(np.ascontiguousarray, (inputs, weights)), *found)
+        known[direction] = found
+    return found
+
+
+def _keeping(fixed: Collection[int]) -> Compute:
+    """A node whose operands of these numbers never change."""
+    packed: Packed | None = {} if {1, 2}.issubset(fixed) else None
+    return lambda node, inputs: _ran(node, inputs, packed)
 
 
 def _order(length: int, lengths: Array, back: bool) -> Array:
@@ -221,3 +248,4 @@ def _order(length: int, lengths: Array, back: bool) -> Array:
 
 
 COMPUTES: dict[str, Compute] = dict.fromkeys(_CELLS, _ran)
+KEEPING: dict[str, Callable[[Collection[int]], Compute]] = dict.fromkeys(_CELLS, _keeping)
