@@ -9,6 +9,7 @@
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
+#include "kernels/recurrent/part.hpp"
 #include "kernels/scratch.hpp"
 
 namespace dgo {
@@ -37,17 +38,17 @@ const Kind& kind_of(const std::string& name) {
     fail(ErrorKind::invalid_argument, std::string(kName) + ": '" + name + "' is no cell");
 }
 
-// `count` rows, as columns of panels; the last columns are zeros.
+// `count` rows, as columns of the parts of panels; the last columns are zeros.
 void pack(const float* rows, int64_t count, int64_t depth, float* to) {
-    for (int64_t first = 0; first < count; first += kPanel, to += kPanel * depth) {
-        const int64_t filled = std::min(kPanel, count - first);
+    for (int64_t first = 0; first < ceil_div(count, kPanel) * kPanel; first += kPart, to += kPart * depth) {
+        const int64_t filled = std::clamp<int64_t>(count - first, 0, kPart);
         for (int64_t begin = 0; begin < depth; begin += kBlock) {
             const int64_t end = std::min(depth, begin + kBlock);
             for (int64_t j = 0; j < filled; ++j) {
                 const float* from = rows + (first + j) * depth;
-                for (int64_t k = begin; k < end; ++k) to[k * kPanel + j] = from[k];
+                for (int64_t k = begin; k < end; ++k) to[k * kPart + j] = from[k];
             }
-            for (int64_t k = begin; k < end; ++k) std::fill(to + k * kPanel + filled, to + (k + 1) * kPanel, 0.0f);
+            for (int64_t k = begin; k < end; ++k) std::fill(to + k * kPart + filled, to + (k + 1) * kPart, 0.0f);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/tail/functions.hpp"
+#include "kernels/recurrent/part.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -9,16 +10,16 @@ namespace {
 constexpr int kRegisters = kLanes == 16 ? 16 : 8;  // that hold sums
 constexpr int kRowsAtOnce = 6;                     // of inputs: with two vectors of each, all registers but a few
 
-// to[s][j] = the sum over k of from[s][k] * panel[k][j], of kVectors vectors from column j on. Two halves of the depth
+// to[s][j] = the sum over k of from[s][k] * part[k][j], of kVectors vectors from column j on. Several parts of the depth
 // are summed side by side where too few sums would wait for each other.
 template <int kCount, int kVectors, int kHalves>
-DGO_INLINE void columns(const float* panel, const float* from, int64_t from_pitch, int64_t depth, float* to,
+DGO_INLINE void columns(const float* part, const float* from, int64_t from_pitch, int64_t depth, float* to,
                         int64_t to_pitch) {
     Lanes sum[kHalves][kCount][kVectors] = {};
     const auto step = [&](int64_t k, int half) __attribute__((always_inline)) {
         Lanes w[kVectors];
 #pragma GCC unroll 8
-        for (int j = 0; j < kVectors; ++j) w[j] = load_bytes<Lanes>(panel + k * kPanel + j * kLanes);
+        for (int j = 0; j < kVectors; ++j) w[j] = load_bytes<Lanes>(part + k * kPart + j * kLanes);
 #pragma GCC unroll 6
         for (int s = 0; s < kCount; ++s) {
             const Lanes x = lanes_of(from[s * from_pitch + k]);
@@ -28,16 +29,17 @@ DGO_INLINE void columns(const float* panel, const float* from, int64_t from_pitc
     };
     int64_t k = 0;
     for (; k + kHalves <= depth; k += kHalves) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int half = 0; half < kHalves; ++half) step(k + half, half);
     }
-    if (k < depth) step(k, 0);
+    for (; k < depth; ++k) step(k, 0);
 #pragma GCC unroll 6
     for (int s = 0; s < kCount; ++s) {
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
             Lanes all = sum[0][s][j];
-            if constexpr (kHalves == 2) all += sum[1][s][j];
+#pragma GCC unroll 4
+            for (int half = 1; half < kHalves; ++half) all += sum[half][s][j];
             store_bytes(to + s * to_pitch + j * kLanes, all);
         }
     }
@@ -46,14 +48,14 @@ DGO_INLINE void columns(const float* panel, const float* from, int64_t from_pitc
 template <int kCount>
 DGO_INLINE void product_of(const float* weights, int64_t panels, const float* from, int64_t from_pitch, int64_t depth,
                            float* to, int64_t to_pitch) {
-    constexpr int kWhole = static_cast<int>(kPanel / kLanes);
+    constexpr int kWhole = static_cast<int>(kPart / kLanes);
     constexpr int kFit = kCount > 4 ? 2 : kRegisters / (kCount == 3 ? 4 : kCount);
     constexpr int kVectors = kFit < kWhole ? kFit : kWhole;
-    constexpr int kHalves = kCount * kVectors < 8 ? 2 : 1;
-    for (int64_t p = 0; p < panels; ++p) {
+    constexpr int kHalves = kCount * kVectors < 4 ? 4 : kCount * kVectors < 8 ? 2 : 1;
+    for (int64_t p = 0; p < panels * (kPanel / kPart); ++p) {
         for (int j = 0; j < kWhole; j += kVectors) {
-            columns<kCount, kVectors, kHalves>(weights + p * depth * kPanel + j * kLanes, from, from_pitch, depth,
-                                               to + p * kPanel + j * kLanes, to_pitch);
+            columns<kCount, kVectors, kHalves>(weights + p * depth * kPart + j * kLanes, from, from_pitch, depth,
+                                               to + p * kPart + j * kLanes, to_pitch);
         }
     }
 }
@@ -76,22 +78,28 @@ DGO_INLINE void each_vector(int64_t size, Run&& run) {
     if (j < size) run(j, size - j);
 }
 
+// Panel by panel: what all rows are multiplied by stays near.
 void inputs(const RecurrentInputs& b) {
     const int64_t pitch = b.panels * kPanel;
-    for (int64_t i = 0, count = 0; i < b.rows; i += count) {
-        float* const to = b.to + i * pitch;
-        const float* const from = b.from + i * b.depth;
-        if (b.rows - i >= kRowsAtOnce) {
-            count = kRowsAtOnce;
-            product_of<kRowsAtOnce>(b.weights, b.panels, from, b.depth, b.depth, to, pitch);
-        } else {
-            count = smaller(b.rows - i, kSequences);
-            product(count, b.weights, b.panels, from, b.depth, b.depth, to, pitch);
-        }
-        for (int64_t s = 0; s < count; ++s) {
-            each_vector(b.columns, [&](int64_t j, int64_t n) __attribute__((always_inline)) {
-                store_some(to + s * pitch + j, load_some(to + s * pitch + j, n) + load_some(b.bias + j, n), n);
-            });
+    for (int64_t p = 0; p < b.panels; ++p) {
+        const float* const weights = b.weights + p * b.depth * kPanel;
+        const float* const bias = b.bias + p * kPanel;
+        const int64_t filled = smaller(b.columns - p * kPanel, kPanel);
+        for (int64_t i = 0, count = 0; i < b.rows; i += count) {
+            float* const to = b.to + i * pitch + p * kPanel;
+            const float* const from = b.from + i * b.depth;
+            if (b.rows - i >= kRowsAtOnce) {
+                count = kRowsAtOnce;
+                product_of<kRowsAtOnce>(weights, 1, from, b.depth, b.depth, to, pitch);
+            } else {
+                count = smaller(b.rows - i, kSequences);
+                product(count, weights, 1, from, b.depth, b.depth, to, pitch);
+            }
+            for (int64_t s = 0; s < count; ++s) {
+                each_vector(filled, [&](int64_t j, int64_t n) __attribute__((always_inline)) {
+                    store_some(to + s * pitch + j, load_some(to + s * pitch + j, n) + load_some(bias + j, n), n);
+                });
+            }
         }
     }
 }
