@@ -85,7 +85,9 @@ def check_report(build: Build, arrays: Arrays, **options) -> None:
         called(net, arrays)
     executed = explained.latest().plan.executed
     ran = [(record.primitive, record.implementation) for record in log.executed()]
-    assert [(one.primitive, one.implementation) for part in sorted(executed) for one in executed[part]] == ran
+    # what stands by for Inf and NaN has not run
+    parts = [part for part in sorted(executed) if not steps[part].step.endswith("(not all finite)")]
+    assert [(one.primitive, one.implementation) for part in parts for one in executed[part]] == ran
     assert sum(step.reorders for step in steps) == [primitive for primitive, _ in ran].count("reorder")
 
 

@@ -8,6 +8,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
 from onnx import helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
 
@@ -169,7 +170,9 @@ def built(case, first_only):
 @pytest.mark.parametrize("name", CASES)
 def test_agrees(name, first_only):
     proto, given = built(CASES[name], first_only)
-    expected = reference(proto, given)
+    # ONNX Runtime's sums of bytes saturate on CPUs without VNNI
+    saturates = "Integer" in CASES[name][0]
+    expected = ReferenceEvaluator(proto).run(None, given) if saturates else reference(proto, given)
     found = list(dgo.from_onnx(proto).compile().run(given).values())
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape

