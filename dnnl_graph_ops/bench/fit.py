@@ -114,8 +114,10 @@ class Sample(NamedTuple):
 # -- measuring ----------------------------------------------------------------------------------------------------
 
 
-def described(layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32") -> LoweringProblem:
-    """The layer as `lowering` sees it; constant weights have integers as data."""
+def described(
+    layer: Problem, direction: str, layout: str, constant: bool, dtype: str = "f32", *, run: bool = True
+) -> LoweringProblem:
+    """The layer as `lowering` sees it; constant weights have integers as data if it is to be run."""
     kind = next(kind for kind, member in MEMBERS.items() if member.direction == direction)
     shapes = {
         FORWARD: (layer.src_shape(layout), layer.weights_shape, layer.dst_shape(layout)),
@@ -126,7 +128,9 @@ def described(layer: Problem, direction: str, layout: str, constant: bool, dtype
         View(Buffer(place, dtype, math.prod(shape), index), shape, dense_strides(shape))
         for place, shape, index in zip((Place.INPUT, Place.INPUT, Place.OUTPUT), shapes, (0, 1, 0), strict=True)
     )
-    if constant:
+    if constant and not run:
+        second = replace(second, buffer=Buffer(Place.CONSTANT, dtype, math.prod(shapes[1])))
+    elif constant:
         rng = np.random.default_rng(0)
         second = Program().constant(rng.integers(-2, 3, shapes[1]).astype(dtypes.numpy_dtype(dtype)))
     attrs = layer.attributes(layout)
@@ -280,7 +284,7 @@ def samples(recorded: Recorded) -> list[Sample]:
         if layer is None:
             continue
         direction = row["direction"]
-        problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"])
+        problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"], run=False)
         timed = tuple(
             Form(form.name, form.key, form.counts(problem, env), row["seconds"][form.name])
             for form in registry.applicable(problem, env)

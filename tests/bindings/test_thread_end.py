@@ -39,5 +39,5 @@ print("done")
 
 
 def test_partitions_dropped_while_threads_end(run_all):
-    done = child("-c", SCRIPT, "150" if run_all else "30", seconds=600)
+    done = child("-c", SCRIPT, "150" if run_all else "12", seconds=600)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]

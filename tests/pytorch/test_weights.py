@@ -427,7 +427,7 @@ print(json.dumps(seen))
 @pytest.mark.parametrize("kind", ["deterministic", "measured"])
 def test_rounds_of_optimize_run_drop(kind, run_all):
     """Each has 1.2 MB of weights; 1,000 rounds with --all."""
-    warm, count = (100, 1000) if run_all else (40, 160)
+    warm, count = (100, 1000) if run_all else (20, 80)
     done = child("-c", ROUNDS, kind, str(warm), str(count), seconds=500, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     before, after = json.loads(done.stdout)
