@@ -52,6 +52,8 @@ def is_head(node: Node) -> bool:
 
 def elementwise(node: Node) -> bool:
     """Whether a node may be part of a chain."""
+    if chain_ops.is_quantizing(node):
+        return True
     dtype = node.outputs[0].dtype
     return node.kind in chain_ops.OPS and dtype in _DTYPES and all(value.dtype == dtype for value in node.inputs)
 
@@ -110,7 +112,7 @@ def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]
         # the latest first: by then all of its readers have been looked at
         number = -heapq.heappop(queue)
         made = readers.nodes[number].outputs[0]
-        if number in members or number not in free or (made.shape, made.dtype) != (end.shape, end.dtype):
+        if number in members or number not in free or made.shape != end.shape:
             continue
         if readers.leaves(made) or not members.issuperset(readers.of(made)):
             continue

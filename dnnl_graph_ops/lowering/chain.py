@@ -8,6 +8,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node, Value
@@ -17,6 +19,7 @@ from .program import Buffer, CopyItem, Place, Program, View
 from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
+INTEGERS = frozenset({"s8", "u8"})
 # of one step
 MOST_OPERANDS = 32
 
@@ -65,6 +68,42 @@ OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
     "Subtract": _named("subtract"),
     "Tanh": _named("tanh"),
 }
+
+
+def is_quantizing(node: Node) -> bool:
+    """Whether a node is a Dequantize or Quantize of 8 bits, by tensor or channel, which steps of their own may have.
+
+    Such steps read and write integers, and round them to nearest, ties to even.
+    """
+    if node.kind not in ("Dequantize", "Quantize") or node.attrs["qtype"] not in ("per_tensor", "per_channel"):
+        return False
+    ends = node.inputs[0].dtype, node.outputs[0].dtype
+    narrow, wide = ends if node.kind == "Dequantize" else ends[::-1]
+    return narrow in INTEGERS and wide == "f32"
+
+
+Numbers = tuple[float, ...]
+
+
+def _quantizing_ops(node: Node) -> list[tuple[Op, Numbers]]:
+    """What it does one after the other in f32, each with the numbers that are its second operand, if it has one."""
+    scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
+    if node.kind == "Dequantize":
+        shift = _scalar("linear", "subtract", points, 1.0, -points[0])
+        return [*(shift if any(points) else []), *_scalar("linear", "multiply", scales, scales[0], 0.0)]
+    shift = _scalar("linear", "add", points, 1.0, points[0])
+    return [(Op("divide"), scales), *(shift if any(points) else [])]
+
+
+def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float) -> list[tuple[Op, Numbers]]:
+    """An op on one number, which is part of it, or on as many as there are channels."""
+    return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
+
+
+def _rounding(dtype: str) -> list[tuple[Op, Numbers]]:
+    """To the nearest integers that there are."""
+    kinds = np.iinfo(dtypes.numpy_dtype(dtype))
+    return [(Op("round"), ()), (Op("clamp", float(kinds.min), float(kinds.max)), ())]
 
 
 class _Call(NamedTuple):
@@ -281,11 +320,15 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether nodes, of which the last one's result alone is read by others, run as one step of own code."""
-    if env.engine.memory is not None or env.tune == "off" or any(node.kind not in OPS for node in nodes):
+    if env.engine.memory is not None or env.tune == "off":
+        return False
+    plain = [node for node in nodes if not is_quantizing(node)]
+    if any(node.kind not in OPS for node in plain):
         return False
     shape = nodes[-1].outputs[0].shape
-    values = {value: None for node in nodes for value in (*node.inputs, *node.outputs)}
-    if any(value.dtype not in FLOATS or None in value.shape for value in values):
+    if any(None in value.shape for node in nodes for value in (*node.inputs, *node.outputs)):
+        return False
+    if any(value.dtype not in FLOATS for node in plain for value in (*node.inputs, *node.outputs)):
         return False
     if any(node.outputs[0].shape != shape for node in nodes):
         return False
@@ -297,17 +340,23 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
     """Append nodes as one step."""
     operands, calls = _of_nodes(nodes)
     dst = view_of(nodes[-1].outputs[0])
-    views = [_over(view_of(value), dst.shape, axis) for value, axis in operands]
+    views = [
+        _over(program.constant(np.asarray(value, np.float32)), dst.shape, axis)
+        if isinstance(value, tuple)
+        else _over(view_of(value), dst.shape, axis)
+        for value, axis in operands
+    ]
     if not _append(program, calls, views, dst, label):
         raise RuntimeError(f"{label}: more operands than own code takes")
 
 
-def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value, int | None]], list[_Call]]:
+def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[_Call]]:
     """What nodes read, each with the axis along which it lies if it is a vector of channels, and the nodes as calls."""
     results: dict[Value, int] = {}
-    operands: dict[tuple[Value, int | None], int] = {}
-    calls = []
-    for position, node in enumerate(nodes, 1):
+    operands: dict[tuple[Value | Numbers, int | None], int] = {}
+    calls: list[_Call] = []
+    within = {value for node in nodes for value in node.inputs}
+    for node in nodes:
         numbers = []
         for index, value in enumerate(node.inputs):
             if value in results:
@@ -315,8 +364,19 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value, int | None]], li
                 continue
             given = (value, channel_axis(node) if index == 1 else None)
             numbers.append(-1 - operands.setdefault(given, len(operands)))
-        calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
-        results[node.outputs[0]] = position
+        if is_quantizing(node):
+            ops = _quantizing_ops(node)
+            if node.kind == "Quantize" and node.outputs[0] in within:
+                # what is written is rounded anyway
+                ops += _rounding(node.outputs[0].dtype)
+            axis = node.attrs["axis"] % len(node.inputs[0].shape) if node.attrs["qtype"] == "per_channel" else None
+            for op, second in ops:
+                more = [-1 - operands.setdefault((second, axis), len(operands))] if second else []
+                calls.append(_Call(op, (*numbers, *more)))
+                numbers = [len(calls)]
+        else:
+            calls.append(_Call(OPS[node.kind](node.attrs), tuple(numbers)))
+        results[node.outputs[0]] = len(calls)
     return list(operands), calls
 
 
@@ -351,5 +411,6 @@ def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], 
     codes = dtypes.CODES
     described = [(codes[view.dtype], view.strides) for view in views]
     kernel = kernels.chain(dst.shape, steps, described, codes[dst.dtype], dst.strides)
-    program.kernel(kernel, views, [dst], label, in_place=[(view, dst) for view in views])
+    recipe = ("chain", dst.shape, tuple(steps), tuple(described), dst.dtype, dst.strides)
+    program.kernel(kernel, views, [dst], label, in_place=[(view, dst) for view in views], recipe=recipe)
     return True

@@ -13,6 +13,7 @@ from .test_tail import OPERANDS, OPS
 
 kernels = _core.kernels
 FLOATS = ("f32", "bf16", "f16")
+WHOLE = {"u8": (0, 255), "s8": (-128, 127)}
 SIMPLE = ("add", "multiply", "maximum", "relu", "abs", "clamp", "subtract", "leaky_relu", "move")
 
 
@@ -28,8 +29,12 @@ def random_operand(rng, shape, dst_strides):
     """Strides and memory of an operand that lies as the result, or otherwise, or has broadcast axes."""
     strides = list(dst_strides) if rng.random() < 0.5 else random_strides(rng, shape)
     strides = [0 if rng.random() < 0.25 else s for s in strides]
-    dtype = str(rng.choice(FLOATS))
-    memory = rng.integers(-5, 6, max(span(shape, strides), 1)).astype(np.float32).astype(dtypes.numpy_dtype(dtype))
+    dtype = str(rng.choice([*FLOATS, *WHOLE]))
+    memory = (
+        rng.integers(0 if dtype == "u8" else -5, 6, max(span(shape, strides), 1))
+        .astype(np.float32)
+        .astype(dtypes.numpy_dtype(dtype))
+    )
     return dtype, strides, memory
 
 
@@ -37,7 +42,7 @@ def check(seed):
     rng = np.random.default_rng(seed)
     shape = random_shape(rng)
     dst_strides = random_strides(rng, shape)
-    dst_dtype = str(rng.choice(FLOATS))
+    dst_dtype = str(rng.choice([*FLOATS, *WHOLE]))
     found = [random_operand(rng, shape, dst_strides) for _ in range(int(rng.integers(1, 5)))]
     values = [view(memory, shape, strides).astype(np.float64) for _, strides, memory in found]
     registers, steps = {}, []
@@ -61,7 +66,8 @@ def check(seed):
         memories[over[0]] = dst
     gaps = dst.copy()
     kernel.run(*memories, dst)
-    want = np.broadcast_to(registers[0], shape).astype(np.float32).astype(dst.dtype)
+    want = np.broadcast_to(registers[0], shape).astype(np.float32)
+    want = (np.clip(want, *WHOLE[dst_dtype]) if dst_dtype in WHOLE else want).astype(dst.dtype)
     got = view(dst, shape, dst_strides)
     same = np.array_equal(got.astype(np.float32), want.astype(np.float32))
     assert same, f"seed {seed}: {shape}, {dst_strides}, {dst_dtype}, {operands}, {steps}"
@@ -102,6 +108,21 @@ def test_results_beyond_the_caches():
     steps = [("add", OPERANDS, OPERANDS, 0, 0, 0)]
     kernels.chain([x.size], steps, [(code("f32"), [1])], code("f32"), [1]).run(x, result)
     np.testing.assert_array_equal(result, 2 * x)
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+@pytest.mark.parametrize("step", [1, 2])
+def test_whole_numbers_are_the_nearest_with_ties_to_even(dtype, step):
+    low, high = WHOLE[dtype]
+    x = np.concatenate([np.arange(low - 40, high + 40, 0.25), [1e30, -1e30, np.inf, -np.inf]]).astype(np.float32)
+    result = np.full((x.size, step), 7, dtypes.numpy_dtype(dtype))
+    kernel = kernels.chain([x.size], [("move", OPERANDS, 0, 0, 0, 0)], [(code("f32"), [1])], code(dtype), [step])
+    kernel.run(x, result)
+    np.testing.assert_array_equal(result[:, 0], np.clip(np.rint(x), low, high))
+    wide = np.full(x.size, np.nan, np.float32)
+    kernel = kernels.chain([x.size], [("move", OPERANDS, 0, 0, 0, 0)], [(code(dtype), [step])], code("f32"), [1])
+    kernel.run(result, wide)
+    np.testing.assert_array_equal(wide, result[:, 0].astype(np.float32))
 
 
 def test_no_elements():

@@ -60,9 +60,15 @@ void widen_blocks(std::vector<ChainAxis>& axes) {
     std::swap(rows, *longest);
 }
 
+Cell chain_cell(int dtype) {
+    const Cell cell = number_cell(dtype);
+    return cell == Cell::u8 || cell == Cell::s8 ? cell : float_cell(dtype);
+}
+
 struct ChainKernel : Kernel {
     std::vector<TailStep> steps;
     std::vector<ChainSide> sides;  // dst first; without addresses
+    std::vector<int64_t> items;    // bytes of an element of each side
     std::vector<ChainAxis> outer;
     int64_t elements, rows, columns, block_rows, block_columns, tasks;
     bool joined, vast = false;
@@ -79,7 +85,8 @@ struct ChainKernel : Kernel {
         columns = inner.size;
         rows = next.size;
         for (size_t i = 0; i < dtypes.size(); ++i) {
-            sides.push_back({nullptr, float_cell(dtypes[i]), next.strides[i], inner.strides[i]});
+            sides.push_back({nullptr, chain_cell(dtypes[i]), next.strides[i], inner.strides[i]});
+            items.push_back(item_size(dtypes[i]));
             if (columns == 1) sides[i].column = 1;
             bytes += static_cast<double>(item_size(dtypes[i]));
         }
@@ -133,7 +140,7 @@ struct ChainKernel : Kernel {
                     for (size_t axis = outer.size(); axis-- > 0;) {
                         offset += take_index(left, outer[axis].size) * outer[axis].strides[i];
                     }
-                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * (all[i].cell == Cell::f32 ? 4 : 2);
+                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * items[i];
                 }
                 block.dst = all[0];
                 vector_code().chain.run(block);

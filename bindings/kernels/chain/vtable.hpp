@@ -12,7 +12,7 @@ constexpr int kChainOperands = 32;
 // A tensor's part in a block: the address of its first element, and strides in elements.
 struct ChainSide {
     char* at;
-    Cell cell;  // f32, bf16 or f16
+    Cell cell;  // f32, bf16 or f16, or u8 or s8: whole numbers, of results the nearest (ties to even) that there is
     int64_t row, column;
 };
 

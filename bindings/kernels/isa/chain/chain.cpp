@@ -9,17 +9,76 @@ namespace {
 
 constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // of what is computed together
 
+DGO_INLINE Vec<kLanes>::u32 nearest_whole(Lanes v) {
+#ifdef __AVX512F__
+    return bits<Vec<kLanes>::u32>(_mm512_cvtps_epi32(bits<__m512>(v)));
+#else
+    __m256i whole[kLanes / 8];
+    for (int i = 0; i < kLanes / 8; ++i) {
+        whole[i] = _mm256_cvtps_epi32(load_bytes<__m256>(reinterpret_cast<const char*>(&v) + i * sizeof(__m256)));
+    }
+    return load_bytes<Vec<kLanes>::u32>(whole);
+#endif
+}
+
+// Whole numbers of 8 bits as floats.
+template <class C>
+struct Whole {
+    using T = typename C::T;
+    static constexpr bool kSigned = kSame<C, S8>;
+    static constexpr float kLow = kSigned ? -128 : 0, kHigh = kSigned ? 127 : 255;
+    static DGO_INLINE float get(const T* at) { return static_cast<float>(C::get(at)); }
+    // A NaN becomes the lowest.
+    static DGO_INLINE void put(T* at, float v) {
+        const float bounded = v > kLow ? (v < kHigh ? v : kHigh) : kLow;
+        C::put(at, _mm_cvtss_si32(_mm_set_ss(bounded)));
+    }
+};
+
+template <class W>
+void widen_whole(const char* from, int64_t count, float* to) {
+    const auto* at = reinterpret_cast<const typename W::T*>(from);
+    int64_t c = 0;
+    for (; c + kLanes <= count; c += kLanes) {
+        auto v = bits<Vec<kLanes>::s32>(load_words<1, kLanes>(at + c));
+        if constexpr (W::kSigned) v = (v << 24) >> 24;
+        store_bytes(to + c, __builtin_convertvector(v, Lanes));
+    }
+    for (; c < count; ++c) to[c] = W::get(at + c);
+}
+
+template <class W>
+void narrow_whole(const float* from, int64_t count, char* to) {
+    auto* at = reinterpret_cast<typename W::T*>(to);
+    const Lanes low = W::kLow - Lanes{}, high = W::kHigh - Lanes{};
+    int64_t c = 0;
+    for (; c + kLanes <= count; c += kLanes) {
+        Lanes v = load_bytes<Lanes>(from + c);
+        v = v > low ? v : low;
+        v = v < high ? v : high;
+        store_words<1, kLanes>(at + c, nearest_whole(v) & 0xffu);
+    }
+    for (; c < count; ++c) W::put(at + c, from[c]);
+}
+
 template <class Cells>
 DGO_INLINE void by_cell(Cell cell, Cells&& run) {
     if (cell == Cell::bf16) return run(Bf16{});
     if (cell == Cell::f16) return run(F16{});
+    if (cell == Cell::u8) return run(Whole<U8>{});
+    if (cell == Cell::s8) return run(Whole<S8>{});
     run(F32{});
 }
 
-int64_t item_of(const ChainSide& side) { return side.cell == Cell::f32 ? 4 : 2; }
+bool is_whole(const ChainSide& side) { return side.cell == Cell::u8 || side.cell == Cell::s8; }
+
+int64_t item_of(const ChainSide& side) { return is_whole(side) ? 1 : side.cell == Cell::f32 ? 4 : 2; }
 
 void fetch(const ChainSide& side, int64_t offset, int64_t count, float* to) {
     const char* const at = side.at + offset * item_of(side);
+    if (side.column == 1 && is_whole(side)) {
+        return side.cell == Cell::u8 ? widen_whole<Whole<U8>>(at, count, to) : widen_whole<Whole<S8>>(at, count, to);
+    }
     if (side.column == 1) return widen(side.cell, at, count, to);
     by_cell(side.cell, [&](auto tag) {
         using C = decltype(tag);
@@ -31,6 +90,10 @@ void fetch(const ChainSide& side, int64_t offset, int64_t count, float* to) {
 void put(const ChainSide& side, int64_t offset, int64_t count, bool vast, const float* from) {
     char* const at = side.at + offset * item_of(side);
     if (side.column == 1 && vast) return stream(from, count, reinterpret_cast<float*>(at));
+    if (side.column == 1 && is_whole(side)) {
+        return side.cell == Cell::u8 ? narrow_whole<Whole<U8>>(from, count, at)
+                                     : narrow_whole<Whole<S8>>(from, count, at);
+    }
     if (side.column == 1) return narrow(side.cell, from, count, at);
     by_cell(side.cell, [&](auto tag) {
         using C = decltype(tag);

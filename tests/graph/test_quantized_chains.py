@@ -1,0 +1,103 @@
+"""Element-wise ops between Dequantize and Quantize run as one step on integers: the numbers are NumPy's f32."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+RANGES = {"s8": (-128, 127), "u8": (0, 255)}
+F32 = np.float32
+UNARY = {
+    "relu": (lambda v: ops.relu(v), lambda x: np.maximum(x, F32(0))),
+    "leaky": (lambda v: ops.leaky_relu(v, alpha=0.125), lambda x: np.where(x > 0, x, F32(0.125) * x)),
+    "half": (lambda v: v * F32(0.5), lambda x: x * F32(0.5)),
+    "clamp": (lambda v: ops.clamp(v, min=-1.5, max=2.5), lambda x: np.clip(x, F32(-1.5), F32(2.5))),
+}
+BINARY = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "subtract": np.subtract}
+
+
+class Numbers:
+    """How a tensor is quantized, and that in NumPy."""
+
+    def __init__(self, rng, shape):
+        self.dtype = str(rng.choice(list(RANGES)))
+        self.axis = int(rng.integers(len(shape))) if rng.random() < 0.3 else None
+        count = 1 if self.axis is None else shape[self.axis]
+        self.scales = np.exp(rng.uniform(-6, 0, count)).astype(F32)
+        low, high = RANGES[self.dtype]
+        self.points = rng.integers(low, high, count, endpoint=True) if rng.random() < 0.7 else np.zeros(count, int)
+
+    def attrs(self):
+        by = {} if self.axis is None else {"qtype": "per_channel", "axis": self.axis}
+        return {"scales": list(map(float, self.scales)), "zps": list(map(int, self.points)), **by}
+
+    def along(self, values, rank):
+        return values.reshape([-1 if axis == self.axis else 1 for axis in range(rank)])
+
+    def dequantized(self, q):
+        return (q.astype(F32) - self.along(self.points, q.ndim).astype(F32)) * self.along(self.scales, q.ndim)
+
+    def quantized(self, x):
+        steps = x / self.along(self.scales, x.ndim) + self.along(self.points, x.ndim).astype(F32)
+        return np.clip(np.rint(steps), *RANGES[self.dtype]).astype(dgo.dtypes.numpy_dtype(self.dtype))
+
+
+def check(rng):
+    shape = tuple(int(rng.integers(1, 9)) for _ in range(int(rng.integers(2, 5))))
+    graph = dgo.Graph()
+    arrays, values = [], []
+    for name in "abc"[: int(rng.integers(1, 4))]:
+        numbers = Numbers(rng, shape)
+        q = rng.integers(*RANGES[numbers.dtype], shape, endpoint=True).astype(dgo.dtypes.numpy_dtype(numbers.dtype))
+        wide = ops.dequantize(graph.input(name, shape, numbers.dtype), **numbers.attrs())
+        arrays.append(q)
+        values.append((wide, numbers.dequantized(q)))
+    value, truth = values[0]
+    for other, array in values[1:]:
+        kind = str(rng.choice(list(BINARY)))
+        value, truth = getattr(ops, kind)(value, other), BINARY[kind](truth, array)
+    for kind in rng.choice(list(UNARY), int(rng.integers(0, 3))):
+        ours, theirs = UNARY[str(kind)]
+        value, truth = ours(value), theirs(truth)
+    numbers = Numbers(rng, shape)
+    value, truth = ops.quantize(value, dtype=numbers.dtype, **numbers.attrs()), numbers.quantized(truth)
+    if rng.random() < 0.5:
+        value, truth = ops.dequantize(value, **numbers.attrs()), numbers.dequantized(truth)
+        numbers = Numbers(rng, shape)
+        value, truth = ops.quantize(value, dtype=numbers.dtype, **numbers.attrs()), numbers.quantized(truth)
+    net = graph.compile(value)
+    np.testing.assert_array_equal(net(*arrays), truth)
+    steps = net.explain().steps
+    assert len(steps) == 1, [step.step for step in steps]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_chains_are_numpy_s_and_one_step(seed, block):
+    for number in range(40):
+        print(f"--seed={seed} {block} {number}")
+        check(np.random.default_rng([seed, block, number]))
+
+
+def test_a_residual_block_keeps_integers_between_convolutions(rng):
+    """As exporters write it: every edge quantized, the sum of two branches too."""
+    graph = dgo.Graph()
+    attrs = {"scales": [0.5], "zps": [3]}
+    wide = lambda v: ops.dequantize(v, **attrs)  # noqa: E731
+    narrow = lambda v: ops.quantize(v, dtype="u8", **attrs)  # noqa: E731
+    weights = [ops.dequantize(graph.constant(rng.integers(-4, 5, (3, 3, 16, 16)).astype(np.int8)), scales=[0.125],
+                              zps=[0]) for _ in range(2)]  # fmt: skip
+    x = graph.input("x", (1, 4, 4, 16), "u8")
+    first = narrow(ops.relu(ops.convolution(wide(x), weights[0], pads_begin=1, pads_end=1)))
+    joined = narrow(ops.relu(wide(first) + wide(x)))
+    y = narrow(ops.convolution(wide(joined), weights[1], pads_begin=1, pads_end=1))
+    net = graph.compile(y)
+    net(rng.integers(0, 256, (1, 4, 4, 16)).astype(np.uint8))
+    found = [part for part in net.explain().partitions if "Add" in part.kinds]
+    assert [part.kinds for part in found] == [("Dequantize", "Dequantize", "Add", "ReLU", "Quantize")]
+    (step,) = found[0].steps
+    assert [text.split()[0] for text in step.writes] == ["u8"]
+    # the scale alone
+    assert [text for text in step.reads if text.startswith("f32")] == ["f32 1x4x4x16 : 0x0x0x0"]
+    data = rng.integers(0, 256, (1, 4, 4, 16)).astype(np.uint8)
+    np.testing.assert_array_equal(net(data), graph.compile(y, tune="off")(data))
