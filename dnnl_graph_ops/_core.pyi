@@ -1098,6 +1098,9 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
+    def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
+        """run(src, [values,] places)."""
+    @staticmethod
     def running_sum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
         """run(src, dst)."""
     @staticmethod

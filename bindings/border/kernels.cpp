@@ -11,6 +11,7 @@
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/scan/running_sum.hpp"
+#include "kernels/scan/top.hpp"
 #include "library/fork_guard.hpp"
 #include "library/threads.hpp"
 
@@ -130,6 +131,10 @@ void bind_kernels(py::module_& parent) {
         "scan", make_scan, "items"_a,
         "run(src, ..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, "
         "a data type (f32, bf16 or f16) and strides.");
+    m.def(
+        "top", make_top, "outer"_a, "length"_a, "inner"_a, "count"_a, "largest"_a = true, "has_values"_a = true,
+        "run(src, [values,] places), f32 and s64 in a row as (outer, length or count, inner): the largest or smallest "
+        "along the length in their order, of equal ones the first; NaN counts as the largest.");
     m.def("running_sum", make_running_sum, "outer"_a, "length"_a, "inner"_a, "exclusive"_a = false, "reverse"_a = false,
           "run(src, dst), f32 in a row as (outer, length, inner): dst = the sums of src along the length up to each "
           "element, made in f64.");

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
-from ..graph import Value
+from ..graph import Host, Value
 from . import chain, dense, integers, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
@@ -123,12 +123,25 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
     if way.how is How.BY_OWN_CODE:
         OWN[node.kind].build(program, node, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
+    if node.host is not None and node.host.kernel is not None and env.engine.memory is None:
+        _build_kernel(program, node.host, inputs, outputs)
+        return Decision("own kernel", node.outputs[0].dtype)
     shapes = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
     title, by, does = node.kind, "NumPy", repr(sorted(node.attrs.items()))
     if node.host is not None:
         title, by, does = node.host.title, node.host.by, node.host.key.hex()
     program.host(step(node), inputs, outputs, f"{title} ({by})", (by, title, does, shapes), by)
     return Decision(by, node.outputs[0].dtype)
+
+
+def _build_kernel(program: Program, host: Host, inputs: Sequence[View], outputs: Sequence[View]) -> None:
+    """Own code for what something outside of the table computes, on dense arrays."""
+    reads = [v if v.row_major else program.copied(v, v.dtype, range(v.ndim), f"src of {host.title}") for v in inputs]
+    writes = [view if view.row_major else program.scratch(view.shape, view.dtype) for view in outputs]
+    program.kernel(host.kernel, reads, writes, host.title)
+    for made, view in zip(writes, outputs, strict=True):
+        if made is not view:
+            program.copy(made, view, f"dst of {host.title}")
 
 
 def _is_own_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> bool:

@@ -282,6 +282,10 @@ class TorchStep:
         return ", ".join(one.op for one in self.series)
 
     @property
+    def kernel(self) -> None:
+        return None
+
+    @property
     def by(self) -> str:
         return "PyTorch"
 

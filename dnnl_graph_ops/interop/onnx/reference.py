@@ -19,7 +19,7 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Info, Item, Measured, OnnxNode
-from .numpy_steps import COMPUTES, KEEPING, bound, needed
+from .numpy_steps import COMPUTES, KEEPING, NATIVE, bound, needed
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
@@ -128,6 +128,7 @@ class Reference:
     results: tuple[Wanted, ...]
     # of NumPy, where that does it
     compute: Callable[[Sequence[Array]], Any] | None
+    kernel: Any = None
 
     @property
     def by(self) -> str:
@@ -231,7 +232,12 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
     )
     given = [node.inputs[index] for index in operands]
     reference = Reference(
-        node.where, node.op_type, model.SerializeToString(), wanted, _by_numpy(node, given, known, wanted)
+        node.where,
+        node.op_type,
+        model.SerializeToString(),
+        wanted,
+        _by_numpy(node, given, known, wanted),
+        _by_kernel(node, given, known),
     )
     reference.check()
     return Found(reference, tuple(operands))
@@ -420,6 +426,19 @@ def _by_numpy(
         return function(node, inputs)
 
     return compute
+
+
+def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) -> Any:
+    """Own code for the node on these operands, or None."""
+    find = NATIVE.get(node.op_type) if not node.domain else None
+    data = known[given[0]] if len(given) == 1 else None
+    if find is None or not isinstance(data, Value):
+        return None
+    shape = [size for size in data.shape if size is not None]
+    if len(shape) < data.ndim:
+        return None
+    parts = [known[name] if name and name not in given else None for name in node.inputs]
+    return find(node, data.dtype, shape, parts)
 
 
 def _is_part(item: Item) -> bool:

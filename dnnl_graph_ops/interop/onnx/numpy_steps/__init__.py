@@ -26,5 +26,7 @@ _PARTS = (
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
 # those that compute something of operands which never change, once: by the numbers of these
 KEEPING = recurrent.KEEPING
+# own code for nodes of one operand, by its dtype and shape and the inputs that are known
+NATIVE = plain.NATIVE
 
-__all__ = ["COMPUTES", "KEEPING", "Compute", "bound", "needed"]
+__all__ = ["COMPUTES", "KEEPING", "NATIVE", "Compute", "bound", "needed"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import dtypes
 from ...._core import kernels
 from ..fold import computed
 from ..node import Array, OnnxNode
@@ -34,8 +35,11 @@ def _argument(best: Callable[..., Any]) -> Compute:
 def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, axis = inputs[0], int(inputs[1].reshape(-1)[0])
     back = bool(node.attrs.get("reverse", 0))
-    if data.dtype == np.float32 and -data.ndim <= axis < data.ndim:
-        return _summed_natively(data, axis % data.ndim, bool(node.attrs.get("exclusive", 0)), back)
+    kernel = _summing(node, dtypes.label(data.dtype), data.shape, inputs)
+    if kernel is not None:
+        total = np.empty(data.shape, np.float32)
+        kernel.run(np.ascontiguousarray(data), total)
+        return total
     data = np.flip(data, axis) if back else data
     # rounded once, not term by term
     wide = np.float64 if data.dtype.kind not in "iu" else data.dtype
@@ -49,11 +53,14 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.flip(total, axis) if back else total
 
 
-def _summed_natively(data: Array, axis: int, exclusive: bool, back: bool) -> Array:
-    sizes = prod(data.shape[:axis]), data.shape[axis], prod(data.shape[axis + 1 :])
-    total = np.empty(data.shape, np.float32)
-    _running_sum(*sizes, exclusive, back).run(np.ascontiguousarray(data), total)
-    return total
+def _summing(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
+    """The kernel for sums of f32."""
+    axis = int(inputs[1].reshape(-1)[0]) if inputs[1] is not None and inputs[1].size else len(shape)
+    if dtype != "f32" or not -len(shape) <= axis < len(shape):
+        return None
+    axis %= len(shape)
+    ways = (bool(node.attrs.get(name, 0)) for name in ("exclusive", "reverse"))
+    return _running_sum(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), *ways)
 
 
 @lru_cache(maxsize=256)
@@ -98,6 +105,28 @@ def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Arra
     shape = (*turned.shape[:-1], count)
     found = ((values if largest else -values).reshape(shape), places.reshape(shape))
     return found if turned is data else (found[0].swapaxes(axis, -1), found[1].swapaxes(axis, -1))
+
+
+def _topping(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
+    """The kernel for f32."""
+    axis, count = _axis(node, -1), int(inputs[1].reshape(-1)[0]) if inputs[1] is not None else -1
+    if dtype != "f32" or not -len(shape) <= axis < len(shape) or len([*filter(None, node.outputs)]) != 2:
+        return None
+    axis %= len(shape)
+    if not 0 < count <= shape[axis]:
+        return None
+    sizes = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    return kernels.top(*sizes, count, bool(node.attrs.get("largest", 1)))
+
+
+def _first_largest(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
+    """The kernel for f32."""
+    axis = _axis(node)
+    if dtype != "f32" or not -len(shape) <= axis < len(shape) or node.attrs.get("select_last_index", 0):
+        return None
+    axis %= len(shape)
+    sizes = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    return kernels.top(*sizes, 1, has_values=False) if shape[axis] else None
 
 
 def _divided(node: OnnxNode, inputs: Sequence[Any]) -> Array:
@@ -214,6 +243,11 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
 }
 
+NATIVE: dict[str, Callable[[OnnxNode, str, Sequence[int], Sequence[Any]], Any]] = {
+    "ArgMax": _first_largest,
+    "CumSum": _summing,
+    "TopK": _topping,
+}
 COMPUTES: dict[str, Compute] = {
     **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
     **dict.fromkeys(
