@@ -42,6 +42,8 @@ _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the set without dot products, and how much less time than f32 it takes for as many products; seconds for an element to
 # become f32 or an integer, and for a result of integers
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _FINISHED = "avx2words", 1.4, 0.3e-9, 0.6e-9
+# what minimal filtering on several axes takes of its estimate, which is cautious
+_OF_FILTERING = 0.75
 # the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
 _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
 
@@ -171,7 +173,10 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     direct = next((seconds for form, seconds in found if form.name == "own direct"), None)
     if direct is None:
         return False
-    floats = found[0][1] + _CONVERTED * (problem.src.size + problem.dst.size)
+    best, seconds = found[0]
+    if best.name.startswith("minimal filtering") and problem.geometry.rank > 1:
+        seconds *= _OF_FILTERING
+    floats = seconds + _CONVERTED * (problem.src.size + problem.dst.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
