@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ..graph import Node, Value
-from ..lowering import integers
+from ..lowering import integers, windows
 from ..lowering.env import Env
 from .own_groups import Readers, behind, elementwise
 
@@ -15,11 +15,11 @@ _WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MaxPool"}
 
 
 def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with joins of integers, and a Dequantize of its own for every op that may run as one with it.
+    """The nodes with moves of integers, and a Dequantize of its own for every op that may run as one with it.
 
     `kept`: values that the net returns.
     """
-    nodes = _joined(nodes, kept)
+    nodes = _moved(nodes, kept)
     counts = Counter(value for node in nodes for value in node.inputs)
     found: list[Node] = []
     for node in nodes:
@@ -35,27 +35,35 @@ def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     return [node for node in found if node.kind != "Dequantize" or node.outputs[0] in read]
 
 
-def _joined(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with Concat of integers in place of Concat between Dequantize and Quantize: parts are rounded alone.
+def _moves(node: Node) -> int:
+    """How many of its first operands a node moves without computing anything; 0: it computes."""
+    if node.kind == "Concat":
+        return len(node.inputs)
+    return int(node.kind in ("StaticReshape", "StaticTranspose") or windows.repeats(node))
 
-    A part of the same scale and zero point as the whole is not touched.
+
+def _moved(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
+    """The nodes with integers joined or moved in place of what does so between Dequantize and Quantize.
+
+    Parts are rounded alone, before they are moved; one of the same scale and zero point as the whole is not touched.
     """
     counts = Counter(value for node in nodes for value in node.inputs)
     found: dict[Node, None] = {}
     for node in nodes:
         join = node.inputs[0].node if node.kind == "Quantize" else None
-        whole = None if join is None or join.kind != "Concat" else join.outputs[0]
+        count = 0 if join is None else _moves(join)
+        whole = None if join is None or not count else join.outputs[0]
         if join is None or whole is None or counts[whole] > 1 or whole in kept or not _of_tensor(node):
             found[node] = None
             continue
-        makers = [value.node for value in join.inputs]
+        makers = [value.node for value in join.inputs[:count]]
         if any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
             found[node] = None
             continue
-        parts = [_rounded(value, node) for value in join.inputs]
+        parts = [_rounded(value, node) for value in join.inputs[:count]]
         del found[join]
         found |= dict.fromkeys(part.node for part in parts if part.node is not None)
-        found[_again(join, "Concat", parts, node.outputs)] = None
+        found[_again(join, join.kind, [*parts, *join.inputs[count:]], node.outputs)] = None
     return list(found)
 
 

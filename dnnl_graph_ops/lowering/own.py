@@ -86,7 +86,7 @@ def _sliced(node: Node, source: View) -> View | None:
 OWN: dict[str, Own] = {
     **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
     **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves)),
-    "Interpolate": Own(windows.resample, windows.is_float, windows.resamples_faster),
+    "Interpolate": Own(windows.resample, windows.resamples, windows.resamples_faster),
     **dict.fromkeys(windows.REDUCTIONS, Own(windows.reduce, windows.reduces, windows.reduces)),
     "Pad": Own(_one(pad)),
     "Reorder": Own(_copy),

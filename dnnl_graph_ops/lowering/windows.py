@@ -35,6 +35,9 @@ def resamples_faster(node: Node) -> bool:
     """Weighted sums of many channels, which the library fetches one by one if they lie apart, or of eight sources."""
     shape = node.inputs[0].shape
     channels = channels_of(shape, node.attrs["data_format"]) or 0
+    if not is_float(node):
+        # which the library does not take
+        return True
     return node.attrs["mode"] != "nearest" and (len(shape) > 4 or channels >= _MANY_CHANNELS)
 
 
@@ -83,8 +86,37 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
     _on_channels_last(program, node, sources[0], targets[0], make)
 
 
+def repeats(node: Node) -> bool:
+    """Whether an Interpolate gives every element so many times, whole numbers, as it is."""
+    if node.kind != "Interpolate" or node.attrs["mode"] != "nearest":
+        return False
+    sizes = list(zip(node.inputs[0].shape, node.outputs[0].shape, strict=True))
+    if any(not n or not m or m % n for n, m in sizes):
+        return False
+    return node.attrs["coordinate_transformation_mode"] == "half_pixel"
+
+
+def resamples(node: Node) -> bool:
+    """Numbers other than floats are moved only."""
+    return is_float(node) or repeats(node)
+
+
+def _repeat(program: Program, node: Node, source: View, target: View) -> None:
+    """Every element to so many places: both sides with an axis more for each of them."""
+    shape: list[int] = []
+    strides: list[int] = []
+    for axis, (n, m) in enumerate(zip(source.shape, target.shape, strict=True)):
+        target = target.split(len(shape), (n, m // n))
+        shape += (n, m // n)
+        strides += (source.strides[axis], 0)
+    program.copy(View(source.buffer, tuple(shape), tuple(strides), source.offset), target, node.kind)
+
+
 def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
     """Interpolate."""
+    if not is_float(node):
+        _repeat(program, node, sources[0], targets[0])
+        return
     align = node.attrs["coordinate_transformation_mode"] == "align_corners"
 
     def make(source: View, target: View) -> Any:

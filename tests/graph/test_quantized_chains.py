@@ -101,3 +101,51 @@ def test_a_residual_block_keeps_integers_between_convolutions(rng):
     assert [text for text in step.reads if text.startswith("f32")] == ["f32 1x4x4x16 : 0x0x0x0"]
     data = rng.integers(0, 256, (1, 4, 4, 16)).astype(np.uint8)
     np.testing.assert_array_equal(net(data), graph.compile(y, tune="off")(data))
+
+
+def nearest(x, factors):
+    for axis, factor in enumerate(factors, 2):
+        x = np.repeat(x, factor, axis)
+    return x
+
+
+MOVES = {
+    "resize": (
+        lambda v: ops.interpolate(v, mode="nearest", scales=[2.0, 3.0], data_format="NCX"),
+        lambda x: nearest(x, (2, 3)),
+    ),
+    "reshape": (lambda v: ops.static_reshape(v, shape=[2, 12, 5], special_zero=False), lambda x: x.reshape(2, 12, 5)),
+    "transpose": (lambda v: ops.static_transpose(v, order=[0, 2, 3, 1]), lambda x: x.transpose(0, 2, 3, 1)),
+}
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("move", MOVES)
+def test_what_moves_elements_moves_integers(rng, move, alike):
+    ours, theirs = MOVES[move]
+    graph = dgo.Graph()
+    before = {"scales": [0.125], "zps": [3]}
+    after = before if alike else {"scales": [0.1], "zps": [-7]}
+    dtype = "u8" if alike else "s8"
+    v = ops.dequantize(graph.input("x", (2, 3, 4, 5), "u8"), **before)
+    net = graph.compile(ops.quantize(ours(v), dtype=dtype, **after))
+    x = rng.integers(0, 256, (2, 3, 4, 5)).astype(np.uint8)
+    wide = theirs((x.astype(F32) - F32(3)) * F32(0.125))
+    truth = np.clip(np.rint(wide / F32(after["scales"][0]) + F32(after["zps"][0])), *RANGES[dtype])
+    np.testing.assert_array_equal(net(x), truth.astype(dgo.dtypes.numpy_dtype(dtype)), strict=True)
+    steps = net.explain().steps
+    assert not any(text.startswith("f32") for step in steps for text in step.writes)
+    kinds = [kind for part in net.explain().partitions for kind in part.kinds]
+    assert ("Quantize" in kinds) is not alike
+
+
+def test_average_pools_between_quantized_ends(rng):
+    graph = dgo.Graph()
+    v = ops.dequantize(graph.input("x", (1, 8, 6, 6), "u8"), scales=[0.5], zps=[8])
+    v = ops.avg_pool(v, strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], kernel=[2, 2], exclude_pad=True,
+                     data_format="NCX")  # fmt: skip
+    net = graph.compile(ops.quantize(v, scales=[0.25], zps=[4], dtype="u8"))
+    x = rng.integers(0, 256, (1, 8, 6, 6)).astype(np.uint8)
+    wide = (x.astype(F32) - F32(8)) * F32(0.5)
+    mean = wide.reshape(1, 8, 3, 2, 3, 2).mean((3, 5), dtype=F32)
+    np.testing.assert_array_equal(net(x), np.clip(np.rint(mean / F32(0.25) + F32(4)), 0, 255).astype(np.uint8))
