@@ -120,12 +120,12 @@ class Late(Protocol):
 class Host(Protocol):
     """Computes the outputs of a node from the arrays of its inputs.
 
-    `key` is all that the results depend on besides these; `title` the op in words, `by` what computes it. `kernel`: own
-    code that does the same on dense arrays, inputs first, where there is such.
+    `key` is all that the results depend on besides these; `title` the op in words, `by` what computes it. `own`
+    appends own code that does the same to a program, on dense views of what is read and written, where there is such.
     """
 
     @property
-    def kernel(self) -> Any: ...
+    def own(self) -> Callable[[Any, Sequence[Any], Sequence[Any]], None] | None: ...
 
     @property
     def key(self) -> bytes: ...

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
-from ..graph import Host, Value
+from ..graph import Value
 from . import chain, dense, integers, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
@@ -123,8 +123,8 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
     if way.how is How.BY_OWN_CODE:
         OWN[node.kind].build(program, node, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
-    if node.host is not None and node.host.kernel is not None and env.engine.memory is None:
-        _build_kernel(program, node.host, inputs, outputs)
+    if node.host is not None and node.host.own is not None and env.engine.memory is None:
+        _build_own(program, node.host.title, node.host.own, inputs, outputs)
         return Decision("own kernel", node.outputs[0].dtype)
     shapes = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
     title, by, does = node.kind, "NumPy", repr(sorted(node.attrs.items()))
@@ -134,14 +134,16 @@ def _build_elsewhere(built: Built, item: Group, views: dict[Value, View], env: E
     return Decision(by, node.outputs[0].dtype)
 
 
-def _build_kernel(program: Program, host: Host, inputs: Sequence[View], outputs: Sequence[View]) -> None:
-    """Own code for what something outside of the table computes, on dense arrays."""
-    reads = [v if v.row_major else program.copied(v, v.dtype, range(v.ndim), f"src of {host.title}") for v in inputs]
+def _build_own(
+    program: Program, title: str, own: Callable[..., None], inputs: Sequence[View], outputs: Sequence[View]
+) -> None:
+    """Own code for what something outside of the table computes, on dense views."""
+    reads = [v if v.row_major else program.copied(v, v.dtype, range(v.ndim), f"src of {title}") for v in inputs]
     writes = [view if view.row_major else program.scratch(view.shape, view.dtype) for view in outputs]
-    program.kernel(host.kernel, reads, writes, host.title)
+    own(program, reads, writes)
     for made, view in zip(writes, outputs, strict=True):
         if made is not view:
-            program.copy(made, view, f"dst of {host.title}")
+            program.copy(made, view, f"dst of {title}")
 
 
 def _is_own_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> bool:

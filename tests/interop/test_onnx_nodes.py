@@ -183,3 +183,31 @@ def test_a_failing_step_is_an_error_of_the_package():
     nodes = [helper.make_node("Einsum", ["x", "x"], ["y"], equation="ij,kk->ik")]
     with pytest.raises(dgo.Error, match="NumPy: ValueError"):
         dgo.from_onnx(model(nodes, {"x": (2, 5)}, ["y"])).compile()(x())
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("way", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_recurrent_layers_are_kernels(op, way, begun, rng):
+    """As NumPy has them in 64 bits."""
+    from dnnl_graph_ops.interop.onnx.node import OnnxNode
+    from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
+
+    gates, states = {"LSTM": (4, 2), "GRU": (3, 1), "RNN": (1, 1)}[op]
+    directions, steps, batch, width, size = 1 + (way == "bidirectional"), 5, 3, 7, 19
+    w, r, b = ((rng.standard_normal((directions, gates * size, n)) / 5).astype(np.float32) for n in (width, size, 2))
+    bias = b.reshape(directions, -1)
+    attrs = {"direction": way, "hidden_size": size, **({"linear_before_reset": 1} if op == "GRU" else {})}
+    first = [f"s{i}" for i in range(states)] if begun else []
+    names = ["x", "w", "r", "b", *([""] if begun else []), *first]
+    node = helper.make_node(op, names, ["y", *(f"e{i}" for i in range(states))], **attrs)
+    inputs = {"x": (steps, batch, width), **dict.fromkeys(first, (directions, batch, size))}
+    weights = {"w": w, "r": r, "b": bias}
+    net = dgo.from_onnx(model([node], inputs, list(node.output), weights)).compile()
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in inputs.values()]
+    assert all(step.implementation.startswith("own") for step in net.explain().steps)
+    twin = OnnxNode("n", op, "", "", 22, tuple(names), tuple(node.output), attrs)
+    wide = [one.astype(np.float64) for one in (given[0], w, r, bias)] + ([None] if begun else [])
+    want = COMPUTES[op](twin, [*wide, *(one.astype(np.float64) for one in given[1:])])
+    for got, expected in zip(net(*given), want, strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-6)

@@ -282,7 +282,7 @@ class TorchStep:
         return ", ".join(one.op for one in self.series)
 
     @property
-    def kernel(self) -> None:
+    def own(self) -> None:
         return None
 
     @property

@@ -19,7 +19,7 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Info, Item, Measured, OnnxNode
-from .numpy_steps import COMPUTES, KEEPING, NATIVE, bound, needed
+from .numpy_steps import COMPUTES, KEEPING, NATIVE, Described, Own, bound, needed
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
@@ -128,7 +128,7 @@ class Reference:
     results: tuple[Wanted, ...]
     # of NumPy, where that does it
     compute: Callable[[Sequence[Array]], Any] | None
-    kernel: Any = None
+    own: Own | None = None
 
     @property
     def by(self) -> str:
@@ -428,17 +428,24 @@ def _by_numpy(
     return compute
 
 
-def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) -> Any:
+def _by_kernel(node: OnnxNode, given: Sequence[str], known: Mapping[str, Item]) -> Own | None:
     """Own code for the node on these operands, or None."""
     find = NATIVE.get(node.op_type) if not node.domain else None
-    data = known[given[0]] if len(given) == 1 else None
-    if find is None or not isinstance(data, Value):
+    if find is None:
         return None
-    shape = [size for size in data.shape if size is not None]
-    if len(shape) < data.ndim:
-        return None
-    parts = [known[name] if name and name not in given else None for name in node.inputs]
-    return find(node, data.dtype, shape, parts)
+    inputs: list[Array | Described | None] = []
+    for name in node.inputs:
+        item = known[name] if name else None
+        if isinstance(item, Value):
+            shape = tuple(size for size in item.shape if size is not None)
+            if len(shape) < item.ndim:
+                return None
+            inputs.append(Described(item.dtype, shape, given.index(name)))
+        elif isinstance(item, Measured):
+            return None
+        else:
+            inputs.append(item)
+    return find(node, inputs)
 
 
 def _is_part(item: Item) -> bool:

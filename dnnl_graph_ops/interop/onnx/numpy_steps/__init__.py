@@ -16,7 +16,7 @@ from . import (
     sequences,
     signals,
 )
-from .common import Compute
+from .common import Compute, Described, FindOwn, Own
 from .sizes import bound, needed
 
 _PARTS = (
@@ -26,7 +26,7 @@ _PARTS = (
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
 # those that compute something of operands which never change, once: by the numbers of these
 KEEPING = recurrent.KEEPING
-# own code for nodes of one operand, by its dtype and shape and the inputs that are known
-NATIVE = plain.NATIVE
+# own code in the place of a step
+NATIVE: dict[str, FindOwn] = {**plain.NATIVE, **recurrent.NATIVE}
 
-__all__ = ["COMPUTES", "KEEPING", "NATIVE", "Compute", "bound", "needed"]
+__all__ = ["COMPUTES", "KEEPING", "NATIVE", "Compute", "Described", "Own", "bound", "needed"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,25 @@ from ..node import Array, OnnxNode
 
 # a node and its inputs, None for those left out; one result, or a tuple of several
 Compute = Callable[[OnnxNode, Sequence[Any]], Any]
+
+
+class Described(NamedTuple):
+    """An input that a call gives, and its number among those."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    number: int
+
+
+# appends kernels to a program, on dense views of what a call gives and of the results
+Own = Callable[[Any, Sequence[Any], Sequence[Any]], None]
+# finds them for a node: its inputs as they are known, None for those left out; None where there are none
+FindOwn = Callable[[OnnxNode, Sequence[Any]], Own | None]
+
+
+def one_kernel(kernel: Any, title: str) -> Own:
+    """Own code that is a single kernel."""
+    return lambda program, reads, writes: program.kernel(kernel, reads, writes, title)
 
 
 def axis_of(node: OnnxNode, rank: int, default: int) -> int:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .... import dtypes
 from ...._core import kernels
 from ..fold import computed
 from ..node import Array, OnnxNode
-from .common import Compute
+from .common import Compute, Described, FindOwn, Own, one_kernel
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
@@ -35,8 +34,8 @@ def _argument(best: Callable[..., Any]) -> Compute:
 def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, axis = inputs[0], int(inputs[1].reshape(-1)[0])
     back = bool(node.attrs.get("reverse", 0))
-    kernel = _summing(node, dtypes.label(data.dtype), data.shape, inputs)
-    if kernel is not None:
+    if data.dtype == np.float32 and -data.ndim <= axis < data.ndim:
+        kernel = _summing(node, data.shape, axis)
         total = np.empty(data.shape, np.float32)
         kernel.run(np.ascontiguousarray(data), total)
         return total
@@ -53,14 +52,33 @@ def _summed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.flip(total, axis) if back else total
 
 
-def _summing(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
+def _summing(node: OnnxNode, shape: Sequence[int], axis: int) -> Any:
     """The kernel for sums of f32."""
-    axis = int(inputs[1].reshape(-1)[0]) if inputs[1] is not None and inputs[1].size else len(shape)
-    if dtype != "f32" or not -len(shape) <= axis < len(shape):
-        return None
-    axis %= len(shape)
     ways = (bool(node.attrs.get(name, 0)) for name in ("exclusive", "reverse"))
-    return _running_sum(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]), *ways)
+    return _running_sum(*_around(shape, axis), *ways)
+
+
+def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+    """Elements before an axis, along it, and behind it."""
+    axis %= len(shape)
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def _own_sum(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    data, axes = inputs
+    if not _takes(data) or not isinstance(axes, np.ndarray) or axes.size != 1:
+        return None
+    axis = int(axes.reshape(-1)[0])
+    return one_kernel(_summing(node, data.shape, axis), node.op_type) if _has(data, axis) else None
+
+
+def _takes(data: Any) -> bool:
+    """Whether a call gives it, in f32."""
+    return isinstance(data, Described) and data.dtype == "f32"
+
+
+def _has(data: Described, axis: int) -> bool:
+    return -len(data.shape) <= axis < len(data.shape)
 
 
 @lru_cache(maxsize=256)
@@ -107,26 +125,22 @@ def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Arra
     return found if turned is data else (found[0].swapaxes(axis, -1), found[1].swapaxes(axis, -1))
 
 
-def _topping(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
-    """The kernel for f32."""
-    axis, count = _axis(node, -1), int(inputs[1].reshape(-1)[0]) if inputs[1] is not None else -1
-    if dtype != "f32" or not -len(shape) <= axis < len(shape) or len([*filter(None, node.outputs)]) != 2:
+def _own_top(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    data, count = inputs
+    axis = _axis(node, -1)
+    if not _takes(data) or not _has(data, axis) or not isinstance(count, np.ndarray) or count.size != 1:
         return None
-    axis %= len(shape)
-    if not 0 < count <= shape[axis]:
+    most = int(count.reshape(-1)[0])
+    if not 0 < most <= data.shape[axis] or len([*filter(None, node.outputs)]) != 2:
         return None
-    sizes = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    return kernels.top(*sizes, count, bool(node.attrs.get("largest", 1)))
+    return one_kernel(kernels.top(*_around(data.shape, axis), most, bool(node.attrs.get("largest", 1))), node.op_type)
 
 
-def _first_largest(node: OnnxNode, dtype: str, shape: Sequence[int], inputs: Sequence[Any]) -> Any:
-    """The kernel for f32."""
-    axis = _axis(node)
-    if dtype != "f32" or not -len(shape) <= axis < len(shape) or node.attrs.get("select_last_index", 0):
+def _own_first_largest(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    data, axis = inputs[0], _axis(node)
+    if not _takes(data) or not _has(data, axis) or not data.shape[axis] or node.attrs.get("select_last_index", 0):
         return None
-    axis %= len(shape)
-    sizes = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    return kernels.top(*sizes, 1, has_values=False) if shape[axis] else None
+    return one_kernel(kernels.top(*_around(data.shape, axis), 1, has_values=False), node.op_type)
 
 
 def _divided(node: OnnxNode, inputs: Sequence[Any]) -> Array:
@@ -243,11 +257,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
 }
 
-NATIVE: dict[str, Callable[[OnnxNode, str, Sequence[int], Sequence[Any]], Any]] = {
-    "ArgMax": _first_largest,
-    "CumSum": _summing,
-    "TopK": _topping,
-}
+NATIVE: dict[str, FindOwn] = {"ArgMax": _own_first_largest, "CumSum": _own_sum, "TopK": _own_top}
 COMPUTES: dict[str, Compute] = {
     **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
     **dict.fromkeys(

@@ -14,7 +14,7 @@ from ...._core import kernels
 from ....errors import ShapeError, UnsupportedError
 from ..node import Array, OnnxNode
 from .activations import sigmoid
-from .common import Compute, among, item
+from .common import Compute, Described, FindOwn, Own, among, item
 
 Function = Callable[[Array], Array]
 
@@ -205,9 +205,7 @@ def _run_native(
     """A direction with its weights and biases, of the inputs and of the state; writes `rows` and `ends`."""
     inputs, weights, own, other = parameters
     steps, batch, size = rows.shape
-    early = own.size - (size if cell == "gru_before_reset" else 0)
-    bias = own.copy()
-    bias[:early] += other[:early]
+    bias = _input_bias(cell, np.concatenate([own, other]), size)
     given = [x, inputs, bias, weights, other[-size:], states[0], states[-1]]
     kernel = _kernel(cell, steps, batch, x.shape[2], size, back, rows.strides[0] // rows.itemsize, packed)
     kernel.run(*map(np.ascontiguousarray, given), rows, ends[0], ends[-1])
@@ -237,6 +235,72 @@ def _keeping(fixed: Collection[int]) -> Compute:
     return lambda node, inputs: _ran(node, inputs, packed)
 
 
+def _own_layer(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    """A kernel for each direction: whole sequences in f32, constant weights and the usual activations."""
+    _, gates, count, names = _CELLS[node.op_type]
+    x, w, r = inputs[:3]
+    bias, lengths, *begin = (item(inputs, i) for i in range(3, 5 + count))
+    if not isinstance(x, Described) or not all(isinstance(one, np.ndarray) for one in (w, r)):
+        return None
+    if lengths is not None or item(inputs, 7) is not None or node.attrs.get("layout", 0) or len(x.shape) != 3:
+        return None
+    bias = np.zeros((r.shape[0], 2 * gates * r.shape[2]), np.float32) if bias is None else bias
+    kinds = {one.dtype for one in (w, r, bias)} if isinstance(bias, np.ndarray) else set()
+    if kinds != {np.dtype(np.float32)} or x.dtype != "f32" or 0 in (*x.shape, *r.shape):
+        return None
+    if not all(one is None or _is_single(one) for one in begin):
+        return None
+    cells = _native(node, names, r.shape[0])
+    back = node.attrs.get("direction", "forward")
+    if not all(cells) or w.shape != (r.shape[0], gates * r.shape[2], x.shape[2]):
+        return None
+
+    def build(program: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        directions, size = r.shape[0], r.shape[2]
+        steps, batch, width = x.shape
+        state = (directions, batch, size)
+        shapes = ((steps, *state), state, state)
+        made = [
+            writes[i] if i < len(writes) else program.scratch(shape, "f32")
+            for i, shape in enumerate(shapes[: 1 + count])
+        ]
+        first = [_place(program, reads, one, state) for one in begin]
+        for d, cell in enumerate(cells):
+            before, after = ([view.narrow(0, d, 1) for view in views] for views in (first, made[1:]))
+            packed = _packed({}, 0, cell, w[d], r[d])
+            given = (packed[0], _input_bias(cell, bias[d], size), packed[1], bias[d, -size:])
+            inner = [program.constant(array) for array in given]
+            kernel = _kernel(
+                cell, steps, batch, width, size, back == "reverse" or d == 1, directions * batch * size, True
+            )
+            rows = made[0].narrow(1, d, 1)
+            program.kernel(
+                kernel, [reads[x.number], *inner, before[0], before[-1]], [rows, after[0], after[-1]], node.op_type
+            )
+
+    return build
+
+
+def _is_single(one: Any) -> bool:
+    return bool(one.dtype == ("f32" if isinstance(one, Described) else np.float32))
+
+
+def _place(program: Any, reads: Sequence[Any], state: Any, shape: tuple[int, ...]) -> Any:
+    """Where a state lies at first."""
+    if isinstance(state, Described):
+        return reads[state.number]
+    return program.constant(np.zeros(shape, np.float32) if state is None else state)
+
+
+def _input_bias(cell: str, bias: Array, size: int) -> Array:
+    """What is added to the inputs' product: all but what is reset with the state's."""
+    own, other = np.split(bias, 2)
+    early = own.size - (size if cell == "gru_before_reset" else 0)
+    total = own.copy()
+    total[:early] += other[:early]
+    return total
+
+
 def _order(length: int, lengths: Array, back: bool) -> Array:
     """The place of each step (length, batch); backwards from the end of each sequence."""
     steps = np.arange(length)[:, None]
@@ -248,4 +312,5 @@ def _order(length: int, lengths: Array, back: bool) -> Array:
 
 
 COMPUTES: dict[str, Compute] = dict.fromkeys(_CELLS, _ran)
+NATIVE: dict[str, FindOwn] = dict.fromkeys(_CELLS, _own_layer)
 KEEPING: dict[str, Callable[[Collection[int]], Compute]] = dict.fromkeys(_CELLS, _keeping)
