@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from children import child
 
 
 def test_it_runs() -> None:
+    pytest.importorskip("torch", reason="needs the extra 'torch'")
     done = child(str(Path(__file__).with_name("user_script.py")))
     assert done.stdout == "done\n", done.stderr
