@@ -149,3 +149,18 @@ def test_average_pools_between_quantized_ends(rng):
     wide = (x.astype(F32) - F32(8)) * F32(0.5)
     mean = wide.reshape(1, 8, 3, 2, 3, 2).mean((3, 5), dtype=F32)
     np.testing.assert_array_equal(net(x), np.clip(np.rint(mean / F32(0.25) + F32(4)), 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_what_several_steps_read_is_the_same_for_all(rng, count):
+    """Beside each other, and more of them than are looked at together."""
+    graph = dgo.Graph()
+    v = ops.dequantize(graph.input("x", (5, 37), "s8"), scales=[0.3], zps=[5])
+    x = rng.integers(-128, 128, (5, 37)).astype(np.int8)
+    wide = (x.astype(F32) - F32(5)) * F32(0.3)
+    value, truth = ops.relu(v), np.maximum(wide, F32(0))
+    for _ in range(count):
+        value, truth = ops.maximum(value * F32(0.75), v), np.maximum(truth * F32(0.75), wide)
+    net = graph.compile(ops.quantize(value, scales=[0.7], zps=[9], dtype="u8"))
+    np.testing.assert_array_equal(net(x), np.clip(np.rint(truth / F32(0.7) + F32(9)), 0, 255).astype(np.uint8))
+    assert len(net.explain().steps) == 1

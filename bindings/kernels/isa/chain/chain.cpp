@@ -35,30 +35,50 @@ struct Whole {
     }
 };
 
+// x * alpha[0] + beta[0], and that times alpha[1] plus beta[1]: what a Dequantize does, rounded after each operation.
+struct Affine {
+    float alpha[2], beta[2];
+
+    template <class V>
+    DGO_INLINE V of(V x) const {
+        return (x * alpha[0] + beta[0]) * alpha[1] + beta[1];
+    }
+};
+
 template <class W>
-void widen_whole(const char* from, int64_t count, float* to) {
+void widen_whole(const char* from, int64_t count, const Affine& affine, float* to) {
     const auto* at = reinterpret_cast<const typename W::T*>(from);
     int64_t c = 0;
     for (; c + kLanes <= count; c += kLanes) {
         auto v = bits<Vec<kLanes>::s32>(load_words<1, kLanes>(at + c));
         if constexpr (W::kSigned) v = (v << 24) >> 24;
-        store_bytes(to + c, __builtin_convertvector(v, Lanes));
+        store_bytes(to + c, affine.of(__builtin_convertvector(v, Lanes)));
     }
-    for (; c < count; ++c) to[c] = W::get(at + c);
+    for (; c < count; ++c) to[c] = affine.of(W::get(at + c));
 }
 
+// x / scale + zero: what a Quantize does before it rounds.
+struct Quotient {
+    float scale, zero;
+
+    template <class V>
+    DGO_INLINE V of(V x) const {
+        return x / scale + zero;
+    }
+};
+
 template <class W>
-void narrow_whole(const float* from, int64_t count, char* to) {
+void narrow_whole(const float* from, int64_t count, const Quotient& quotient, char* to) {
     auto* at = reinterpret_cast<typename W::T*>(to);
     const Lanes low = W::kLow - Lanes{}, high = W::kHigh - Lanes{};
     int64_t c = 0;
     for (; c + kLanes <= count; c += kLanes) {
-        Lanes v = load_bytes<Lanes>(from + c);
+        Lanes v = quotient.of(load_bytes<Lanes>(from + c));
         v = v > low ? v : low;
         v = v < high ? v : high;
         store_words<1, kLanes>(at + c, nearest_whole(v) & 0xffu);
     }
-    for (; c < count; ++c) W::put(at + c, from[c]);
+    for (; c < count; ++c) W::put(at + c, quotient.of(from[c]));
 }
 
 template <class Cells>
@@ -70,14 +90,27 @@ DGO_INLINE void by_cell(Cell cell, Cells&& run) {
     run(F32{});
 }
 
+// An operand with what is done to its whole numbers as they become floats.
+struct Side : ChainSide {
+    Affine affine;
+
+    Side alone() const {
+        Side one = *this;
+        one.row = 0;
+        one.column = 1;
+        return one;
+    }
+};
+
 bool is_whole(const ChainSide& side) { return side.cell == Cell::u8 || side.cell == Cell::s8; }
 
 int64_t item_of(const ChainSide& side) { return is_whole(side) ? 1 : side.cell == Cell::f32 ? 4 : 2; }
 
-void fetch(const ChainSide& side, int64_t offset, int64_t count, float* to) {
+void fetch(const Side& side, int64_t offset, int64_t count, float* to) {
     const char* const at = side.at + offset * item_of(side);
     if (side.column == 1 && is_whole(side)) {
-        return side.cell == Cell::u8 ? widen_whole<Whole<U8>>(at, count, to) : widen_whole<Whole<S8>>(at, count, to);
+        return side.cell == Cell::u8 ? widen_whole<Whole<U8>>(at, count, side.affine, to)
+                                     : widen_whole<Whole<S8>>(at, count, side.affine, to);
     }
     if (side.column == 1) return widen(side.cell, at, count, to);
     by_cell(side.cell, [&](auto tag) {
@@ -85,43 +118,46 @@ void fetch(const ChainSide& side, int64_t offset, int64_t count, float* to) {
         const auto* from = reinterpret_cast<const typename C::T*>(at);
         for (int64_t i = 0; i < count; ++i, from += side.column) to[i] = C::get(from);
     });
+    if (!is_whole(side)) return;
+    for (int64_t i = 0; i < count; ++i) to[i] = side.affine.of(to[i]);
 }
 
-void put(const ChainSide& side, int64_t offset, int64_t count, bool vast, const float* from) {
+void put(const ChainSide& side, int64_t offset, int64_t count, bool vast, const Quotient& quotient, const float* from) {
     char* const at = side.at + offset * item_of(side);
     if (side.column == 1 && vast) return stream(from, count, reinterpret_cast<float*>(at));
     if (side.column == 1 && is_whole(side)) {
-        return side.cell == Cell::u8 ? narrow_whole<Whole<U8>>(from, count, at)
-                                     : narrow_whole<Whole<S8>>(from, count, at);
+        return side.cell == Cell::u8 ? narrow_whole<Whole<U8>>(from, count, quotient, at)
+                                     : narrow_whole<Whole<S8>>(from, count, quotient, at);
     }
     if (side.column == 1) return narrow(side.cell, from, count, at);
     by_cell(side.cell, [&](auto tag) {
         using C = decltype(tag);
         auto* to = reinterpret_cast<typename C::T*>(at);
-        for (int64_t i = 0; i < count; ++i, to += side.column) C::put(to, from[i]);
+        const bool whole = is_whole(side);
+        for (int64_t i = 0; i < count; ++i, to += side.column) C::put(to, whole ? quotient.of(from[i]) : from[i]);
     });
 }
 
-float* whole_vector(const ChainSide& side, int64_t offset, float* to) {
+float* whole_vector(const Side& side, int64_t offset, float* to) {
     float value;
-    fetch({side.at, side.cell, 0, 1}, offset, 1, &value);
+    fetch(side.alone(), offset, 1, &value);
     store_bytes(to, value - Lanes{});
     return to;
 }
 
 // An operand of a block, and the values of a part of it: where they lie, or in scratch memory.
 struct Operand {
-    const ChainSide* side;
+    Side side;
     float* values;
     const float* rows[kMostRows];
     TailSource source;
     bool settled;  // the same values in every part
 
-    bool direct() const { return side->column == 1 && side->cell == Cell::f32; }
+    bool direct() const { return side.column == 1 && side.cell == Cell::f32; }
 };
 
 // Elements [begin, begin + count) of rows that are joined; begin lies where a row does.
-void fetch_joined(const ChainSide& side, int64_t columns, int64_t begin, int64_t count, float* to) {
+void fetch_joined(const Side& side, int64_t columns, int64_t begin, int64_t count, float* to) {
     int64_t offset = begin / columns * side.row;
     for (const float* const end = to + count; to < end; to += columns, offset += side.row) {
         const int64_t some = smaller(columns, end - to);
@@ -129,7 +165,7 @@ void fetch_joined(const ChainSide& side, int64_t columns, int64_t begin, int64_t
             fetch(side, offset, some, to);
         } else {
             float value;
-            fetch({side.at, side.cell, 0, 1}, offset, 1, &value);
+            fetch(side.alone(), offset, 1, &value);
             for (int64_t i = 0; i < some; ++i) to[i] = value;
         }
     }
@@ -143,7 +179,7 @@ struct Part {
 };
 
 void settle(const ChainBlock& block, Operand& operand, int64_t most) {
-    const ChainSide& side = *operand.side;
+    const Side& side = operand.side;
     operand.source = {operand.rows, 0, 1};
     if (side.row == 0 && side.column == 0) {
         operand.rows[0] = whole_vector(side, 0, operand.values);
@@ -157,7 +193,7 @@ void settle(const ChainBlock& block, Operand& operand, int64_t most) {
 }
 
 void load(const ChainBlock& block, Operand& operand, const Part& part) {
-    const ChainSide& side = *operand.side;
+    const Side& side = operand.side;
     if (operand.settled) return;
     if (block.joined) {
         const bool whole = side.column == 1 && side.row == block.columns;
@@ -201,12 +237,87 @@ bool in_place(const ChainBlock& block) {
     return all;
 }
 
-void run_part(const ChainBlock& block, Operand* operands, const Part& part, float* memory) {
+constexpr int64_t kMostSteps = 64;
+
+// The steps of a block without those that are done as integers are read and written.
+struct Folded {
+    TailStep kept[kMostSteps];
+    const TailStep* steps;
+    int64_t count;
+    int64_t result;  // the number of what is written
+    Quotient quotient;
+};
+
+bool reads(const TailStep& step, int64_t number) { return step.left == number || step.right == number; }
+
+// Whether step `at` alone reads what a number stands for there.
+bool read_once(const ChainBlock& block, int64_t at, int64_t number) {
+    for (int64_t i = at; i-- > 0;) {
+        if (block.steps[i].to == number) break;
+        if (reads(block.steps[i], number)) return false;
+    }
+    for (int64_t i = at + 1; i < block.count && block.steps[i - 1].to != number; ++i) {
+        if (reads(block.steps[i], number)) return false;
+    }
+    return true;
+}
+
+// A Quantize at the end of the steps.
+void fold_quantize(const ChainBlock& block, const Operand* operands, Folded& folded) {
+    int64_t count = folded.count;
+    if (!is_whole(block.dst) || count == 0) return;
+    const TailStep& last = folded.steps[count - 1];
+    const bool shifted = last.op == TailOp::linear && last.alpha == 1 && count > 1;
+    const TailStep& divide = folded.steps[count - (shifted ? 2 : 1)];
+    if (divide.op != TailOp::divide || (shifted && divide.to != last.left) || divide.right < kTailOperands) return;
+    const Side& by = operands[divide.right - kTailOperands].side;
+    if (by.row != 0 || by.column != 0 || is_whole(by)) return;
+    if (divide.left >= kTailOperands && operands[divide.left - kTailOperands].side.column == 0) return;
+    fetch(by.alone(), 0, 1, &folded.quotient.scale);
+    folded.quotient.zero = shifted ? last.beta : 0;
+    folded.count = count - (shifted ? 2 : 1);
+    folded.result = divide.left;
+}
+
+// Every Dequantize of an operand and the Quantize of the result, where these are steps on one number.
+void fold(const ChainBlock& block, Operand* operands, Folded& folded) {
+    int64_t stands[kTailRegisters], stages[kChainOperands] = {};
+    for (int64_t& one : stands) one = -1;
+    folded.quotient = {1, 0};
+    folded.steps = block.steps;
+    folded.count = block.count;
+    folded.result = 0;
+    if (block.count > kMostSteps) return;
+    folded.steps = folded.kept;
+    folded.count = 0;
+    for (int64_t at = 0; at < block.count; ++at) {
+        TailStep step = block.steps[at];
+        const auto meant = [&](int64_t number) {
+            return number < kTailOperands && stands[number] >= 0 ? stands[number] : number;
+        };
+        const int64_t given = step.left, number = meant(given) - kTailOperands;
+        step.right = static_cast<int16_t>(meant(step.right));
+        step.left = static_cast<int16_t>(meant(step.left));
+        stands[step.to] = -1;
+        if (step.op == TailOp::linear && number >= 0 && stages[number] < 2 && is_whole(operands[number].side) &&
+            operands[number].side.column != 0 && read_once(block, at, given)) {
+            operands[number].side.affine.alpha[stages[number]] = step.alpha;
+            operands[number].side.affine.beta[stages[number]++] = step.beta;
+            stands[step.to] = number + kTailOperands;
+        } else {
+            folded.kept[folded.count++] = step;
+        }
+    }
+    folded.result = stands[0] >= 0 ? stands[0] : 0;
+    fold_quantize(block, operands, folded);
+}
+
+void run_part(const ChainBlock& block, const Folded& folded, Operand* operands, const Part& part, float* memory) {
     float* registers[kTailRegisters][kMostRows];
     const bool direct = written_directly(block);
     const auto offset = [&](int64_t r) { return (part.row + r) * block.dst.row + part.column * block.dst.column; };
     int made = 0;
-    for (const TailStep *step = block.steps, *end = step + block.count; step != end; ++step) {
+    for (const TailStep *step = folded.steps, *end = step + folded.count; step != end; ++step) {
         for (; made <= step->to; ++made) {
             for (int64_t r = 0; r < part.rows; ++r) {
                 registers[made][r] = made == 0 && direct ? reinterpret_cast<float*>(block.dst.at) + offset(r)
@@ -219,21 +330,28 @@ void run_part(const ChainBlock& block, Operand* operands, const Part& part, floa
         };
         execute(*step, source(step->left), source(step->right), registers[step->to], part.rows, part.columns);
     }
-    if (direct) return;
-    for (int64_t r = 0; r < part.rows; ++r) put(block.dst, offset(r), part.columns, block.vast, registers[0][r]);
+    if (direct && folded.result == 0) return;
+    const bool made_here = folded.result < kTailOperands;
+    const TailSource from =
+        made_here ? TailSource{registers[folded.result], 1, 1} : operands[folded.result - kTailOperands].source;
+    for (int64_t r = 0; r < part.rows; ++r) {
+        put(block.dst, offset(r), part.columns, block.vast, folded.quotient, from.rows[r * from.row_step]);
+    }
 }
 
 int64_t scratch_of(int64_t operands) { return (operands + kTailRegisters) * kMostFloats; }
 
 void run(const ChainBlock& block) {
     Operand operands[kChainOperands];
+    for (int64_t i = 0; i < block.operand_count; ++i) operands[i].side = {block.operands[i], {{1, 1}, {0, 0}}};
+    Folded folded;
+    fold(block, operands, folded);
     const int64_t width = block.joined ? block.rows * block.columns : block.columns,
                   height = block.joined ? 1 : block.rows;
     const int64_t most = block.joined      ? kMostFloats / block.columns * block.columns
                          : in_place(block) ? larger(width, 1)
                                            : kMostFloats;
     for (int64_t i = 0; i < block.operand_count; ++i) {
-        operands[i].side = block.operands + i;
         operands[i].values = block.scratch + i * kMostFloats;
         operands[i].settled = false;
         settle(block, operands[i], most);
@@ -244,7 +362,7 @@ void run(const ChainBlock& block) {
         for (part.row = 0; part.row < height; part.row += part.rows) {
             part.rows = smaller(smaller(height - part.row, kMostRows), larger(kMostFloats / part.pitch(), 1));
             for (int64_t i = 0; i < block.operand_count; ++i) load(block, operands[i], part);
-            run_part(block, operands, part, block.scratch + block.operand_count * kMostFloats);
+            run_part(block, folded, operands, part, block.scratch + block.operand_count * kMostFloats);
         }
     }
     if (block.vast) _mm_sfence();
