@@ -257,7 +257,29 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
 }
 
-NATIVE: dict[str, FindOwn] = {"ArgMax": _own_first_largest, "CumSum": _own_sum, "TopK": _own_top}
+# of whole bytes, and not among what graphs reshape
+_COPIED = frozenset({"boolean", "s32", "s64", "s8", "u8"})
+
+
+def _own_reshape(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    data, *sizes = inputs
+    if not isinstance(data, Described) or data.dtype not in _COPIED or 0 in data.shape:
+        return None
+    if any(isinstance(one, Described) for one in sizes):
+        return None
+
+    def build(program: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        program.copy(reads[0].reshaped(writes[0].shape), writes[0], node.op_type)
+
+    return build
+
+
+NATIVE: dict[str, FindOwn] = {
+    "ArgMax": _own_first_largest,
+    "CumSum": _own_sum,
+    "TopK": _own_top,
+    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), _own_reshape),
+}
 COMPUTES: dict[str, Compute] = {
     **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},
     **dict.fromkeys(
