@@ -40,8 +40,8 @@ _MOST_TERMS = (2**31 - 1) // 255**2
 # columns and steps of the depth that are computed, by those that are wanted
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
 # the set without dot products, and how much less time than f32 it takes for as many products; seconds for an element to
-# become f32 or an integer, and for a result of integers
-_WORDS, _GAIN_OF_WORDS, _CONVERTED, _FINISHED = "avx2words", 1.4, 0.3e-9, 0.6e-9
+# become f32 or an integer, and the steps that do it; for a result of integers
+_WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
 # what minimal filtering on several axes takes of its estimate, which is cautious
 _OF_FILTERING = 0.75
 # the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
@@ -176,7 +176,7 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     best, seconds = found[0]
     if best.name.startswith("minimal filtering") and problem.geometry.rank > 1:
         seconds *= _OF_FILTERING
-    floats = seconds + _CONVERTED * (problem.src.size + problem.dst.size)
+    floats = seconds + _CONVERTING + _CONVERTED * (problem.src.size + problem.dst.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
 
 
