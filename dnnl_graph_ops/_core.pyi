@@ -1098,6 +1098,8 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
+    def select(shape: _Dims, strides: Sequence[_Dims], item: int) -> Kernel: ...
+    @staticmethod
     def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
         """run(src, [values,] places)."""
     @staticmethod

@@ -8,6 +8,7 @@
 
 #include "border/gil.hpp"
 #include "common/error.hpp"
+#include "kernels/chain/select.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/scan/running_sum.hpp"
@@ -131,6 +132,10 @@ void bind_kernels(py::module_& parent) {
         "scan", make_scan, "items"_a,
         "run(src, ..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, "
         "a data type (f32, bf16 or f16) and strides.");
+    m.def(
+        "select", make_select, "shape"_a, "strides"_a, "item"_a,
+        "run(cond, src_0, src_1, dst): src_0 where cond, of bytes, is not 0, else src_1; strides: of each operand, in "
+        "elements of `item` bytes, 0 where it is stretched.");
     m.def(
         "top", make_top, "outer"_a, "length"_a, "inner"_a, "count"_a, "largest"_a = true, "has_values"_a = true,
         "run(src, [values,] places), f32 and s64 in a row as (outer, length or count, inner): the largest or smallest "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..graph import Node
 from ..strides import dense_strides
-from . import norms, windows
+from . import norms, select, windows
 from .env import Env
 from .pieces import copy_slice, middle_of, pad, sliced
 from .program import Program, View
@@ -90,6 +90,7 @@ OWN: dict[str, Own] = {
     **dict.fromkeys(windows.REDUCTIONS, Own(windows.reduce, windows.reduces, windows.reduces)),
     "Pad": Own(_one(pad)),
     "Reorder": Own(_copy),
+    "Select": Own(select.build),
     "Slice": Own(_one(copy_slice)),
     "StaticReshape": Own(_reshape),
     "StaticTranspose": Own(_transpose),

@@ -21,9 +21,9 @@ HOST: dict[str, Maker] = {
 }
 
 
-# what is no better in float64: a choice, and functions that NumPy has in f32
+# what is no better in float64: functions that NumPy has in f32
 _GIVEN: dict[str, Callable[[Array], Array]] = {
-    "Cos": single, "GreaterEqual": not_rounded, "Select": as_is, "Sin": single,
+    "Cos": single, "GreaterEqual": not_rounded, "Sin": single,
 }  # fmt: skip
 
 

@@ -86,17 +86,6 @@ def _prelu_backward(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: tu
     return diff * np.where(src > 0, 1.0, shaped), below.reshape(slope.shape)
 
 
-def _chosen(condition: Array, a: Array, b: Array) -> Array:
-    """Of numbers of 32 bits by their bits: NumPy branches for each element, which takes long where they alternate."""
-    if condition.dtype != np.bool_ or a.dtype != b.dtype or a.dtype.itemsize != 4:
-        return np.where(condition != 0, a, b)
-    mask = np.negative(condition.view(np.int8), dtype=np.int32)
-    left, right = a.view(np.int32), b.view(np.int32)
-    # exchanged where the mask has ones
-    differing = np.asarray(left ^ right) & mask
-    return np.asarray(differing ^ right).view(a.dtype)
-
-
 RULES: dict[str, Rule] = {
     "Abs": _plain(np.abs),
     "Add": _plain(np.add),
@@ -125,7 +114,6 @@ RULES: dict[str, Rule] = {
     "ReLU": _plain(lambda x: np.maximum(x, 0)),
     "Reciprocal": _plain(np.reciprocal),
     "Round": _plain(np.rint),
-    "Select": _plain(_chosen),
     "Sigmoid": _plain(_sigmoid),
     "Sin": _plain(np.sin),
     "SoftPlus": _with_attrs(lambda a, x: _soft_plus(a["beta"] * x) / a["beta"]),
