@@ -14,7 +14,7 @@ def ordered(rng: np.random.Generator, array: Any) -> np.ndarray:
     """The array in a random order of memory."""
     array = np.asarray(array)
     axes = [int(axis) for axis in rng.permutation(array.ndim)]
-    return np.ascontiguousarray(array.transpose(axes)).transpose([axes.index(axis) for axis in range(array.ndim)])
+    return array.transpose(axes).copy().transpose([axes.index(axis) for axis in range(array.ndim)])
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -37,8 +37,7 @@ def test_random_broadcasts(block: int, seed: int) -> None:
         values = [graph.input(n, v.shape, t) for n, v, t in zip("cab", given, ("boolean", dtype, dtype), strict=True)]
         net = graph.compile([ops.select(*values)])
         np.testing.assert_array_equal(net(*given), np.where(cond, a, b))
-        (step,) = net.explain().steps
-        assert step.implementation.startswith("own")
+        assert all(step.implementation.startswith("own") for step in net.explain().steps)
 
 
 def test_nothing_else_is_written() -> None:
