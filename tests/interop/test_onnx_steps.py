@@ -128,6 +128,8 @@ CASES = {
     "split": ("Split", [f32(3, 7), i64(2, 0, 5)], 3, 18, {"axis": -1}),
     "sums of exponentials": ("ReduceLogSumExp", [f32(3, 4).astype(np.float64) * 400, i64(1)], 1, 18, {}),
     "einsum": ("Einsum", [f32(3, 3).astype(np.float64)], 1, 12, {"equation": "ii->i"}),
+    "sizes": ("Shape", [f32(2, 3, 4).astype(np.float64)], 1, 15, {"start": -2}),
+    "some sizes": ("Shape", [f32(2, 3, 4).astype(np.float64)], 1, 15, {"start": 1, "end": -1}),
     "hard": ("Hardmax", [np.round(f32(3, 4, 2))], 1, 13, {"axis": 1}),
     "layers": ("LayerNormalization", [f32(2, 3, 4), f32(3, 4), f32(3, 4)], 3, 17, {"axis": 1}),
     "one layer": ("LayerNormalization", [f32(3, 4), f32(3, 4)], 3, 17, {"axis": 0}),

@@ -240,6 +240,12 @@ def _compressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.compress(condition, data, node.attrs.get("axis"))
 
 
+def _sizes(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    """Of types that graphs do not know; others are known before."""
+    (data,) = inputs
+    return np.asarray(np.shape(data)[node.attrs.get("start", 0) : node.attrs.get("end")], np.int64)
+
+
 def _plain(function: Callable[..., Any]) -> Compute:
     return lambda node, inputs: function(*inputs)
 
@@ -312,6 +318,7 @@ COMPUTES: dict[str, Compute] = {
     "Mod": _remainder,
     "NonZero": _plain(lambda data: np.stack(np.nonzero(np.atleast_1d(data)))),
     "Pow": _plain(np.power),
+    "Shape": _sizes,
     "Sign": _plain(np.sign),
     "Sinh": _plain(np.sinh),
     "Tan": _plain(np.tan),
