@@ -189,9 +189,9 @@ void bind_integer(py::module_& m) {
         "dst_scale"_a = 1.0, "dst_zero"_a = 0, "dst_low"_a = -128, "dst_high"_a = 255, "has_points"_a = false,
         "bias_dtype"_a = 0, "position"_a = 0, "threads"_a = 0, "tail"_a = Tail(), "isa"_a = "",
         "run(rows, packed, scales, [bias,] [points, sums,] the tail's, scratch, dst). Sums are exact; scales and bias "
-        "are f32 of all out channels. Results in s8 or u8 are rounded quotients by dst_scale, plus dst_zero, from "
-        "dst_low "
-        "to dst_high; in s32 they are the sums, without scales. `position`: elements of dst from one position to the "
+        "are f32 of all out channels. Results in s8 or u8, from dst_low to dst_high, are rounded quotients by "
+        "dst_scale, "
+        "plus dst_zero; in s32 they are the sums, without scales. `position`: elements of dst from one position to the "
         "next.");
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from .options import Options
+from .options import FEWER, Options
 from .peers.registry import OWN, Peer
 from .peers.task import ModelTask, Task
 from .problem import Problem, way
@@ -16,7 +16,7 @@ from .quantized import DTYPE
 
 _INT8: Final = ("s8", "u8", DTYPE)
 # precisions by the dtypes of the cases that they are for
-_PRECISIONS: Final = {"f32": ("bf16", "f16", "auto"), DTYPE: ("f32",)}
+_PRECISIONS: Final = {"f32": FEWER, DTYPE: ("f32",)}
 # the competitor that compiles a net of this package for each size alone
 FIXED: Final = "fixed"
 

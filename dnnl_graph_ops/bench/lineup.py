@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import Error, UnsupportedError
 from . import data, models
 from .cases import Case, Entrant
-from .options import Options
+from .options import FEWER, Options
 from .peers.registry import OWN
 from .pool import WorkerProcess
 from .rows import Entry
@@ -27,8 +27,6 @@ _HELLO_SECONDS = 180.0
 # an execution beyond both is not repeated for dozens of rounds
 _SLOW_SECONDS = 0.3
 _SLOW_FACTOR = 15.0
-# precisions whose results say what they cost
-_FEWER = ("bf16", "f16", "auto")
 
 
 class Lineup:
@@ -127,7 +125,7 @@ class Lineup:
             for index, entry in enumerate(e for e in entries if e.status == "ok"):
                 worker = self._workers[entry.label]
                 limit = _tolerance(case)
-                narrow = data.TOLERANCE_NARROW if entry.options.get("precision") in _FEWER else 0.0
+                narrow = data.TOLERANCE_NARROW if entry.options.get("precision") in FEWER else 0.0
                 lenient = max(limit, worker.peer.tolerance, narrow)
                 if expected is None and index == 0:
                     _attempt(entry, partial(worker.ask, "store", timeout=self._patience, path=path))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
+from ..compile.precision import AUTO
+from ..compile.precision import PRECISIONS as NARROW
 from ..errors import InvalidArgumentError
 from ..lowering.env import ALGORITHMS
 from .peers.task import POST_OPS
@@ -13,7 +15,9 @@ from .problem import DIRECTIONS, LAYOUTS
 from .sizes import parse as parse_sizes
 
 DTYPES: Final = ("f32", "bf16", "f16", "s8", "u8", "int8")
-PRECISIONS: Final = ("bf16", "f16", "auto", "f32")
+# fewer bits than f32, as `Graph.compile` takes them
+FEWER: Final = (*NARROW, AUTO)
+PRECISIONS: Final = (*FEWER, "f32")
 
 
 @dataclass(frozen=True)

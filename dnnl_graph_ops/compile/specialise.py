@@ -199,15 +199,16 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
+    parts = split(groups, env)
     if rewrites and env.engine.memory is None:
-        groups = dequantized(split(groups, env), results, prepare)
+        groups = parts = dequantized(parts, results, prepare)
         views |= _constants(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
         places = (lay_out if chosen(env, policy) else as_given)(groups, views)
-        return build(groups, places, env, choose), places
+        return build(parts, places, env, choose), places
 
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):

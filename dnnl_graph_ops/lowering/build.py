@@ -19,7 +19,6 @@ from .own import OWN, VIEWS, join, serves
 from .post_ops import post_ops
 from .program import Edge, NativeOp, Operand, Program, View, is_dense
 from .routes import How, route_of, runs_natively
-from .split import split
 
 
 @dataclass
@@ -34,13 +33,13 @@ class Built:
 
 
 def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
-    """Append the steps of every group. `views` has the inputs, constants and outputs; the rest gets scratch.
+    """Append the steps of every group, as `split` leaves them. `views` has inputs, constants and outputs; the rest gets
+    scratch.
 
     `choose` ranks the formulations of family ops, if they are not to be ranked by their estimates.
     """
-    parts = split(groups, env)
-    built = Built(Program(), _shared(parts, views))
-    for one in parts:
+    built = Built(Program(), _shared(groups, views))
+    for one in groups:
         built.program.group = len(built.decisions)
         if isinstance(views, Places):
             views.take_in(built.program, (value for node in one.nodes for value in node.inputs))

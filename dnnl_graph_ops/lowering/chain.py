@@ -312,7 +312,7 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> 
     if any(op.kind not in OPS for op in tail):
         return False
     views, calls = _calls(tail)
-    operands = [source, *(_over(view, dst.shape, 1) for view in views)]
+    operands = [source, *(over(view, dst.shape, 1) for view in views)]
     # the source is the first of what is read, and the head of the calls
     moved = [_Call(call.op, tuple(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands)) for call in calls]
     return _append(program, moved, operands, dst, label)
@@ -341,9 +341,9 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
     operands, calls = _of_nodes(nodes)
     dst = view_of(nodes[-1].outputs[0])
     views = [
-        _over(program.constant(np.asarray(value, np.float32)), dst.shape, axis)
+        over(program.constant(np.asarray(value, np.float32)), dst.shape, axis)
         if isinstance(value, tuple)
-        else _over(view_of(value), dst.shape, axis)
+        else over(view_of(value), dst.shape, axis)
         for value, axis in operands
     ]
     if not _append(program, calls, views, dst, label):
@@ -390,7 +390,7 @@ def channel_axis(node: Node) -> int | None:
     return 1 if rank > 1 and node.attrs["data_format"] == "NCX" else rank - 1
 
 
-def _over(view: View, shape: tuple[int, ...], axis: int | None) -> View:
+def over(view: View, shape: tuple[int, ...], axis: int | None = None) -> View:
     """An operand spread over a result of this shape by strides of 0; a vector lies along `axis`."""
     sizes, strides = view.shape, view.strides
     if axis is not None and len(sizes) == 1:

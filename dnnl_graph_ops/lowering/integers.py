@@ -34,7 +34,6 @@ Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
 HEADS = frozenset({"Convolution", "ConvTranspose"})
-_INTEGERS = frozenset({"s8", "u8"})
 # products of s32 sums: of more, the largest elements would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
 # columns and steps of the depth that are computed, by those that are wanted
@@ -78,7 +77,7 @@ def _fits(q: Quantized) -> bool:
     ends = [q.src.outputs[0], q.weights.outputs[0], q.head.outputs[0]]
     if any(value.dtype != "f32" or None in value.shape or 0 in value.shape for value in ends):
         return False
-    if q.src.inputs[0].dtype not in _INTEGERS or q.weights.inputs[0].dtype not in _INTEGERS:
+    if q.src.inputs[0].dtype not in chain.INTEGERS or q.weights.inputs[0].dtype not in chain.INTEGERS:
         return False
     if len(q.src.attrs["scales"]) != 1 or any(value.dtype != "f32" for value in q.head.inputs[2:]):
         return False
@@ -86,7 +85,7 @@ def _fits(q: Quantized) -> bool:
         return True
     last = q.tail[-1] if q.tail else q.head
     to = q.quantize
-    return to.inputs[0] is last.outputs[0] and len(to.attrs["scales"]) == 1 and to.outputs[0].dtype in _INTEGERS
+    return to.inputs[0] is last.outputs[0] and len(to.attrs["scales"]) == 1 and to.outputs[0].dtype in chain.INTEGERS
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:

@@ -1,6 +1,7 @@
 // Chains of element-wise ops on strided tensors: what fits into the first cache is computed together, op by op.
 #include <algorithm>
 
+#include "kernels/chain/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
 #include "kernels/division.hpp"
@@ -17,38 +18,6 @@ constexpr const char* kName = "chain";
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kFewElements = 256;  // of the two finest axes: as many rows as there are go together then
 constexpr double kBytesOfStep = 4;  // that take as long to move as a step on an element
-
-// An axis of all tensors; strides: dst first.
-struct ChainAxis {
-    int64_t size;
-    Dims strides;
-};
-
-// The axes in the order of dst, outermost first, neighbours merged where all tensors allow it.
-std::vector<ChainAxis> merged_axes(const Dims& shape, const std::vector<Dims>& strides) {
-    std::vector<ChainAxis> axes;
-    for (size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i] == 1) continue;
-        ChainAxis axis{shape[i], {}};
-        for (const Dims& of : strides) axis.strides.push_back(of[i]);
-        axes.push_back(axis);
-    }
-    std::stable_sort(axes.begin(), axes.end(),
-                     [](const ChainAxis& a, const ChainAxis& b) { return a.strides[0] > b.strides[0]; });
-    std::vector<ChainAxis> merged;
-    for (const ChainAxis& axis : axes) {
-        bool joins = !merged.empty();
-        for (size_t i = 0; joins && i < strides.size(); ++i) {
-            joins = merged.back().strides[i] == axis.strides[i] * axis.size;
-        }
-        if (joins) {
-            merged.back() = {merged.back().size * axis.size, axis.strides};
-        } else {
-            merged.push_back(axis);
-        }
-    }
-    return merged;
-}
 
 // The axis of most elements takes the place of the second finest where that makes blocks too small.
 void widen_blocks(std::vector<ChainAxis>& axes) {

@@ -19,7 +19,7 @@ from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
 from .node import Array, Info, Item, Measured, OnnxNode
-from .numpy_steps import COMPUTES, KEEPING, NATIVE, Described, Own, bound, needed
+from .numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Described, Own, bound, needed
 from .step import Step
 
 # known tensors up to so many bytes are part of the step, where shapes can be inferred from them; others are operands
@@ -397,10 +397,6 @@ def _schema(node: OnnxNode) -> Any:
     return schema
 
 
-# of whose result the shape tells all
-_RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-
-
 def _by_numpy(
     node: OnnxNode, given: Sequence[str], known: Mapping[str, Item], wanted: Sequence[Wanted]
 ) -> Callable[[Sequence[Array]], Any] | None:
@@ -412,7 +408,7 @@ def _by_numpy(
     if node.op_type in KEEPING:
         fixed = [index for index, name in enumerate(node.inputs) if name and isinstance(known[name], np.ndarray)]
         function = KEEPING[node.op_type](fixed)
-    if node.op_type in _RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
+    if node.op_type in RESHAPING and given == [node.inputs[0]] and None not in wanted[0].shape:
         shape = wanted[0].shape
         return lambda arrays: arrays[0].reshape(shape)
     parts = [known[name] if name and name not in given else None for name in node.inputs]

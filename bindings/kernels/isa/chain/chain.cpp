@@ -3,23 +3,12 @@
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/tail/execute.hpp"
+#include "kernels/isa/tail/functions.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
 
 constexpr int64_t kMostRows = 32, kMostFloats = 1024;  // of what is computed together
-
-DGO_INLINE Vec<kLanes>::u32 nearest_whole(Lanes v) {
-#ifdef __AVX512F__
-    return bits<Vec<kLanes>::u32>(_mm512_cvtps_epi32(bits<__m512>(v)));
-#else
-    __m256i whole[kLanes / 8];
-    for (int i = 0; i < kLanes / 8; ++i) {
-        whole[i] = _mm256_cvtps_epi32(load_bytes<__m256>(reinterpret_cast<const char*>(&v) + i * sizeof(__m256)));
-    }
-    return load_bytes<Vec<kLanes>::u32>(whole);
-#endif
-}
 
 // Whole numbers of 8 bits as floats.
 template <class C>
@@ -76,7 +65,7 @@ void narrow_whole(const float* from, int64_t count, const Quotient& quotient, ch
         Lanes v = quotient.of(load_bytes<Lanes>(from + c));
         v = v > low ? v : low;
         v = v < high ? v : high;
-        store_words<1, kLanes>(at + c, nearest_whole(v) & 0xffu);
+        store_words<1, kLanes>(at + c, bits<Vec<kLanes>::u32>(to_integers(v)) & 0xffu);
     }
     for (; c < count; ++c) W::put(at + c, quotient.of(from[c]));
 }

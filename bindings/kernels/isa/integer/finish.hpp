@@ -1,6 +1,8 @@
 // Sums in s32 -> results: scaled in f32 as Dequantize and Quantize do it one after the other, without contraction.
 #pragma once
 
+#include "kernels/isa/tail/functions.hpp"
+
 namespace dgo::DGO_ISA {
 
 typedef int32_t IntegerLanes __attribute__((vector_size(4 * kLanes)));
@@ -8,15 +10,6 @@ typedef int32_t IntegerLanes __attribute__((vector_size(4 * kLanes)));
 // So many results of 8 bits are found at once; what is read may go as far beyond the last one.
 constexpr int kByteVectors = 32 / kLanes;
 constexpr int64_t kBytesAtOnce = 32;
-
-// To nearest, ties to even.
-DGO_INLINE Lanes nearest(Lanes v) {
-#ifdef DGO_WIDE
-    return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#else
-    return bits<Lanes>(_mm256_round_ps(bits<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#endif
-}
 
 // The compiler makes comparisons and blends of what is written with operators.
 DGO_INLINE Lanes lesser(Lanes a, Lanes b) {
@@ -34,8 +27,6 @@ DGO_INLINE Lanes greater(Lanes a, Lanes b) {
     return bits<Lanes>(_mm256_max_ps(bits<__m256>(a), bits<__m256>(b)));
 #endif
 }
-
-DGO_INLINE Lanes magnitude(Lanes v) { return bits<Lanes>(bits<Vec<kLanes>::u32>(v) & 0x7fffffffu); }
 
 DGO_INLINE bool any_above(Lanes v, float limit) {
 #ifdef DGO_WIDE
@@ -163,12 +154,12 @@ private:
             for (int j = 0; j < kByteVectors; ++j) {
                 value[j] = values(c + j * kLanes);
                 const Lanes v = lesser(value[j] * params.inverse + params.zero, most);
-                whole[j] = nearest(v);
-                farthest = greater(magnitude(v - whole[j]), farthest);
+                whole[j] = rounded(v);
+                farthest = greater(absolute(v - whole[j]), farthest);
             }
             if (any_above(farthest, params.doubtful)) {
                 for (int j = 0; j < kByteVectors; ++j) {
-                    whole[j] = nearest(lesser(value[j] / params.scale + params.zero, most));
+                    whole[j] = rounded(lesser(value[j] / params.scale + params.zero, most));
                 }
             }
             char some[kBytesAtOnce];

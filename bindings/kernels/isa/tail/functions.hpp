@@ -24,6 +24,8 @@ DGO_INLINE Lanes rounded(Lanes x) {
     return bits<Lanes>(_mm512_roundscale_ps(bits<__m512>(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 DGO_INLINE Lanes to_floats(Integers x) { return bits<Lanes>(_mm512_cvtepi32_ps(bits<__m512i>(x))); }
+// The nearest, ties to even.
+DGO_INLINE Integers to_integers(Lanes x) { return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x))); }
 // Of a bound that is a number; NaN where x is.
 DGO_INLINE Lanes at_most(Lanes x, float most) {
     return bits<Lanes>(_mm512_min_ps(_mm512_set1_ps(most), bits<__m512>(x)));
@@ -56,6 +58,9 @@ DGO_INLINE Lanes rounded(Lanes x) {
 DGO_INLINE Lanes to_floats(Integers x) {
     return by_eights<Lanes>(x, [](__m256 v) { return _mm256_cvtepi32_ps(_mm256_castps_si256(v)); });
 }
+DGO_INLINE Integers to_integers(Lanes x) {
+    return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
+}
 DGO_INLINE Lanes at_most(Lanes x, float most) {
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_min_ps(_mm256_set1_ps(most), v); });
 }
@@ -63,7 +68,7 @@ DGO_INLINE Lanes at_least(Lanes x, float least) {
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_max_ps(_mm256_set1_ps(least), v); });
 }
 DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
-    const auto power = by_eights<Integers>(n, [](__m256 v) { return _mm256_cvtps_epi32(v); });
+    const Integers power = to_integers(n);
     // in two steps, as the powers of subnormal results have no number
     const Integers first = power >> 1, rest = power - first;
     return x * bits<Lanes>((first + 127) << 23) * bits<Lanes>((rest + 127) << 23);
@@ -75,8 +80,7 @@ DGO_INLINE Lanes scaled_once(Lanes x, Lanes n) {
 #if defined(DGO_WIDE) && !defined(DGO_EMULATE_AVX512)
     return scaled(x, n);
 #else
-    const auto power = by_eights<Integers>(n, [](__m256 v) { return _mm256_cvtps_epi32(v); });
-    return x * bits<Lanes>((power + 127) << 23);
+    return x * bits<Lanes>((to_integers(n) + 127) << 23);
 #endif
 }
 

@@ -17,6 +17,7 @@ from . import (
     signals,
 )
 from .common import Compute, Described, FindOwn, Own
+from .plain import RESHAPING
 from .sizes import bound, needed
 
 _PARTS = (
@@ -29,4 +30,4 @@ KEEPING = recurrent.KEEPING
 # own code in the place of a step
 NATIVE: dict[str, FindOwn] = {**plain.NATIVE, **recurrent.NATIVE}
 
-__all__ = ["COMPUTES", "KEEPING", "NATIVE", "Compute", "Described", "Own", "bound", "needed"]
+__all__ = ["COMPUTES", "KEEPING", "NATIVE", "RESHAPING", "Compute", "Described", "Own", "bound", "needed"]

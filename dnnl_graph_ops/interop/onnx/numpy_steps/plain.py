@@ -263,6 +263,8 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "SumSquare": lambda data, axes, keep: np.square(data).sum(axes, keepdims=keep),
 }
 
+# of whose result the shape tells all
+RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 # of whole bytes, and not among what graphs reshape
 _COPIED = frozenset({"boolean", "s32", "s64", "s8", "u8"})
 
@@ -284,7 +286,7 @@ NATIVE: dict[str, FindOwn] = {
     "ArgMax": _own_first_largest,
     "CumSum": _own_sum,
     "TopK": _own_top,
-    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), _own_reshape),
+    **dict.fromkeys(RESHAPING, _own_reshape),
 }
 COMPUTES: dict[str, Compute] = {
     **{f"Reduce{name}": _reduced(function) for name, function in _REDUCTIONS.items()},

@@ -219,14 +219,16 @@ def _kernel(
 
 
 def _packed(known: Packed, direction: int, cell: str, inputs: Array, weights: Array) -> tuple[Array, Array]:
-    found = known.get(direction)
-    if found is None:
-        width, size = inputs.shape[-1], weights.shape[-1]
-        sizes = kernels.recurrent_packed(cell, width, size)
-        found = (np.empty(sizes[0], np.float32), np.empty(sizes[1], np.float32))
-        kernels.recurrent_pack(cell, width, size).run(*map(np.ascontiguousarray, (inputs, weights)), *found)
-        known[direction] = found
-    return found
+    if direction not in known:
+        known[direction] = _pack(cell, inputs, weights)
+    return known[direction]
+
+
+def _pack(cell: str, inputs: Array, weights: Array) -> tuple[Array, Array]:
+    width, size = inputs.shape[-1], weights.shape[-1]
+    of_inputs, of_state = (np.empty(count, np.float32) for count in kernels.recurrent_packed(cell, width, size))
+    kernels.recurrent_pack(cell, width, size).run(*map(np.ascontiguousarray, (inputs, weights)), of_inputs, of_state)
+    return of_inputs, of_state
 
 
 def _keeping(fixed: Collection[int]) -> Compute:
@@ -267,8 +269,8 @@ def _own_layer(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         first = [_place(program, reads, one, state) for one in begin]
         for d, cell in enumerate(cells):
             before, after = ([view.narrow(0, d, 1) for view in views] for views in (first, made[1:]))
-            packed = _packed({}, 0, cell, w[d], r[d])
-            given = (packed[0], _input_bias(cell, bias[d], size), packed[1], bias[d, -size:])
+            of_inputs, of_state = _pack(cell, w[d], r[d])
+            given = (of_inputs, _input_bias(cell, bias[d], size), of_state, bias[d, -size:])
             inner = [program.constant(array) for array in given]
             kernel = _kernel(
                 cell, steps, batch, width, size, back == "reverse" or d == 1, directions * batch * size, True
