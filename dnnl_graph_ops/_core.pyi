@@ -1100,6 +1100,21 @@ class kernels:
     @staticmethod
     def select(shape: _Dims, strides: Sequence[_Dims], item: int) -> Kernel: ...
     @staticmethod
+    def plain(op: str, shape: _Dims, strides: Sequence[_Dims], src_dtype: int, dst_dtype: int) -> Kernel:
+        """run(src_0, [src_1,] dst)."""
+    @staticmethod
+    def take(
+        outer: int,
+        sizes: _Dims,
+        inner: int,
+        rows: int,
+        item: int,
+        index: int,
+        batched: bool = False,
+        clamps: bool = False,
+    ) -> Kernel:
+        """run(src, places, dst)."""
+    @staticmethod
     def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
         """run(src, [values,] places)."""
     @staticmethod

@@ -8,7 +8,9 @@
 
 #include "border/gil.hpp"
 #include "common/error.hpp"
+#include "kernels/chain/plain.hpp"
 #include "kernels/chain/select.hpp"
+#include "kernels/copy/take.hpp"
 #include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/scan/running_sum.hpp"
@@ -136,6 +138,17 @@ void bind_kernels(py::module_& parent) {
         "select", make_select, "shape"_a, "strides"_a, "item"_a,
         "run(cond, src_0, src_1, dst): src_0 where cond, of bytes, is not 0, else src_1; strides: of each operand, in "
         "elements of `item` bytes, 0 where it is stretched.");
+    m.def("plain", make_plain, "op"_a, "shape"_a, "strides"_a, "src_dtype"_a, "dst_dtype"_a,
+          "run(src_0, [src_1,] dst): an element-wise op on numbers or truth values as they are; strides: of each "
+          "operand, in elements, 0 where it is stretched.");
+    m.def(
+        "take",
+        [](int64_t outer, const Dims& sizes, int64_t inner, int64_t rows, int64_t item, int64_t index, bool batched,
+           bool clamps) { return make_take({outer, sizes, inner, rows, item, index, batched, clamps}); },
+        "outer"_a, "sizes"_a, "inner"_a, "rows"_a, "item"_a, "index"_a, "batched"_a = false, "clamps"_a = false,
+        "run(src, places, dst), in a row as (outer, sizes..., inner), (outer if batched, rows, one for each size) and "
+        "(outer, rows, inner), src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places "
+        "below 0 count from the end; what lies outside is the nearest if it clamps, else an error.");
     m.def(
         "top", make_top, "outer"_a, "length"_a, "inner"_a, "count"_a, "largest"_a = true, "has_values"_a = true,
         "run(src, [values,] places), f32 and s64 in a row as (outer, length or count, inner): the largest or smallest "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..graph import Node
 from ..strides import dense_strides
-from . import norms, select, windows
+from . import norms, plain, select, take, windows
 from .env import Env
 from .pieces import copy_slice, middle_of, pad, sliced
 from .program import Program, View
@@ -86,6 +86,8 @@ def _sliced(node: Node, source: View) -> View | None:
 OWN: dict[str, Own] = {
     **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
     **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves)),
+    "Gather": Own(take.gather),
+    "GreaterEqual": Own(plain.compare),
     "Interpolate": Own(windows.resample, windows.resamples, windows.resamples_faster),
     **dict.fromkeys(windows.REDUCTIONS, Own(windows.reduce, windows.reduces, windows.reduces)),
     "Pad": Own(_one(pad)),

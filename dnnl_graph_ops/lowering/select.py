@@ -13,8 +13,13 @@ from .program import Program, View
 
 def build(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
     """Append the step."""
-    target = targets[0]
+    append(program, sources, targets[0], node.kind)
+
+
+def append(program: Program, sources: Sequence[View], target: View, label: str) -> None:
+    """Append the step on a condition and two operands, of elements of whole bytes, which are broadcast."""
+    if not target.size:
+        return
     shape = target.shape or (1,)
-    strides = [over(view, shape).strides for view in (*sources, target)]
-    kernel = kernels.select(shape, strides, dtypes.itemsize(target.dtype))
-    program.kernel(kernel, sources, [target], node.kind)
+    args = shape, tuple(over(view, shape).strides for view in (*sources, target)), dtypes.itemsize(target.dtype)
+    program.kernel(kernels.select(*args), sources, [target], label, recipe=("select", *args))

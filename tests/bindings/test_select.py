@@ -53,7 +53,7 @@ def test_refusals() -> None:
     good: dict[str, Any] = {"shape": [2], "strides": [[1]] * 4, "item": 4}
     kernels.select(**good)
     for change, said in (
-        ({"item": 3}, "item must be 2 or 4"),
+        ({"item": 3}, "item must be 1, 2, 4 or 8"),
         ({"strides": [[1]] * 3}, "strides of 4 operands"),
         ({"strides": [[1], [1], [1, 1], [1]]}, "strides of src_1 need 1 entries"),
         ({"strides": [[1], [2**62], [1], [1]]}, "reaches beyond any array"),

@@ -44,6 +44,7 @@ def states(directions=1, batch=3, size=5):
 
 
 LENGTHS = np.asarray([7, 2, 5], np.int32)
+TRUTH = GENERATOR.random((2, 3, 4)) < 0.5
 BOXES = np.sort(GENERATOR.random((2, 20, 2, 2)), 2).reshape(2, 20, 4).astype(np.float32)
 ROI = np.asarray([0, 0, 0.1, 0.3, 1, 1, 0.8, 0.6], np.float32)
 
@@ -144,7 +145,29 @@ CASES = {
                {"rotary_embedding_dim": 6}),
     "turned pairs": ("RotaryEmbedding", [f32(2, 4, 24), f32(9, 4), f32(9, 4), ints(9, 2, 4)], 1, 23,
                      {"num_heads": 3, "interleaved": 1}),
+    "stretched": ("Expand", [TRUTH[:, :1], i64(2, 2, 3, 1)], 1, 13, {}),
+    # what makes masks and places
+    "counted": ("Cast", [ints(9, 3, 4, low=-9)], 1, 19, {"to": 1}),
+    "shown": ("Cast", [TRUTH], 1, 19, {"to": 7}),
+    "any": ("Cast", [np.float32([0, -0.0, 2, np.nan])], 1, 19, {"to": 9}),
+    "both": ("And", [TRUTH, TRUTH[:1, :, ::2].repeat(2, 2)], 1, 7, {}),
+    "one of two": ("Xor", [TRUTH, ~TRUTH[0, :, :1]], 1, 7, {}),
+    "neither": ("Not", [TRUTH], 1, 1, {}),
+    "same": ("Equal", [ints(3, 2, 3, 4), ints(3, 3, 1)], 1, 19, {}),
+    "beyond": ("Greater", [f32(2, 3, 4), f32(4)], 1, 13, {}),
+    "up to": ("LessOrEqual", [ints(4, 5), ints(4, 3, 1)], 1, 16, {}),
+    "added": ("Add", [ints(9, 3, 1), ints(9, 4)], 1, 14, {}),
+    "least": ("Min", [ints(9, 3, 1), ints(9, 4), ints(9, 2, 1, 1)], 1, 13, {}),
+    "not a number": ("IsNaN", [np.float32([[1, np.nan], [-np.inf, 0]])], 1, 13, {}),
+    "chosen": ("Where", [TRUTH, np.float32(0), np.float32(-np.inf)], 1, 16, {}),
+    "chosen counts": ("Where", [TRUTH, ints(9, 2, 1, 4), ints(9, 3, 1)], 1, 16, {}),
+    "turned counts": ("Transpose", [ints(9, 2, 3, 4)], 1, 13, {"perm": [2, 0, 1]}),
+    "joined counts": ("Concat", [ints(9, 2, 3), ints(9, 2, 1)], 1, 13, {"axis": -1}),
+    "taken counts": ("Gather", [ints(9, 2, 5), ints(5, 3, 2, low=-5)], 1, 13, {"axis": 1}),
+    "words": ("Gather", [f32(9, 4), ints(9, 2, 3)], 1, 13, {}),
 }  # fmt: skip
+# those that no step of NumPy computes
+OWN = (*list(CASES)[list(CASES).index("counted") :], "gather rows", "gather rows far")
 
 
 def built(case, first_only):
@@ -179,3 +202,17 @@ def test_agrees(name, first_only):
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_by_own_code(name):
+    proto, _ = built(CASES[name], False)
+    net = dgo.from_onnx(proto).compile()
+    assert {step.implementation.partition(",")[0] for step in net.explain().steps} <= {"own"}
+
+
+def test_places_outside_are_refused():
+    proto, given = built(CASES["gather rows"], False)
+    given["x1"] = given["x1"] + 9
+    with pytest.raises(dgo.ShapeError, match="of 4 elements"):
+        dgo.from_onnx(proto).compile().run(given)

@@ -38,6 +38,15 @@ void choose_row(char* const* operands, const int64_t* offsets, const ChainAxis& 
     }
 }
 
+auto choose_of(int64_t item) {
+    switch (item) {
+        case 1: return choose_row<uint8_t>;
+        case 2: return choose_row<uint16_t>;
+        case 4: return choose_row<uint32_t>;
+        default: return choose_row<uint64_t>;
+    }
+}
+
 struct Select : Kernel {
     std::vector<ChainAxis> outer;
     ChainAxis row{1, std::vector<int64_t>(kOperands, 0)};
@@ -48,7 +57,9 @@ struct Select : Kernel {
         : item(item) {
         name = kName;
         arity = kOperands;
-        if (item != 2 && item != 4) fail(ErrorKind::invalid_argument, "select: item must be 2 or 4");
+        if (item != 1 && item != 2 && item != 4 && item != 8) {
+            fail(ErrorKind::invalid_argument, "select: item must be 1, 2, 4 or 8");
+        }
         if (strides.size() != kOperands) fail(ErrorKind::invalid_argument, "select: strides of 4 operands are needed");
         const std::vector<std::vector<int64_t>> dst_first{strides[3], strides[0], strides[1], strides[2]};
         for (size_t i = 0; i < kOperands; ++i) {
@@ -78,7 +89,7 @@ struct Select : Kernel {
                         offsets[i] += rest % outer[axis].size * outer[axis].strides[i];
                     }
                 }
-                (item == 4 ? choose_row<uint32_t> : choose_row<uint16_t>)(operands, offsets, row);
+                choose_of(item)(operands, offsets, row);
             }
         });
     }

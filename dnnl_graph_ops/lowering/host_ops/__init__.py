@@ -9,7 +9,7 @@ import numpy as np
 from ...graph import Host, Node
 from ...schema import OPS
 from . import elementwise, movement, normalization, quantization, resampling, windows
-from .common import Array, Maker, always, as_is, not_rounded, single, store, wide
+from .common import Array, Maker, always, as_is, single, store, wide
 
 HOST: dict[str, Maker] = {
     **always(elementwise.RULES),
@@ -23,7 +23,7 @@ HOST: dict[str, Maker] = {
 
 # what is no better in float64: functions that NumPy has in f32
 _GIVEN: dict[str, Callable[[Array], Array]] = {
-    "Cos": single, "GreaterEqual": not_rounded, "Sin": single,
+    "Cos": single, "Sin": single,
 }  # fmt: skip
 
 

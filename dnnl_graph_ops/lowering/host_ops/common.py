@@ -48,11 +48,6 @@ def as_is(array: Array) -> Array:
     return array
 
 
-def not_rounded(array: Array) -> Array:
-    """The same values in f32 or wider."""
-    return array if array.dtype == np.float32 else wide(array)
-
-
 def store(target: Array, values: Any) -> None:
     """Write float64 values: integers to nearest even and saturated, NaN as 0."""
     name = dtypes.canonical(target.dtype)

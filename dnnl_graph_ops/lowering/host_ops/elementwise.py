@@ -99,7 +99,6 @@ RULES: dict[str, Rule] = {
     "Exp": _plain(np.exp),
     "GELU": _with_attrs(_gelu),
     "GELUBackward": _with_attrs(_gelu_backward),
-    "GreaterEqual": _plain(np.greater_equal),
     "HardSigmoid": _with_attrs(lambda a, x: np.clip(a["alpha"] * x + a["beta"], 0, 1)),
     "HardSwish": _plain(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
     "LeakyReLU": _with_attrs(lambda a, x: np.where(x > 0, x, a["alpha"] * x)),

@@ -28,14 +28,6 @@ def _concat(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any
     return (np.concatenate(inputs, axis=attrs["axis"]),)
 
 
-def _gather(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    src, indices = inputs
-    size = src.shape[attrs["axis"]]
-    places = np.where(indices < 0, indices + size, indices)
-    # what lies outside is the nearest
-    return (src.take(places, attrs["axis"], mode="clip"),)
-
-
 def _gen_index(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
     axis = attrs["axis"] % len(shape)
     return (np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))]),)
@@ -90,7 +82,6 @@ def _dropout(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[An
 RULES: dict[str, Rule] = {
     "Concat": _concat,
     "Dropout": _dropout,
-    "Gather": _gather,
     "GenIndex": _gen_index,
     "MatMul": _matmul,
     "ReduceL1": _reduction(lambda x, axes: np.abs(x).sum(axes)),

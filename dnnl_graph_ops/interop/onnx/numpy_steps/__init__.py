@@ -3,6 +3,7 @@
 from . import (
     activations,
     attention,
+    kernels,
     losses,
     moving,
     normalizing,
@@ -28,6 +29,6 @@ COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, func
 # those that compute something of operands which never change, once: by the numbers of these
 KEEPING = recurrent.KEEPING
 # own code in the place of a step
-NATIVE: dict[str, FindOwn] = {**plain.NATIVE, **recurrent.NATIVE}
+NATIVE: dict[str, FindOwn] = {**kernels.NATIVE, **plain.NATIVE, **recurrent.NATIVE}
 
 __all__ = ["COMPUTES", "KEEPING", "NATIVE", "RESHAPING", "Compute", "Described", "Own", "bound", "needed"]

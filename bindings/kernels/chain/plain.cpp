@@ -1,0 +1,305 @@
+#include "kernels/chain/plain.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "common/error.hpp"
+#include "kernels/cell.hpp"
+#include "kernels/chain/axes.hpp"
+#include "kernels/checked.hpp"
+#include "kernels/parallel.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "plain";
+
+// A byte of which 0 is false.
+struct Truth {
+    uint8_t byte;
+    operator bool() const { return byte != 0; }
+};
+
+template <class T>
+using Wrapping = std::make_unsigned_t<T>;
+
+template <class T>
+T wrapped(Wrapping<T> value) {
+    return static_cast<T>(value);
+}
+
+// The functions are told apart by their types, so that each loop is compiled for one.
+struct Add {
+    template <class T>
+    T operator()(T a, T b) const {
+        return wrapped<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    }
+};
+struct Subtract {
+    template <class T>
+    T operator()(T a, T b) const {
+        return wrapped<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
+    }
+};
+struct Multiply {
+    template <class T>
+    T operator()(T a, T b) const {
+        return wrapped<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    }
+};
+struct Maximum {
+    template <class T>
+    T operator()(T a, T b) const {
+        return a > b ? a : b;
+    }
+};
+struct Minimum {
+    template <class T>
+    T operator()(T a, T b) const {
+        return a < b ? a : b;
+    }
+};
+struct Equal {
+    template <class T>
+    bool operator()(T a, T b) const {
+        return a == b;
+    }
+    bool operator()(Truth a, Truth b) const { return bool(a) == bool(b); }
+};
+struct Greater {
+    template <class T>
+    bool operator()(T a, T b) const {
+        return a > b;
+    }
+};
+struct GreaterEqual {
+    template <class T>
+    bool operator()(T a, T b) const {
+        return a >= b;
+    }
+};
+struct Less {
+    template <class T>
+    bool operator()(T a, T b) const {
+        return a < b;
+    }
+};
+struct LessEqual {
+    template <class T>
+    bool operator()(T a, T b) const {
+        return a <= b;
+    }
+};
+struct And {
+    bool operator()(Truth a, Truth b) const { return bool(a) & bool(b); }
+};
+struct Or {
+    bool operator()(Truth a, Truth b) const { return bool(a) | bool(b); }
+};
+struct Xor {
+    bool operator()(Truth a, Truth b) const { return bool(a) != bool(b); }
+};
+struct Not {
+    bool operator()(Truth a) const { return !bool(a); }
+};
+struct IsNan {
+    bool operator()(float a) const { return a != a; }
+};
+
+template <class R>
+struct Cast {
+    template <class T>
+    R operator()(T a) const {
+        if constexpr (std::is_same_v<R, bool>) {
+            return a != 0;
+        } else if constexpr (std::is_floating_point_v<T> && std::is_integral_v<R>) {
+            // the first power of two that is too large
+            constexpr float kBeyond = -static_cast<float>(std::numeric_limits<R>::min());
+            return a >= -kBeyond && a < kBeyond ? static_cast<R>(a) : std::numeric_limits<R>::min();
+        } else {
+            return static_cast<R>(a);
+        }
+    }
+    R operator()(Truth a) const { return static_cast<R>(bool(a)); }
+};
+
+// Of neighbours, of whom each operand has `count` or one for all; dst is the first operand.
+using Row = void (*)(char* const* at, const int64_t* steps, int64_t count);
+
+template <class F, class T, class R>
+void one(char* const* at, const int64_t* steps, int64_t count) {
+    R* const to = reinterpret_cast<R*>(at[0]);
+    const T* const a = reinterpret_cast<const T*>(at[1]);
+    const F function{};
+    if (steps[0] == 1 && steps[1] == 1) {
+        for (int64_t i = 0; i < count; ++i) to[i] = function(a[i]);
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) to[i * steps[0]] = function(a[i * steps[1]]);
+}
+
+template <class F, class T, class R>
+void two(char* const* at, const int64_t* steps, int64_t count) {
+    R* const to = reinterpret_cast<R*>(at[0]);
+    const T *const a = reinterpret_cast<const T*>(at[1]), *const b = reinterpret_cast<const T*>(at[2]);
+    const F function{};
+    if (steps[0] == 1 && steps[1] == 1 && steps[2] == 1) {
+        for (int64_t i = 0; i < count; ++i) to[i] = function(a[i], b[i]);
+    } else if (steps[0] == 1 && steps[1] == 1 && steps[2] == 0) {
+        const T y = *b;
+        for (int64_t i = 0; i < count; ++i) to[i] = function(a[i], y);
+    } else {
+        for (int64_t i = 0; i < count; ++i) to[i * steps[0]] = function(a[i * steps[1]], b[i * steps[2]]);
+    }
+}
+
+struct Entry {
+    std::string op;
+    int src, dst;
+    int sources;
+    Row row;
+};
+
+constexpr int kF32Code = 3, kS32Code = 4, kS8Code = 5, kU8Code = 6, kBooleanCode = 8, kS64Code = 16;
+
+template <class T>
+constexpr int code_of() {
+    if constexpr (std::is_same_v<T, float>) return kF32Code;
+    if constexpr (std::is_same_v<T, int32_t>) return kS32Code;
+    if constexpr (std::is_same_v<T, int8_t>) return kS8Code;
+    if constexpr (std::is_same_v<T, uint8_t>) return kU8Code;
+    if constexpr (std::is_same_v<T, int64_t>) return kS64Code;
+    return kBooleanCode;
+}
+
+template <class T>
+void add_arithmetic(std::vector<Entry>& table) {
+    constexpr int code = code_of<T>();
+    table.push_back({"add", code, code, 2, two<Add, T, T>});
+    table.push_back({"subtract", code, code, 2, two<Subtract, T, T>});
+    table.push_back({"multiply", code, code, 2, two<Multiply, T, T>});
+    table.push_back({"maximum", code, code, 2, two<Maximum, T, T>});
+    table.push_back({"minimum", code, code, 2, two<Minimum, T, T>});
+}
+
+template <class T>
+void add_comparisons(std::vector<Entry>& table) {
+    constexpr int code = code_of<T>();
+    table.push_back({"equal", code, kBooleanCode, 2, two<Equal, T, bool>});
+    table.push_back({"greater", code, kBooleanCode, 2, two<Greater, T, bool>});
+    table.push_back({"greater_equal", code, kBooleanCode, 2, two<GreaterEqual, T, bool>});
+    table.push_back({"less", code, kBooleanCode, 2, two<Less, T, bool>});
+    table.push_back({"less_equal", code, kBooleanCode, 2, two<LessEqual, T, bool>});
+}
+
+template <class T, class R>
+void add_cast(std::vector<Entry>& table) {
+    table.push_back({"cast", code_of<T>(), code_of<R>(), 1, one<Cast<R>, T, R>});
+}
+
+template <class T>
+void add_casts(std::vector<Entry>& table) {
+    add_cast<T, float>(table);
+    add_cast<T, int32_t>(table);
+    add_cast<T, int64_t>(table);
+    add_cast<T, bool>(table);
+    if constexpr (!std::is_same_v<T, float>) {
+        add_cast<T, int8_t>(table);
+        add_cast<T, uint8_t>(table);
+    }
+}
+
+std::vector<Entry> entries() {
+    std::vector<Entry> table;
+    add_arithmetic<int32_t>(table);
+    add_arithmetic<int64_t>(table);
+    add_comparisons<float>(table);
+    add_comparisons<int32_t>(table);
+    add_comparisons<int64_t>(table);
+    add_comparisons<int8_t>(table);
+    add_comparisons<uint8_t>(table);
+    add_comparisons<Truth>(table);
+    add_casts<float>(table);
+    add_casts<int32_t>(table);
+    add_casts<int64_t>(table);
+    add_casts<int8_t>(table);
+    add_casts<uint8_t>(table);
+    add_casts<Truth>(table);
+    table.push_back({"and", kBooleanCode, kBooleanCode, 2, two<And, Truth, bool>});
+    table.push_back({"or", kBooleanCode, kBooleanCode, 2, two<Or, Truth, bool>});
+    table.push_back({"xor", kBooleanCode, kBooleanCode, 2, two<Xor, Truth, bool>});
+    table.push_back({"not", kBooleanCode, kBooleanCode, 1, one<Not, Truth, bool>});
+    table.push_back({"is_nan", kF32Code, kBooleanCode, 1, one<IsNan, float, bool>});
+    return table;
+}
+
+const Entry& entry_of(const std::string& op, int src, int dst) {
+    static const std::vector<Entry> table = entries();
+    for (const Entry& entry : table) {
+        if (entry.op == op && entry.src == src && entry.dst == dst) return entry;
+    }
+    fail(ErrorKind::invalid_argument,
+         "plain: no '" + op + "' of data type " + std::to_string(src) + " to " + std::to_string(dst));
+}
+
+struct Plain : Kernel {
+    const Entry& entry;
+    std::vector<ChainAxis> outer;
+    ChainAxis row;
+    int64_t items[3], rows = 1;
+    double bytes;
+
+    Plain(const Entry& known, const std::vector<int64_t>& shape, std::vector<std::vector<int64_t>> strides)
+        : entry(known), row{1, std::vector<int64_t>(strides.size(), 0)} {
+        name = kName;
+        arity = entry.sources + 1;
+        if (strides.size() != static_cast<size_t>(arity)) {
+            fail(ErrorKind::invalid_argument,
+                 "plain: strides of " + std::to_string(arity) + " operands are needed for '" + entry.op + "'");
+        }
+        if (shape.empty()) fail(ErrorKind::invalid_argument, "plain: shape must have an axis");
+        for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
+        for (const std::vector<int64_t>& one : strides) {
+            if (one.size() != shape.size()) {
+                fail(ErrorKind::invalid_argument,
+                     "plain: the strides need " + std::to_string(shape.size()) + " entries each");
+            }
+            check_extent(kName, "an operand", shape, one);
+        }
+        // axes have dst first
+        std::rotate(strides.begin(), strides.end() - 1, strides.end());
+        for (size_t i = 0; i < strides.size(); ++i) items[i] = item_size(i == 0 ? entry.dst : entry.src);
+        outer = merged_axes(shape, strides);
+        if (!outer.empty()) {
+            row = outer.back();
+            outer.pop_back();
+        }
+        for (const ChainAxis& axis : outer) rows = checked_product(kName, {rows, axis.size});
+        bytes = 8.0 * static_cast<double>(checked_product(kName, {rows, row.size}));
+    }
+
+    void run(char* const* operands) const override {
+        const size_t count = static_cast<size_t>(arity);
+        parallel_for(row.size == 0 ? 0 : rows, bytes, [&](int64_t begin, int64_t end) {
+            for (int64_t number = begin; number < end; ++number) {
+                char* at[3] = {operands[count - 1], operands[0], operands[count - 2]};
+                int64_t rest = number;
+                for (size_t axis = outer.size(); axis-- > 0; rest /= outer[axis].size) {
+                    const int64_t place = rest % outer[axis].size;
+                    for (size_t i = 0; i < count; ++i) at[i] += place * outer[axis].strides[i] * items[i];
+                }
+                entry.row(at, row.strides.data(), row.size);
+            }
+        });
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_plain(const std::string& op, const std::vector<int64_t>& shape,
+                                   const std::vector<std::vector<int64_t>>& strides, int src_dtype, int dst_dtype) {
+    return std::make_shared<Plain>(entry_of(op, src_dtype, dst_dtype), shape, strides);
+}
+
+}  // namespace dgo

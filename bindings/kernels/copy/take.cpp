@@ -1,0 +1,89 @@
+#include "kernels/copy/take.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/error.hpp"
+#include "kernels/checked.hpp"
+#include "kernels/parallel.hpp"
+
+namespace dgo {
+namespace {
+
+constexpr const char* kName = "take";
+
+struct Take : Kernel {
+    TakeProblem p;
+    int64_t depth, each, bytes;  // numbers of a place; rows of src for each of outer; bytes of a row
+
+    explicit Take(const TakeProblem& problem) : p(problem), depth(static_cast<int64_t>(problem.sizes.size())) {
+        name = kName;
+        arity = 3;
+        if (p.index != 4 && p.index != 8) fail(ErrorKind::invalid_argument, "take: index must be 4 or 8");
+        if (p.sizes.empty()) fail(ErrorKind::invalid_argument, "take: sizes must have an axis");
+        check_number(kName, "item", p.item, 1, 8);
+        for (const int64_t number : {p.outer, p.inner, p.rows}) check_number(kName, "sizes", number, 0, kMostElements);
+        each = 1;
+        for (const int64_t size : p.sizes) {
+            check_number(kName, "sizes", size, 0, kMostElements);
+            each = checked_product(kName, {each, size});
+        }
+        checked_product(kName, {p.outer, each, p.inner});
+        checked_product(kName, {p.outer, p.rows, p.inner});
+        checked_product(kName, {p.outer, p.rows, depth});
+        bytes = p.inner * p.item;
+        if (p.outer * p.rows * p.inner > 0 && each == 0) {
+            fail(ErrorKind::shape, "take: nothing can be taken of an axis without elements");
+        }
+    }
+
+    void run(char* const* operands) const override {
+        if (p.index == 4) return run_with<int32_t>(operands);
+        run_with<int64_t>(operands);
+    }
+
+    template <class Index>
+    void run_with(char* const* operands) const {
+        const auto* const places = reinterpret_cast<const Index*>(operands[1]);
+        const int64_t tasks = bytes == 0 ? 0 : p.outer * p.rows;
+        parallel_for(tasks, 2.0 * static_cast<double>(tasks) * static_cast<double>(bytes),
+                     [&](int64_t begin, int64_t end) {
+                         for (int64_t task = begin; task < end; ++task) {
+                             const int64_t outer = task / p.rows;
+                             const Index* const place = places + (p.batched ? task : task % p.rows) * depth;
+                             const char* const from = operands[0] + (outer * each + row_of(place)) * bytes;
+                             char* const to = operands[2] + task * bytes;
+                             // of a size that the compiler knows it is one move
+                             if (bytes == 4)
+                                 std::memcpy(to, from, 4);
+                             else
+                                 std::memcpy(to, from, static_cast<size_t>(bytes));
+                         }
+                     });
+    }
+
+    template <class Index>
+    int64_t row_of(const Index* place) const {
+        int64_t row = 0;
+        for (int64_t i = 0; i < depth; ++i) {
+            const int64_t size = p.sizes[static_cast<size_t>(i)];
+            int64_t at = place[i];
+            if (at < 0) at = at < -size ? -1 : at + size;
+            if (at < 0 || at >= size) {
+                if (!p.clamps) {
+                    fail(ErrorKind::shape, "take: the place " + std::to_string(int64_t{place[i]}) + " of " +
+                                               std::to_string(size) + " elements");
+                }
+                at = std::clamp<int64_t>(at, 0, size - 1);
+            }
+            row = row * size + at;
+        }
+        return row;
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernel> make_take(const TakeProblem& problem) { return std::make_shared<Take>(problem); }
+
+}  // namespace dgo

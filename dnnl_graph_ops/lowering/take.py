@@ -1,0 +1,44 @@
+"""Gather by an own kernel: rows of a tensor by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from .. import dtypes
+from .._core import kernels
+from ..graph import Node
+from .program import Program, View
+
+INDICES = frozenset({"s32", "s64"})
+
+
+def gather(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
+    """Append a Gather: what lies outside is the nearest."""
+    axis = node.attrs["axis"] % sources[0].ndim
+    rows(program, sources, targets[0], node.kind, range(axis, axis + 1), clamps=True)
+
+
+def rows(
+    program: Program, sources: Sequence[View], target: View, label: str, axes: range, *, batched: bool = False,
+    clamps: bool = False,
+) -> None:  # fmt: skip
+    """Append the step: the places, one for each of these axes, stand on the last axis of the second source.
+
+    `batched`: there are some for each element of the axes before. `clamps`: what lies outside is the nearest, and no
+    error.
+    """
+    if not target.size:
+        return
+    src, places = (view if view.row_major else program.copied(view, view.dtype, range(view.ndim), label)
+                   for view in sources)  # fmt: skip
+    made = target if target.row_major else program.scratch(target.shape, target.dtype)
+    shape = src.shape
+    outer, inner = prod(shape[: axes.start]), prod(shape[axes.stop :])
+    args = (
+        outer, tuple(shape[axis] for axis in axes), inner, target.size // (outer * inner), dtypes.itemsize(src.dtype),
+        dtypes.itemsize(places.dtype), batched, clamps,
+    )  # fmt: skip
+    program.kernel(kernels.take(*args), [src, places], [made], label, recipe=("take", *args))
+    if made is not target:
+        program.copy(made, target, label)
