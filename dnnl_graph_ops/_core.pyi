@@ -1117,6 +1117,36 @@ class kernels:
     @staticmethod
     def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
         """run(src, [values,] places)."""
+    class PlacesProblem:
+        def __init__(
+            self,
+            outer: int,
+            sizes: Sequence[int],
+            row: int,
+            item: int,
+            count: int,
+            index_item: int = 8,
+            each: bool = False,
+        ) -> None: ...
+
+    @staticmethod
+    def pick(problem: PlacesProblem) -> Kernel:
+        """run(data, indices, dst)."""
+    @staticmethod
+    def put(problem: PlacesProblem, how: str = "none") -> Kernel:
+        """run(data, indices, updates, dst)."""
+    @staticmethod
+    def sample(
+        images: int,
+        channels: int,
+        height: int,
+        width: int,
+        places: int,
+        linear: bool = True,
+        padding: str = "zeros",
+        align_corners: bool = False,
+    ) -> Kernel:
+        """run(src, grid, dst)."""
     @staticmethod
     def running_sum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
         """run(src, dst)."""

@@ -25,6 +25,7 @@ namespace dgo {
 
 void bind_filter_kernels(py::module_& m);
 void bind_norm_kernels(py::module_& m);
+void bind_places_kernels(py::module_& m);
 void bind_recurrent_kernels(py::module_& m);
 void bind_stem_kernels(py::module_& m);
 void bind_tail_kernels(py::module_& m);
@@ -189,6 +190,7 @@ void bind_kernels(py::module_& parent) {
         .def(py::init<int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>(), "n"_a, "c"_a, "src_spatial"_a,
              "dst_spatial"_a, "kernel"_a, "strides"_a, "pads_begin"_a, "dilations"_a);
     bind_norm_kernels(m);
+    bind_places_kernels(m);
     bind_recurrent_kernels(m);
     bind_depthwise(m);
     bind_columns(m);

@@ -7,6 +7,7 @@ from . import (
     losses,
     moving,
     normalizing,
+    placing,
     plain,
     pooling,
     quantizing,
@@ -29,6 +30,12 @@ COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, func
 # those that compute something of operands which never change, once: by the numbers of these
 KEEPING = recurrent.KEEPING
 # own code in the place of a step
-NATIVE: dict[str, FindOwn] = {**kernels.NATIVE, **plain.NATIVE, **recurrent.NATIVE}
+NATIVE: dict[str, FindOwn] = {
+    **kernels.NATIVE,
+    **placing.NATIVE,
+    **plain.NATIVE,
+    **recurrent.NATIVE,
+    **sampling.NATIVE,
+}
 
 __all__ = ["COMPUTES", "KEEPING", "NATIVE", "RESHAPING", "Compute", "Described", "Own", "bound", "needed"]

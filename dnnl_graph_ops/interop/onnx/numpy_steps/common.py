@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
 from ..node import Array, OnnxNode
 
@@ -26,6 +27,16 @@ class Described(NamedTuple):
 Own = Callable[[Any, Sequence[Any], Sequence[Any]], None]
 # finds them for a node: its inputs as they are known, None for those left out; None where there are none
 FindOwn = Callable[[OnnxNode, Sequence[Any]], Own | None]
+
+
+def dtype_of(operand: Any) -> str:
+    """Of what a call gives, or what is known."""
+    return operand.dtype if isinstance(operand, Described) else dtypes.label(operand.dtype)
+
+
+def views_of(program: Any, operands: Sequence[Any], reads: Sequence[Any]) -> list[Any]:
+    """Where operands lie: those that are known become constants."""
+    return [reads[one.number] if isinstance(one, Described) else program.constant(one) for one in operands]
 
 
 def one_kernel(kernel: Any, title: str) -> Own:

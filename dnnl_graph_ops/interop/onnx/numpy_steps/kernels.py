@@ -11,29 +11,20 @@ from .... import dtypes
 from ....graph.json_format import MAX_NDIM
 from ....lowering import plain, select, take
 from ....lowering.program import Program, View
-from ..node import Array, OnnxNode
-from .common import Described, FindOwn, Own
-
-
-def _dtype(operand: Described | Array) -> str:
-    return operand.dtype if isinstance(operand, Described) else dtypes.label(operand.dtype)
-
-
-def _views(program: Program, operands: Sequence[Described | Array], reads: Sequence[View]) -> list[View]:
-    """Where operands lie: those that are known become constants."""
-    return [reads[one.number] if isinstance(one, Described) else program.constant(one) for one in operands]
+from ..node import OnnxNode
+from .common import Described, FindOwn, Own, dtype_of, views_of
 
 
 def _element_wise(op: str) -> FindOwn:
     """An op of operands of one type; more than two of them are taken one after the other."""
 
     def find(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
-        found = {_dtype(operand) for operand in inputs}
+        found = {dtype_of(operand) for operand in inputs}
         if len(found) != 1 or not plain.takes(op, *found):
             return None
 
         def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-            views, target = _views(program, inputs, reads), writes[0]
+            views, target = views_of(program, inputs, reads), writes[0]
             while len(views) > 2:
                 joined = program.scratch(np.broadcast_shapes(views[0].shape, views[1].shape), target.dtype)
                 plain.append(program, op, views[:2], joined, node.op_type)
@@ -53,7 +44,7 @@ def _cast(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
     code = node.attrs.get("to")
     result = _RESULTS.get(code) if isinstance(code, int) else None
-    return build if result is not None and plain.takes("cast", _dtype(src), result) else None
+    return build if result is not None and plain.takes("cast", dtype_of(src), result) else None
 
 
 # by onnx's number
@@ -62,12 +53,12 @@ _RESULTS = {1: "f32", 2: "u8", 3: "s8", 6: "s32", 7: "s64", 9: "boolean"}
 
 def _where(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     cond, *sources = inputs
-    kinds = {_dtype(one) for one in sources}
-    if _dtype(cond) != "boolean" or len(kinds) != 1 or not kinds <= dtypes.CODES.keys() - dtypes.PACKED:
+    kinds = {dtype_of(one) for one in sources}
+    if dtype_of(cond) != "boolean" or len(kinds) != 1 or not kinds <= dtypes.CODES.keys() - dtypes.PACKED:
         return None
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-        select.append(program, _views(program, inputs, reads), writes[0], node.op_type)
+        select.append(program, views_of(program, inputs, reads), writes[0], node.op_type)
 
     return build
 
@@ -99,12 +90,12 @@ def _transpose(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 
 def _concat(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
-    if any(_dtype(one) in dtypes.PACKED for one in inputs):
+    if any(dtype_of(one) in dtypes.PACKED for one in inputs):
         return None
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
         axis, start = int(node.attrs["axis"]) % writes[0].ndim, 0
-        for view in _views(program, inputs, reads):
+        for view in views_of(program, inputs, reads):
             size = view.shape[axis]
             program.copy(view, writes[0].narrow(axis, start, size), node.op_type)
             start += size
@@ -114,7 +105,7 @@ def _concat(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
 
 def _places_of(data: Any, places: Any) -> bool:
     """Whether rows of the one are taken by numbers of the other."""
-    return _dtype(places) in take.INDICES and _dtype(data) in dtypes.CODES and _dtype(data) not in dtypes.PACKED
+    return dtype_of(places) in take.INDICES and dtype_of(data) in dtypes.CODES and dtype_of(data) not in dtypes.PACKED
 
 
 def _gather(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
@@ -125,7 +116,7 @@ def _gather(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
     axis %= rank
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-        take.rows(program, _views(program, inputs, reads), writes[0], node.op_type, range(axis, axis + 1))
+        take.rows(program, views_of(program, inputs, reads), writes[0], node.op_type, range(axis, axis + 1))
 
     return build
 
@@ -137,7 +128,7 @@ def _gather_rows(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         return None
 
     def build(program: Program, reads: Sequence[View], writes: Sequence[View]) -> None:
-        views = _views(program, inputs, reads)
+        views = views_of(program, inputs, reads)
         take.rows(program, views, writes[0], node.op_type, range(batch, batch + depth), batched=batch > 0)
 
     return build

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ...._core import kernels
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, among, item, wide
+from .common import Compute, Described, FindOwn, Own, among, item, wide
 from .pooling import windows
 from .resizing import KERNELS
+
+# of one image, in the kernel
+_MOST_PIXELS = (1 << 31) - 1
 
 
 def _reflected(at: Array, low: float, high: float) -> Array:
@@ -213,6 +217,30 @@ def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.asarray(made if bias is None else made + wide(bias).reshape(-1, *(1,) * rank))
 
 
+def _own_sample(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
+    """Of images, all but cubic."""
+    data, grid = inputs
+    mode, padding = str(node.attrs.get("mode", "linear")), str(node.attrs.get("padding_mode", "zeros"))
+    if mode not in ("linear", "bilinear", "nearest") or padding not in ("zeros", "border", "reflection"):
+        return None
+    if any(not isinstance(one, Described) or one.dtype != "f32" or len(one.shape) != 4 for one in inputs):
+        return None
+    if grid.shape[3] != 2 or grid.shape[0] != data.shape[0]:
+        return None
+    if 0 in data.shape or math.prod(data.shape[2:]) > _MOST_PIXELS:
+        return None
+    align = bool(node.attrs.get("align_corners", 0))
+    images, channels, height, width = data.shape
+    places = math.prod(grid.shape[1:3])
+    kernel = kernels.sample(images, channels, height, width, places, mode != "nearest", padding, align)
+
+    def build(program: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        program.kernel(kernel, [reads[one.number] for one in inputs], writes, node.op_type)
+
+    return build
+
+
+NATIVE: dict[str, FindOwn] = {"GridSample": _own_sample}
 COMPUTES: dict[str, Compute] = {
     "AffineGrid": _grid,
     "DeformConv": _deformed,
