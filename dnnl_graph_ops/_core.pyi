@@ -1098,6 +1098,23 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
+    def attention(
+        batch: _Dims,
+        rows: int,
+        keys: int,
+        depth: int,
+        width: int,
+        q: _Dims,
+        k: _Dims,
+        v: _Dims,
+        masks: Sequence[_Dims],
+        dst: _Dims,
+        scale: float = 1.0,
+        zeros: bool = False,
+        seen: _Dims = ...,
+    ) -> Kernel:
+        """run(q, k, v, masks..., dst)."""
+    @staticmethod
     def select(shape: _Dims, strides: Sequence[_Dims], item: int) -> Kernel: ...
     @staticmethod
     def plain(op: str, shape: _Dims, strides: Sequence[_Dims], src_dtype: int, dst_dtype: int) -> Kernel:

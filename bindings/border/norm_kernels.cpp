@@ -1,7 +1,8 @@
-// _core.kernels.*_norm: the Python side of normalisation.
+// _core.kernels: the Python side of normalisation, softmax and attention.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "kernels/attention/attention.hpp"
 #include "kernels/factories.hpp"
 
 namespace py = pybind11;
@@ -27,6 +28,18 @@ void bind_norm_kernels(py::module_& m) {
           "logarithm"_a = false,
           "run(src, dst): softmax over an axis, or its logarithm. In both src and dst the elements of the axis are "
           "neighbours, or those of another axis.");
+    m.def(
+        "attention",
+        [](const Dims& batch, int64_t rows, int64_t keys, int64_t depth, int64_t width, const Dims& q, const Dims& k,
+           const Dims& v, const std::vector<Dims>& masks, const Dims& dst, double scale, bool zeros, const Dims& seen) {
+            return make_attention({batch, rows, keys, depth, width, q, k, v, masks, dst, scale, zeros, seen});
+        },
+        "batch"_a, "rows"_a, "keys"_a, "depth"_a, "width"_a, "q"_a, "k"_a, "v"_a, "masks"_a, "dst"_a, "scale"_a = 1.0,
+        "zeros"_a = false, "seen"_a = Dims{},
+        "run(q, k, v, masks..., dst), f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's "
+        "axes, "
+        "then row and depth of q, key and depth of k, key and width of v, row and key of a mask, row and width of dst. "
+        "zeros: rows of NaN become zeros; seen: of each row, the keys from the first on that count at all.");
 }
 
 }  // namespace dgo

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/attention/vtable.hpp"
 #include "kernels/chain/vtable.hpp"
 #include "kernels/copy/vtable.hpp"
 #include "kernels/depthwise/vtable.hpp"
@@ -21,6 +22,7 @@ namespace dgo {
 struct VectorCode {
     const char* isa;
     int64_t lanes;  // floats of a vector
+    const AttentionCode& attention;
     const ChainCode& chain;
     const CopyCode& copy;
     const DepthwiseCode& depthwise;

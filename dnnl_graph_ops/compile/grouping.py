@@ -16,6 +16,7 @@ from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
+from .attention import attention_groups
 from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
 from .own_groups import Readers, elementwise, own_groups
@@ -100,6 +101,8 @@ def _mixed(
         if not (served and env.exact_int8 and integers.centred([nodes[i] for i in members])):
             found = [part for part in found if set(part).isdisjoint(members)] + [members]
             integer.append(members)
+    for members in attention_groups(readers):
+        found = [part for part in found if set(part).isdisjoint(members)] + [members]
     taken = {i for part in found for i in part}
     own = [
         native or norms.leads(node) or chain.takes([node], env) for node, native in zip(nodes, supported, strict=True)

@@ -13,6 +13,7 @@ from math import prod
 
 from .. import dtypes, schema
 from ..graph import Node, Value
+from ..lowering import attention
 from ..lowering.as_given import Places
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
@@ -220,7 +221,9 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     """Places for the values between the groups; `given`: inputs, constants and outputs."""
     nodes = [node for item in groups for node in item.nodes]
     places = Places(given)
-    last = last_in_memory(nodes, given)
+    attentions = [item.nodes for item in groups if attention.leads(item.nodes)]
+    attending = {node for some in attentions for node in some}
+    last = last_in_memory([node for node in nodes if node not in attending], given)
     heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
     readers = readers_of(nodes)
     for value in filter(last.__contains__, _values(nodes)):
@@ -232,8 +235,19 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
             _beside(places, value, heads.get(value, ""), readers.get(value, ()), last)
     alone = [item.nodes[0] for item in groups if len(item.nodes) == 1]
     _join(places, alone, last)
-    _alias(places, alone, readers, last)
+    for some in attentions:
+        _order_heads(places, some[-1].outputs[0], readers)
+    _alias(places, alone, readers, last, attending)
     return places
+
+
+def _order_heads(places: Places, value: Value, readers: Mapping[Value, Sequence[Node]]) -> None:
+    """What attention gives, in the order in which heads stand side by side where they are put so."""
+    read = readers.get(value, ())
+    if len(read) == 1 and read[0].kind == "StaticTranspose" and value not in places and value not in places.planned:
+        order = [axis % value.ndim for axis in read[0].attrs["order"] or range(value.ndim)[::-1]]
+        if order[-1] == value.ndim - 1:
+            places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
 def _scratch(value: Value, last: set[Value]) -> View:
@@ -269,7 +283,13 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
                 placed.add(value)
 
 
-def _alias(places: Places, nodes: Sequence[Node], readers: Mapping[Value, Sequence[Node]], last: set[Value]) -> None:
+def _alias(
+    places: Places,
+    nodes: Sequence[Node],
+    readers: Mapping[Value, Sequence[Node]],
+    last: set[Value],
+    attending: Collection[Node],
+) -> None:
     """Results that are their operand seen in another shape, where that serves who reads them."""
     for node in nodes:
         if node.kind not in VIEWS or node.outputs[0] in places:
@@ -279,7 +299,8 @@ def _alias(places: Places, nodes: Sequence[Node], readers: Mapping[Value, Sequen
         result = VIEWS[node.kind](node, view)
         if result is None:
             continue
-        if _lies_in(result, target in last) or _all_in(readers.get(target, ()), _TAKING_ANY):
+        taking_any = all(one.kind in _TAKING_ANY or one in attending for one in readers.get(target, ()))
+        if _lies_in(result, target in last) or taking_any:
             places.planned[target] = result
             if source not in places:
                 places.planned[source] = view

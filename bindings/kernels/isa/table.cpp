@@ -15,8 +15,8 @@ const bool kEmulated = false;
 #endif
 
 extern const VectorCode kVectorCode;
-const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,    kChainCode,   kCopyCode,      kDepthwiseCode,
-                                kFilterCode,       kNormCode, kOverlapCode, kRecurrentCode, kRowCode,
-                                kStemCode,         kTailCode, kWindowCode};
+const VectorCode kVectorCode = {DGO_TEXT(DGO_ISA), kLanes,      kAttentionCode, kChainCode,   kCopyCode,
+                                kDepthwiseCode,    kFilterCode, kNormCode,      kOverlapCode, kRecurrentCode,
+                                kRowCode,          kStemCode,   kTailCode,      kWindowCode};
 
 }  // namespace dgo::DGO_ISA

@@ -5,6 +5,7 @@
 
 namespace dgo::DGO_ISA {
 
+extern const AttentionCode kAttentionCode;
 extern const ChainCode kChainCode;
 extern const CopyCode kCopyCode;
 extern const DepthwiseCode kDepthwiseCode;

@@ -1,0 +1,39 @@
+// What attention asks of the vector code.
+#pragma once
+
+#include <cstdint>
+
+namespace dgo {
+
+constexpr int64_t kMostMasks = 2;
+
+// Added to the scaled products. Steps count elements, and are 0 where it is the same for all.
+struct AttentionMask {
+    const float* at;
+    int64_t row, key;  // key: 0 or 1
+};
+
+// Rows of queries of one item; steps count elements. Elements of a query, of a value and of a result are neighbours.
+struct AttentionBlock {
+    const float *q, *k, *v;
+    float* dst;
+    int64_t q_row, k_key, k_depth, v_key, dst_row;
+    AttentionMask masks[kMostMasks];
+    int64_t mask_count;
+    int64_t rows, keys, depth, width;
+    const int64_t* seen;  // of each row, the keys from the first on that it may see; null: all
+    float scale;
+    bool zeros;     // what gives NaN gives zeros
+    bool packed;    // scratch holds what pack() left there
+    float* scratch;
+};
+
+struct AttentionCode {
+    int64_t rows;  // of a block at most
+    int64_t (*scratch)(int64_t keys, int64_t depth, int64_t width);
+    // Keys and values of an item, for blocks of many rows.
+    void (*pack)(const AttentionBlock& block);
+    void (*run)(const AttentionBlock& block);
+};
+
+}  // namespace dgo
