@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node
-from ..shapes.common import channels_of, per_axis
+from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
 from .problem import data_view
 from .program import Program, View
@@ -27,8 +28,29 @@ def is_float(node: Node) -> bool:
 
 
 def pools_faster(node: Node) -> bool:
-    """Windows of many taps, of which rows are shared; the library has dilated ones in reference kernels only."""
-    return prod(node.attrs["kernel"]) > _FEW_TAPS or max(node.attrs.get("dilations") or (1,)) > 1
+    """Windows of many taps, of which rows are shared, or of a single channel whose last axes stand for channels.
+
+    The library has dilated ones in reference kernels only.
+    """
+    attrs = node.attrs
+    if prod(attrs["kernel"]) > _FEW_TAPS or max(attrs.get("dilations") or (1,)) > 1:
+        return True
+    return channels_of(node.inputs[0].shape, attrs["data_format"]) == 1 and _untouched(node) > 0
+
+
+def _untouched(node: Node) -> int:
+    """How many of the last spatial axes the windows of a pooling leave as they are; the first is another."""
+    attrs, (source, result) = (
+        node.attrs,
+        (spatial_of(value.shape, node.attrs["data_format"]) for value in (node.inputs[0], node.outputs[0])),
+    )
+    count = 0
+    for axis in range(len(source) - 1, 0, -1):
+        plain = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]
+        if not plain or any(attrs[name][axis] for name in ("pads_begin", "pads_end")):
+            break
+        count += 1
+    return count
 
 
 def resamples_faster(node: Node) -> bool:
@@ -45,7 +67,6 @@ def _on_channels_last(
     program: Program, node: Node, source: View, target: View, make: Callable[[View, View], Any]
 ) -> None:
     """A kernel from source to target, both with the axes n, c, spatial; on copies where their channels lie apart."""
-    source, target = (data_view(view, node.attrs["data_format"]) for view in (source, target))
     order = (0, *range(2, source.ndim), 1)
     if not _side_by_side(source):
         source = program.copied(source, source.dtype, order, "to channels last")
@@ -62,20 +83,24 @@ def _side_by_side(view: View) -> bool:
 def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
     """MaxPool and AvgPool."""
     attrs, average = node.attrs, node.kind == "AvgPool"
+    kernel = attrs["kernel"]
+    source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
+    found = resolve(node.kind, attrs, source.shape[2:], kernel, crops=True)
+    windows = [one for one in found if one is not None]
+    dilations = per_axis(node.kind, attrs, "dilations", len(kernel), 1, 1)
 
     def make(source: View, target: View) -> Any:
-        kernel = attrs["kernel"]
-        windows = [one for one in resolve(node.kind, attrs, source.shape[2:], kernel, crops=True) if one is not None]
+        rank = source.ndim - 2
         return kernels.pool(
             source.shape[0],
             source.shape[1],
             source.shape[2:],
             target.shape[2:],
-            kernel,
-            [window.stride for window in windows],
-            [window.begin for window in windows],
-            [window.end for window in windows],
-            per_axis(node.kind, attrs, "dilations", len(kernel), 1, 1),
+            kernel[:rank],
+            [window.stride for window in windows[:rank]],
+            [window.begin for window in windows[:rank]],
+            [window.end for window in windows[:rank]],
+            dilations[:rank],
             dtypes.CODES[source.dtype],
             source.strides,
             target.strides,
@@ -83,7 +108,22 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
             average and attrs["exclude_pad"],
         )
 
-    _on_channels_last(program, node, sources[0], targets[0], make)
+    turned = [_as_channels(view, _untouched(node)) for view in (source, target)]
+    if source.shape[1] == 1 and turned[0] is not None and turned[1] is not None:
+        source, target = turned[0], turned[1]
+    _on_channels_last(program, node, source, target, make)
+
+
+def _as_channels(view: View, count: int) -> View | None:
+    """The last axes of images of one channel as channels; None where they are no single axis."""
+    if not count:
+        return None
+    view = replace(view, shape=(view.shape[0], *view.shape[2:]), strides=(view.strides[0], *view.strides[2:]))
+    while count > 1:
+        if not view.can_merge(view.ndim - 2):
+            return None
+        view, count = view.merge(view.ndim - 2), count - 1
+    return view.permute((0, view.ndim - 1, *range(1, view.ndim - 1)))
 
 
 def repeats(node: Node) -> bool:
@@ -132,7 +172,8 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
             align,
         )
 
-    _on_channels_last(program, node, sources[0], targets[0], make)
+    source, target = (data_view(view, node.attrs["data_format"]) for view in (sources[0], targets[0]))
+    _on_channels_last(program, node, source, target, make)
 
 
 # what the kernel calls it, and what becomes of no elements

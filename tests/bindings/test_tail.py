@@ -140,7 +140,7 @@ def test_limits(op):
     np.testing.assert_allclose(got, want.astype(np.float32), rtol=1e-3)
 
 
-@pytest.mark.parametrize("exponent", [2, 3, -1, -2, 0.5, 4, 0, 1.7, -0.3, 7])
+@pytest.mark.parametrize("exponent", [2, 3, -1, -2, 0.5, 4, 0, 1.7, -0.3, 7, 0.25, 0.75, -0.5, -0.75, 1.5, -1.25, 3.5])
 def test_power(exponent):
     x = np.abs(np.random.default_rng(5).normal(0, 3, 333)).astype(np.float32)
     np.testing.assert_allclose(apply("power", x, alpha=exponent), np.power(x.astype(np.float64), exponent), rtol=1e-6)

@@ -99,6 +99,12 @@ NODES = {
     "conv_same_upper": ("Conv", [IMAGE, noise(3, 4, 4, 3)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     "conv_same_lower": ("Conv", [IMAGE, noise(3, 4, 4, 3)], {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     "conv_1d": ("Conv", [SMALL, noise(3, 4, 2)], {"dilations": [2]}),
+    "conv_filter": (
+        "Conv",
+        [noise(9, 1, 8, 7), noise(1, 1, 3, 4), noise(1)],
+        {"pads": [1, 0, 2, 1], "strides": [2, 1]},
+    ),
+    "conv_filter_1d": ("Conv", [noise(8, 1, 20), noise(1, 1, 3)], {"dilations": [2]}),
     "gemm": ("Gemm", [noise(3, 5), noise(4, 5), noise(4)], {"transB": 1}),
     "gemm_scaled": (
         "Gemm",
@@ -133,6 +139,7 @@ NODES = {
     "leaky": ("LeakyRelu", [SMALL - 1], {"alpha": 0.3}),
     "hard_sigmoid": ("HardSigmoid", [SMALL - 1], {}),
     "elu": ("Elu", [SMALL - 1], {"alpha": 0.7}),
+    "celu": ("Celu", [SMALL - 1], {"alpha": 0.7}),
     "selu": ("Selu", [SMALL - 1], {}),
     "clip": ("Clip", [SMALL - 1, np.float32(-0.2), np.float32(0.3)], {}),
     "clip_low": ("Clip", [SMALL - 1, np.float32(0.1)], {}),

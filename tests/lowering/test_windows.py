@@ -74,6 +74,40 @@ def pooling(rng):
 
 
 @OWN_CODE
+@pytest.mark.parametrize("kernel", [[5, 1, 1], [3, 4, 1], [2, 1, 3]])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_last_axes_of_one_channel_stand_for_channels(kernel, average, gap):
+    torch = pytest.importorskip("torch", reason="the reference")
+    x = np.random.default_rng(4).standard_normal((2, 1, 9, 7, 6)).astype(np.float32)
+    graph = dgo.Graph()
+    src = graph.input("x", x.shape)
+    attrs = {"kernel": kernel, "strides": [2, 1, 1], "pads_begin": [1, 0, 0], "pads_end": [0, 0, 0]}
+    attrs |= {"exclude_pad": True} if average else {}
+    y = (ops.avg_pool if average else ops.max_pool)(src, data_format="NCX", **attrs)
+    net = graph.compile(y)
+    made = net(strided(x, range(5), gap))
+    padded = torch.nn.functional.pad(torch.tensor(x), (0, 0, 0, 0, 1, 0), value=float("nan"))
+    windows = padded.unfold(2, kernel[0], 2).unfold(3, kernel[1], 1).unfold(4, kernel[2], 1).flatten(5)
+    wanted = windows.nanmean(-1) if average else windows.nan_to_num(-9).amax(-1)
+    np.testing.assert_allclose(made, wanted.numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3, 16, 17])
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_few_neighbours_are_reduced(size, kind, keep):
+    rng = np.random.default_rng(size)
+    x = rng.integers(-9, 9, (4, 70, size)).astype(np.float32)
+    x[rng.random(x.shape) < 0.05] = np.nan
+    graph = dgo.Graph()
+    y = getattr(ops, f"reduce_{kind}")(graph.input("x", x.shape), axes=[2], keep_dims=keep)
+    # whole, and every second row
+    for one in (x, np.repeat(x, 2, 1)[:, ::2]):
+        made = graph.compile(y)(one)
+        np.testing.assert_allclose(made, getattr(np, kind)(x, axis=2, keepdims=keep), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("kind", ["max", "mean", "mean without padding"])

@@ -16,6 +16,15 @@ namespace {
 
 constexpr const char* kName = "reduce";
 constexpr int64_t kStrip = 128;  // channels of a task
+// neighbours of a result up to which a call of vector code for each takes more than adding them up one by one
+constexpr int64_t kFewNeighbours = 16;
+
+float folded(Fold fold, float all, float next) {
+    if (fold == Fold::sum) return all + next;
+    // a NaN stays
+    if (fold == Fold::max) return all > next || all != all ? all : next;
+    return all < next || all != all ? all : next;
+}
 
 struct Axis {
     int64_t size, stride;
@@ -150,6 +159,14 @@ struct ReduceKernel : Kernel {
         char* const to = store ? reinterpret_cast<char*>(made) : operands[1];
         const Cell cell_to = store ? Cell::f32 : cell;
         float* const sums = parts > 1 ? sum_part.in(scratch.shared()) : nullptr;
+        if (has_few_neighbours()) {
+            const float* const from = reinterpret_cast<const float*>(operands[0]);
+            parallel_parts(threads, runs, [&](int64_t begin, int64_t end, int) {
+                fold_few_neighbours(from, reinterpret_cast<float*>(to), begin, end);
+            });
+            if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
+            return;
+        }
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             const char** const at = row_part.in(scratch.of(rank));
             for (int64_t task = begin; task < end; ++task) {
@@ -174,6 +191,36 @@ struct ReduceKernel : Kernel {
                 {fold, Cell::f32, cell_to, results, 1, &from, 1, parts, results, 0, to, 0, divisor});
         }
         if (store) store->run(reinterpret_cast<const char*>(made), operands[1]);
+    }
+
+    bool has_few_neighbours() const {
+        return along && cell == Cell::f32 && rows.size() == 1 && taps.size <= kFewNeighbours && parts == 1;
+    }
+
+    // Results [begin, end), run by run of the finest axis around.
+    void fold_few_neighbours(const float* from, float* to, int64_t begin, int64_t end) const {
+        const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
+        while (begin < end) {
+            const int64_t last = std::min(end, begin + inner.size - begin % inner.size);
+            const float* at = from + offset_of(begin);
+            if (fold == Fold::sum) {
+                fold_runs<Fold::sum>(at, inner.stride, to + begin, last - begin);
+            } else if (fold == Fold::max) {
+                fold_runs<Fold::max>(at, inner.stride, to + begin, last - begin);
+            } else {
+                fold_runs<Fold::min>(at, inner.stride, to + begin, last - begin);
+            }
+            begin = last;
+        }
+    }
+
+    template <Fold kFold>
+    void fold_runs(const float* at, int64_t stride, float* to, int64_t count) const {
+        for (int64_t i = 0; i < count; ++i, at += stride) {
+            float all = at[0];
+            for (int64_t t = 1; t < taps.size; ++t) all = folded(kFold, all, at[t]);
+            to[i] = kFold == Fold::sum ? all / divisor : all;
+        }
     }
 
     int64_t offset_of(int64_t index) const {

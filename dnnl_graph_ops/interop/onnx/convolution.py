@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...shapes import Meta
-from .node import NeedsSizes
+from .node import NeedsSizes, Operand
 from .step import Step
 from .table import integer, ints, number, rule, text
 
@@ -65,19 +67,33 @@ def _window(step: Step, rank: int) -> dict[str, Any]:
     }
 
 
+# images of one channel from which on they are filtered as channels of one image, and up to which
+_FILTERED = range(8, 4097)
+
+
 @rule("Conv", inputs=(2, 3), group=integer(1), **_WINDOW)
 def conv(step: Step) -> Value:
-    operands = [step.value(i) for i in range(3) if step.has(i)]
-    rank = _spatial_rank(step, operands[0])
-    _check_kernel(step, operands[1])
-    return step.op(
+    operands: list[Operand] = [step.value(i) for i in range(3) if step.has(i)]
+    src, weights = step.value(0), step.value(1)
+    rank, groups = _spatial_rank(step, src), step.attr("group")
+    _check_kernel(step, weights)
+    images = src.shape[0]
+    alone = None not in src.shape and src.shape[1] == weights.shape[0] == weights.shape[1] == 1
+    known = all(isinstance(one, Value) and one.constant is not None for one in operands[1:])
+    if images is not None and images in _FILTERED and alone and known:
+        # a filter over each of many images, as upfirdn has it: channels that have a kernel each
+        groups = images
+        operands = [step.reshape(src, (1, images, *src.shape[2:]))]
+        operands += [np.repeat(step.array(i, "a filter"), images, 0) for i in range(1, step.count) if step.has(i)]
+    made = step.op(
         "Convolution",
         *operands,
         **_window(step, rank),
         dilations=_per_axis(step, "dilations", rank, 1),
-        groups=step.attr("group"),
+        groups=groups,
         weights_format="OIX",
     )
+    return made if operands[0] is src else step.reshape(made, (images, 1, *made.shape[2:]))
 
 
 def _transposed(step: Step) -> Meta:

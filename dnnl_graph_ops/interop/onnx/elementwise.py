@@ -47,6 +47,17 @@ def selu(step: Step) -> Value:
     return step.op("Multiply", inner, step.full(step.attr("gamma"), inner))
 
 
+@rule("Celu", alpha=number(1.0))
+def celu(step: Step) -> Value:
+    src, alpha = step.value(0), float(step.attr("alpha"))
+    if not alpha > 0:
+        raise UnsupportedError(f"{step.where}: alpha={alpha}, only above 0")
+    if alpha == 1.0:
+        return step.op("Elu", src, alpha=1.0)
+    inner = step.op("Elu", step.op("Divide", src, step.full(alpha, src)), alpha=1.0)
+    return step.op("Multiply", inner, step.full(alpha, inner))
+
+
 @rule("Gelu", approximate=text("none", "none", "tanh"))
 def gelu(step: Step) -> Value:
     mode = "gelu_erf" if step.attr("approximate") == "none" else "gelu_tanh"

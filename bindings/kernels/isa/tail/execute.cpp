@@ -60,11 +60,25 @@ Lanes whole_power(Lanes x, int exponent) {
     return exponent < 0 ? 1.0f / all : all;
 }
 
+// x^(quarters / 4), with the limits of pow
+Lanes quarter_power(Lanes x, int quarters) {
+    const int size = quarters < 0 ? -quarters : quarters;
+    // minus zero and minus infinity count as the positive ones
+    const Lanes src = x == lanes_of(-__builtin_inff()) ? -x : x + 0.0f, half = root(src);
+    Lanes all = whole_power(src, size / 4);
+    if ((size & 2) != 0) all *= half;
+    if ((size & 1) != 0) all *= root(half);
+    return quarters < 0 ? 1.0f / all : all;
+}
+
 void Rows::power(float exponent) const {
     constexpr float kMostMultiplied = 4;
     if (exponent == 0.5f) return unary([](Lanes x) { return root(x); });
     if (std::fabs(exponent) <= kMostMultiplied && exponent == static_cast<float>(static_cast<int>(exponent))) {
         return unary([&](Lanes x) { return whole_power(x, static_cast<int>(exponent)); });
+    }
+    if (std::fabs(exponent) <= kMostMultiplied && exponent * 4 == static_cast<float>(static_cast<int>(exponent * 4))) {
+        return unary([&](Lanes x) { return quarter_power(x, static_cast<int>(exponent * 4)); });
     }
     for (int64_t r = 0; r < rows; ++r) {
         const float* x = left.rows[r * left.row_step];
