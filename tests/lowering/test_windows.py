@@ -73,7 +73,6 @@ def pooling(rng):
             return size, attrs, more
 
 
-@OWN_CODE
 @pytest.mark.parametrize("kernel", [[5, 1, 1], [3, 4, 1], [2, 1, 3]])
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("gap", [0, 3])
@@ -108,6 +107,7 @@ def test_few_neighbours_are_reduced(size, kind, keep):
         np.testing.assert_allclose(made, getattr(np, kind)(x, axis=2, keepdims=keep), rtol=1e-6)
 
 
+@OWN_CODE
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("kind", ["max", "mean", "mean without padding"])
