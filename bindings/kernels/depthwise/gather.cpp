@@ -18,19 +18,6 @@ TailParams params_of(const Tail& tail, int64_t channels, int64_t batch, const Ro
                        {to.batch, to.outer[0], to.outer[1], to.inner});
 }
 
-// Post-ops that are a single one which the sums' registers can take; else none.
-GatherFinish finish_of(const TailParams& after) {
-    if (after.count != 1 || after.steps->left != 0) return {};
-    const TailStep& step = *after.steps;
-    const auto as = [&](GatherFinish::As how) { return GatherFinish{how, step.alpha, step.beta}; };
-    switch (step.op) {
-        case TailOp::relu: return as(GatherFinish::As::relu);
-        case TailOp::clamp: return as(GatherFinish::As::clamp);
-        case TailOp::hardswish: return as(GatherFinish::As::hardswish);
-        default: return {};
-    }
-}
-
 struct GatherKernel : Kernel {
     DepthwiseProblem p;
     Cell cell;
@@ -42,7 +29,7 @@ struct GatherKernel : Kernel {
     bool has_bias, ready;  // ready: the weights come packed
     Tail tail;
     TailParams after;  // results
-    GatherFinish last;  // what the vector code makes of them; all of `after`, or nothing
+    Finish last;  // what the vector code makes of them; all of `after`, or nothing
     std::vector<RowSection> sections;
     Widest widest;
     RowMover load, store;
@@ -144,7 +131,7 @@ struct GatherKernel : Kernel {
     // The post-ops on results from `first` on of a row, whose values are `step` apart.
     void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
                 int64_t channel, int64_t channels) const {
-        if (tail.empty() || last.as != GatherFinish::As::it_is) return;
+        if (tail.empty() || last.as != Finish::As::it_is) return;
         const int64_t offset = row_offset + first * to.inner + channel;
         apply_tail(after, operands.tail, TailRun{values, step, offset, to.inner, end - first, channels, channel});
     }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/tail/vtable.hpp"
 
 namespace dgo {
 
@@ -21,13 +21,6 @@ struct GatherPart {
     int64_t count, taps;
 };
 
-// A post-op on results that are still in registers.
-struct GatherFinish {
-    enum class As : uint8_t { it_is, relu, clamp, hardswish };
-    As as;
-    float alpha, beta;
-};
-
 // `outputs` results at equal distances, each over all channels: result = bias + the sum over the parts' taps and over
 // the channels of a group of source * weights. Steps count elements.
 struct GatherRun {
@@ -42,7 +35,7 @@ struct GatherRun {
     GatherPart parts[2];           // of the second there may be none
     const float* bias;             // null: none
     char* dst;
-    GatherFinish finish;
+    Finish finish;
 };
 constexpr int64_t kMostGathered = 256;  // channels of a run with two parts
 

@@ -100,6 +100,7 @@ public:
         over_operands = params_.strips = is_in_strips(params_.src, params_.dst, problem.batch, arrangement_);
         params_.threads = filter_threads(problem, threads);
         lay_out_tasks();
+        params_.finish = tail_.finish();
         params_.scratch_per_thread = code().products_scratch(params_);
         scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
     }

@@ -60,6 +60,7 @@ struct ProductParams {
     int threads;
     Cell bias_cell;
     bool has_bias;
+    Finish finish;  // all of the post-ops, where sums are finished in registers; else nothing
 };
 
 // The tap that position j of a filter holds, or -1: tap[axis][(segment * targets + target) * length + j].

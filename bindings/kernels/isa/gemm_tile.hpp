@@ -1,7 +1,7 @@
 // Register tiles of a matrix product on packed panels of columns.
 #pragma once
 
-#include "kernels/isa/lanes.hpp"
+#include "kernels/isa/tail/finish.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -81,7 +81,7 @@ Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
 template <int kVectors = kTileVectors>
 __attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
                                             int64_t span_count, int64_t depth, const float* panel, const float* bias,
-                                            float* const* to, Ahead ahead) {
+                                            float* const* to, Ahead ahead, const Finish& finish) {
     Lanes sum[kTileRows][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
@@ -103,6 +103,7 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
         }
         for (; k < span->end; ++k, b += kPanel) tile_step(a, k, b, sum);
     }
+    finish_tile(finish, sum);
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 2

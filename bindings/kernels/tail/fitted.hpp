@@ -22,6 +22,8 @@ public:
     // Whether there are post-ops.
     explicit operator bool() const { return !tail_.empty(); }
     int operands() const { return tail_.operands(); }
+    // All of them, where the registers of sums can take them.
+    Finish finish() const { return tail_.empty() ? Finish{} : finish_of(params_); }
     // With the addresses of its operands.
     TailCall call(const char* const* operands) const { return {tail_.empty() ? nullptr : &params_, operands}; }
 

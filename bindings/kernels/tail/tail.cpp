@@ -157,4 +157,17 @@ TailParams Tail::params(int64_t channels, const std::vector<int64_t>& sizes,
             by_channel};
 }
 
+Finish finish_of(const TailParams& params) {
+    if (params.count != 1 || params.steps->left != 0) return {};
+    const TailStep& step = *params.steps;
+    const auto as = [&](Finish::As how) { return Finish{how, step.alpha, step.beta}; };
+    switch (step.op) {
+        case TailOp::relu: return as(Finish::As::relu);
+        case TailOp::clamp: return as(Finish::As::clamp);
+        case TailOp::hardswish: return as(Finish::As::hardswish);
+        case TailOp::leaky_relu: return as(Finish::As::leaky_relu);
+        default: return {};
+    }
+}
+
 }  // namespace dgo

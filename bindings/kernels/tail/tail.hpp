@@ -42,6 +42,9 @@ private:
     std::vector<TailOperand> operands_;
 };
 
+// Post-ops that are a single one which the registers of sums can take; else none.
+Finish finish_of(const TailParams& params);
+
 // Results of positions that are the same step of dst apart, in one image or several.
 struct TailRun {
     float* values;

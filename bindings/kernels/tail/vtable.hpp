@@ -79,6 +79,13 @@ struct TailParams {
     bool by_channel;  // an operand has an element for each channel
 };
 
+// A post-op on results that are still in registers.
+struct Finish {
+    enum class As : uint8_t { it_is, relu, clamp, hardswish, leaky_relu };
+    As as;
+    float alpha, beta;
+};
+
 // Rows of `columns` values, in f32 and wherever they are. A row stays within a pixel, or the pixel pitch is the number of
 // channels and it stays within an image.
 struct TailTile {

@@ -4,7 +4,7 @@
 
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/isa/cells.hpp"
-#include "kernels/isa/tail/functions.hpp"
+#include "kernels/isa/tail/finish.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -14,9 +14,6 @@ constexpr int kMostTaps = 7, kMostGroupTaps = 3;
 void gather_f32(const GatherRun& run);
 void gather_bf16(const GatherRun& run);
 void gather_f16(const GatherRun& run);
-
-template <int L>
-using Floats = typename Vec<L>::f32;
 
 namespace {
 
@@ -38,26 +35,6 @@ DGO_INLINE void hold(Floats<L>& x) {
     constexpr int kRegisters = 16;
     if constexpr (L == 8 && kOutputs<L> + K < kRegisters - 1) asm("" : "+x"(x));
 #endif
-}
-
-// As the interpreter of post-ops has it.
-template <int L>
-DGO_INLINE Floats<L> finished(const GatherFinish& finish, Floats<L> x) {
-    const auto clamped = [](Floats<L> v, float least, float most) {
-        if constexpr (L == kLanes) {
-            return at_most(at_least(v, least), most);
-        } else {
-            v = v < least ? Floats<L>{} + least : v;
-            return v > most ? Floats<L>{} + most : v;
-        }
-    };
-    switch (finish.as) {
-        case GatherFinish::As::relu: return x <= 0.0f ? Floats<L>{} : x;
-        case GatherFinish::As::clamp: return clamped(x, finish.alpha, finish.beta);
-        case GatherFinish::As::hardswish: return x * clamped(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
-        case GatherFinish::As::it_is: break;
-    }
-    return x;
 }
 
 template <int L>
@@ -131,7 +108,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
     const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
     const int64_t units = (tile.outputs - 1) * A + K;
     const GatherSegment* segments = part.segments;
-    const GatherFinish finish = run.finish;
+    const Finish finish = run.finish;
     float* partial = tile.partial;
     Lane group{};
     if constexpr (lay == Lay::within) {
@@ -184,10 +161,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             for (int j = 0; j < Q; ++j) store_bytes(partial + j * L, sum[j]);
             continue;
         }
-        if (finish.as != GatherFinish::As::it_is) {
-#pragma GCC unroll 16
-            for (int j = 0; j < Q; ++j) sum[j] = finished<L>(finish, sum[j]);
-        }
+        finish_all<L>(finish, sum);
         T* dst = reinterpret_cast<T*>(run.dst) + tile.q * dst_step + c;
         // what a vector writes behind its groups, the next one replaces
         const int64_t stored = done + L <= run.channels ? L : tile.block;

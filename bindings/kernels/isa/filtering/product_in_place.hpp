@@ -113,11 +113,12 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         const Ahead ahead =
             pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0} : pass.split.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_product(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead);
+        tile_product(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
+                     pass.last ? params.finish : Finish{});
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
-    if (scratch.tail == nullptr || !pass.last) return;
+    if (tail_behind(params, scratch) == nullptr || !pass.last) return;
     for (int64_t i = 0; i < present; ++i) {
         const Target& target = at.targets[t + i];
         const int64_t low = larger(begin, target.low), high = smaller(at.n, target.high);
@@ -247,11 +248,11 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
                     const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
                                              : split.of(panel + (stop - column) * depth, row);
                     tile(scratch.rows + row * runs, runs, spans.at, spans.count, length, panel,
-                         scratch.columns_bias + c - column, to, ahead);
+                         scratch.columns_bias + c - column, to, ahead, params.finish);
                 }
             }
             write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,
-                              scratch.result, scratch.tail);
+                              scratch.result, tail_behind(params, scratch));
         }
     }
     if (vast) _mm_sfence();

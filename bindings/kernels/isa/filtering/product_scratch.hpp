@@ -76,6 +76,11 @@ struct ProductScratch {
     TailRows* tail;        // what results pass through; null: nothing
 };
 
+// What sums that are results pass through once they are written; null: nothing is left to do.
+inline TailRows* tail_behind(const ProductParams& params, const ProductScratch& scratch) {
+    return params.finish.as == Finish::As::it_is ? scratch.tail : nullptr;
+}
+
 // Tiles that rows, targets and copies are found for at once.
 inline int64_t found_tiles(const ProductParams& params) { return params.strips ? kStagedRows : params.block; }
 

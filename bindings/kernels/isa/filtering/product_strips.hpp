@@ -102,7 +102,7 @@ struct RowsBeside {
 template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
                                               const float* panel, const float* bias, float* to, int64_t last,
-                                              const RowsBeside& beside) {
+                                              const Finish& finish, const RowsBeside& beside) {
     const int64_t row_step = strip.row_step, to_step = strip.to_step;
     Lanes sum[kRows][kVectors];
     to += first * to_step;
@@ -125,6 +125,7 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
             }
             for (; k < term->count; ++k, b += kPanel) rows.template multiply<1>(b, sum);
         }
+        finish_tile(finish, sum);
         float* row = to;
 #pragma GCC unroll 24
         for (int i = 0; i < kRows; ++i, row += to_step) {
@@ -138,28 +139,30 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
 // The same for any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
-                           float* to, int64_t last, const RowsBeside& beside) {
+                           float* to, int64_t last, const Finish& finish, const RowsBeside& beside) {
     constexpr int kMost = kStripRows<kVectors>, kThird = kMost / 3;
     const int64_t count = strip.count, whole = count / kMost * kMost, rest = count - whole;
     strip.count = whole;
-    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, beside);
+    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
     if (rest == 0) return;
     strip.count = count;
     if (rest <= kThird) {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, beside);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, finish,
+                                         beside);
     } else if (rest > 2 * kThird && count >= kMost) {
-        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, beside);
+        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, finish, beside);
     } else if (count >= 2 * kThird) {
         multiply_terms<kVectors, 2 * kThird>(terms, term_count, strip, count - 2 * kThird, panel, bias, to, last,
-                                             beside);
+                                             finish, beside);
         if (rest > 2 * kThird) {
             strip.count = kThird;
-            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, beside);
+            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
         }
     } else {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, beside);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, finish,
+                                         beside);
         strip.count = kThird;
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, beside);
+        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, finish, beside);
     }
 }
 
@@ -224,7 +227,7 @@ struct StripWriter {
             float *const there = at + t * to_step, *const here = over ? scratch.result : there;
             const Strip strip{stop - t, step, over ? columns() : to_step};
             multiply(t, strip, here, there, to_step);
-            if (scratch.tail != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
+            if (tail_behind(params, scratch) != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
             if (over) move(here, strip.count, there, to_step);
         }
     }
@@ -249,7 +252,7 @@ struct StripWriter {
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
             const RowsBeside beside(*scratch.beside, there + column, step);
-            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, beside);
+            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, params.finish, beside);
         }
     }
 
@@ -298,10 +301,11 @@ struct StripWriter {
                 float* to[kTileRows];
                 for (int64_t i = 0; i < kTileRows; ++i) to[i] = scratch.result + (row + i) * stride + column;
                 tile(scratch.rows + row * runs, runs, spans.at, spans.count, row_run(params), panel, bias + column, to,
-                     Ahead{reinterpret_cast<const char*>(panel), 0});
+                     Ahead{reinterpret_cast<const char*>(panel), 0}, params.finish);
             }
         }
-        write_staged_rows(image, 0, width, 0, edges, stride, scratch.targets, 0, false, scratch.result, scratch.tail);
+        write_staged_rows(image, 0, width, 0, edges, stride, scratch.targets, 0, false, scratch.result,
+                          tail_behind(params, scratch));
         edges = 0;
     }
 };

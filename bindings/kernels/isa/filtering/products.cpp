@@ -109,7 +109,7 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                         result += kFilterChunk;
                     }
                     tile(scratch.rows + t * runs, runs, scratch.spans, span_count, length, panel, start, to,
-                         split.of(next, t));
+                         split.of(next, t), {});
                 }
             }
         }
