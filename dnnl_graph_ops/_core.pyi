@@ -1165,6 +1165,15 @@ class kernels:
     ) -> Kernel:
         """run(src, grid, dst)."""
     @staticmethod
+    def bands(
+        kernels: Sequence[Kernel],
+        tasks: Sequence[Sequence[tuple[int, Sequence[tuple[int, int]]]]],
+        operands: int,
+        scratch_bytes: int,
+        threads: int,
+    ) -> Kernel:
+        """run(sources ..., scratch, dst)."""
+    @staticmethod
     def running_sum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
         """run(src, dst)."""
     @staticmethod

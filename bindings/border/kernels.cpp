@@ -8,6 +8,7 @@
 
 #include "border/gil.hpp"
 #include "common/error.hpp"
+#include "kernels/bands/bands.hpp"
 #include "kernels/chain/plain.hpp"
 #include "kernels/chain/select.hpp"
 #include "kernels/copy/take.hpp"
@@ -157,6 +158,23 @@ void bind_kernels(py::module_& parent) {
     m.def("running_sum", make_running_sum, "outer"_a, "length"_a, "inner"_a, "exclusive"_a = false, "reverse"_a = false,
           "run(src, dst), f32 in a row as (outer, length, inner): dst = the sums of src along the length up to each "
           "element, made in f64.");
+    m.def(
+        "bands",
+        [](std::vector<std::shared_ptr<Kernel>> parts,
+           const std::vector<std::vector<std::pair<size_t, std::vector<std::pair<int, int64_t>>>>>& tasks, int operands,
+           int64_t scratch_bytes, int threads) {
+            std::vector<BandTask> found;
+            for (const auto& task : tasks) {
+                found.emplace_back();
+                for (const auto& [kernel, given] : task) found.back().push_back({kernel, given});
+            }
+            return make_bands(std::move(parts), std::move(found), operands, scratch_bytes, threads);
+        },
+        "kernels"_a, "tasks"_a, "operands"_a, "scratch_bytes"_a, "threads"_a,
+        "run(sources ..., scratch, dst), of so many operands: every task is a list of (number of a kernel, its "
+        "operands as "
+        "(number of one here, offset in bytes)) that a thread runs in order, with scratch_bytes of scratch of its "
+        "own.");
     m.def("copy_list", make_copy_list, "items"_a, "src_dtype"_a, "dst_dtype"_a, "zero_elements"_a = 0,
           "run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, "
           "dst_offset, dst_strides) as a copy.");

@@ -12,8 +12,10 @@ namespace dgo {
 // Waking a team costs a few microseconds: less work than this per thread is done faster by fewer threads.
 constexpr double kBytesPerThread = 32 * 1024;
 
-// `bytes`: what all tasks move, or arithmetic worth as many; a floating number, as it may be past all bounds.
+// `bytes`: what all tasks move, or arithmetic worth as many; a floating number, as it may be past all bounds. Within a team
+// each thread goes on alone.
 inline int threads_for(int64_t tasks, double bytes) {
+    if (omp_in_parallel()) return 1;
     const double useful = std::min(static_cast<double>(tasks), bytes / kBytesPerThread);
     if (useful < 2) return 1;
     return static_cast<int>(std::min<double>(useful, omp_get_max_threads()));

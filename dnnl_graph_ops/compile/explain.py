@@ -220,7 +220,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             decision.compute,
             tuple(decision.candidates),
             decision.measured,
-            tuple(step for step, part in zip(steps, plan.parts, strict=True) if part.group == i),
+            tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
             _estimated_from(group, decision, engine),
         )
         for i, (group, decision) in enumerate(specialised.built.decisions)
@@ -248,6 +248,12 @@ def _estimated_from(group: Group, decision: Decision, engine: Engine) -> str:
     own = (cpu.isa(engine), dtype if cpu.computes_natively(dtype, engine) else "f32")
     found = fits.origin(own[0], engine.runtime.version, own[1])
     return "" if found == own else f"{found[0]}, {found[1]}"
+
+
+def groups_of(part: Compiled | KernelStep | HostStep) -> tuple[int, ...]:
+    """The numbers of the groups that a step computes, or has a part in."""
+    others = part.others if isinstance(part, KernelStep) else ()
+    return others if part.group is None else (*others, part.group)
 
 
 def _isa_of(kernel: kernels.Kernel) -> str:

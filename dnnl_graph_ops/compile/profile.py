@@ -10,7 +10,7 @@ from ..graph import Node
 from ..lowering.family import MEMBERS, multiplications
 from ..lowering.program import HostStep, KernelStep, View
 from ..runtime.engines import Engine
-from .explain import StepTime, ops_of, table
+from .explain import StepTime, groups_of, ops_of, table
 from .native import Compiled
 from .peaks import peaks
 from .specialise import Specialised
@@ -18,7 +18,7 @@ from .specialise import Specialised
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
 # own kernels that multiply, by the beginning of their names; those of the library by the op
-_MULTIPLYING = ("depthwise_", "filter_", "groups_", "overlap_", "row_product", "stem_")
+_MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "overlap_", "row_product", "stem_")
 _PRODUCTS = frozenset({*MEMBERS, "MatMul"})
 _LONGEST = 60  # letters of a column
 
@@ -63,16 +63,18 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
             spent[part.group] = spent.get(part.group, 0.0) + seconds
     found = Profile()
     for part, seconds in zip(plan.parts, times, strict=True):
-        group, decision = (None, None) if part.group is None else decisions[part.group]
+        groups = [decisions[number] for number in groups_of(part)]
+        nodes = [node for group, _ in groups for node in group.nodes]
         of_peak, bound = 0.0, ""
         if engine.memory is None:
-            most = peaks(engine, decision.compute if decision else "f32", plan.executor.threads)
-            macs = sum(map(_macs, group.nodes)) if group and part.group in spent and _multiplies(part) else 0
+            most = peaks(engine, groups[-1][1].compute if groups else "f32", plan.executor.threads)
+            macs = sum(map(_macs, nodes)) if part.group in spent and _multiplies(part) else 0
             if macs and part.group is not None:
                 of_peak, bound = _share(macs, spent[part.group], most.macs), ARITHMETIC
             else:
                 of_peak, bound = _share(_moved(part), seconds, most.bytes), MEMORY
-        ops, kinds = ((), ()) if group is None else (ops_of(group), tuple(node.kind for node in group.listed))
+        ops = tuple(name for group, _ in groups for name in ops_of(group))
+        kinds = tuple(node.kind for group, _ in groups for node in group.listed)
         found.append(StepTime(part.label, seconds, ops, kinds, seconds / total, of_peak, bound))
     return found
 

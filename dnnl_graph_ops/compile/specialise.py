@@ -15,6 +15,7 @@ from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..lowering.as_given import Places
+from ..lowering.bands import in_bands
 from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
@@ -213,6 +214,7 @@ def specialise(
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):
         built.program.copy(places[value], target, "copy to output")
+    in_bands(built.program, built.layers, env)
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Value
-from . import attention, chain, dense, integers, nonfinite, norms
+from . import attention, bands, chain, dense, integers, nonfinite, norms
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -30,6 +30,8 @@ class Built:
     shared: set[Value]
     decisions: list[tuple[Group, Decision]] = field(default_factory=list)
     macs: int = 0
+    # what may run by bands of rows
+    layers: list[bands.Layer] = field(default_factory=list)
 
 
 def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
@@ -178,7 +180,9 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env,
             _literal(built, literal, item, views, env)
             return Decision("literal", output.dtype)
     built.macs += problem.macs
-    return lower(program, problem, env, choose)
+    decision = lower(program, problem, env, choose)
+    built.layers += bands.layers(len(built.decisions), problem, decision)
+    return decision
 
 
 def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View], env: Env) -> None:

@@ -119,9 +119,14 @@ def nbytes(view: View) -> int:
     return view.size * dtypes.itemsize(view.dtype)
 
 
+def passing(size: int, threads: int) -> float:
+    """Seconds to read or write so many bytes."""
+    return size * _BYTE / threads
+
+
 def scan(views: Sequence[View], threads: int) -> float:
     """Seconds to look for Inf and NaN in the views."""
-    return sum(map(nbytes, views)) * _BYTE / threads + _SCAN
+    return passing(sum(map(nbytes, views)), threads) + _SCAN
 
 
 def _channels(problem: Problem) -> tuple[int, int]:

@@ -294,7 +294,7 @@ class KernelStep:
     """An own kernel and its operands: sources first, then what it writes, scratch included.
 
     `in_place`: a result that it can write over an operand. `recipe`: all that its results depend on besides the data
-    of what it reads; None: not known.
+    of what it reads; None: not known. `others`: further groups that it computes.
     """
 
     kernel: Any
@@ -305,6 +305,7 @@ class KernelStep:
     condition: Condition | None = None
     in_place: tuple[tuple[View, View], ...] = ()
     recipe: Hashable = None
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

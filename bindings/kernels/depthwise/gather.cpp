@@ -231,6 +231,7 @@ struct GatherKernel : Kernel {
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool in_place = cell == Cell::f32 && to.channel == 1;
+        const bool may_read_in_place = cell == Cell::f32 && from.channel == 1 && reads_where_they_lie(p);
         RowCache cache(rows_layout, memory);
         float* result = result_part.in(memory);
         std::vector<RowTap> row_list;
@@ -242,13 +243,19 @@ struct GatherKernel : Kernel {
             const int64_t n = image / number_of_sections / blocks;
             const ChannelBlock block = packed.block_at(image / number_of_sections % blocks);
             const int64_t first = first_source(section, inner), first_output = section.begin * inner.phases;
+            const bool read_in_place = may_read_in_place && block.real == block.lanes;
+            const int64_t src_step = read_in_place ? from.inner : block.lanes;
             axes.taps_of_row(row, row_list);
             rows.clear();
             for (const RowTap& outer : row_list) {
+                const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
+                if (read_in_place) {
+                    rows.push_back(src_row + block.first * size);
+                    continue;
+                }
                 bool fresh;
                 float* copy = cache.find(image, outer.source[0], outer.source[1], fresh);
                 if (fresh) {
-                    const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
                     load_block.load(src_row, first, end_source(section, inner), block, copy);
                 }
                 rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
@@ -259,7 +266,7 @@ struct GatherKernel : Kernel {
             const float* block_bias = bias ? bias + block.first : nullptr;
             if (in_place && block.real == block.lanes) {
                 run_row(section, row_list,
-                        {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
+                        {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
                          block_bias, dst_row + block.first * size, to.inner},
                         memory);
                 finish(operands, reinterpret_cast<float*>(dst_row) + first_output * to.inner + block.first, to.inner,
@@ -267,7 +274,7 @@ struct GatherKernel : Kernel {
                 continue;
             }
             run_row(section, row_list,
-                    {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), block.lanes, weights + block.first,
+                    {float_index(Cell::f32), block.lanes, 0, 0, rows.data(), src_step, weights + block.first,
                      block_bias, reinterpret_cast<char*>(result - first_output * block.lanes), block.lanes},
                     memory);
             finish(operands, result, block.lanes, offset, first_output, end_output, block.first, block.real);

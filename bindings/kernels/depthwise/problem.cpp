@@ -62,11 +62,12 @@ int64_t readings(const DepthwiseProblem& p, size_t axes) {
 
 }  // namespace
 
+bool reads_where_they_lie(const DepthwiseProblem& p) { return p.width > 1 || readings(p, p.kernel.size()) < kVast; }
+
 Path choose_path(const DepthwiseProblem& p) {
     const int64_t vector = vector_code().depthwise.min_channels;
     const bool last = p.src_strides[1] == 1 && p.dst_strides[1] == 1 && p.c >= vector;
-    // so many rows of sources are rarely near each other unless they are copied
-    if (last && (p.width > 1 || readings(p, p.kernel.size()) < kVast)) return Path::channels;
+    if (last && reads_where_they_lie(p)) return Path::channels;
     return p.c >= vector || p.src_strides.back() != 1 || p.dst_strides.back() != 1 ? Path::blocks : Path::space;
 }
 

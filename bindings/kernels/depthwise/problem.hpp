@@ -20,6 +20,9 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 // What a run is worth, as of threads_for: the bytes of src and dst, or the multiplications.
 double work_of(const DepthwiseProblem& problem);
 
+// Whether rows of sources need no copies to be near each other; so many that each is read often rarely are.
+bool reads_where_they_lie(const DepthwiseProblem& problem);
+
 // How the sums are vectorised.
 enum class Path {
     channels,  // channels are neighbours in memory and enough for a vector

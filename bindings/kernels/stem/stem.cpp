@@ -36,6 +36,7 @@ struct StemKernel : Kernel {
     bool has_bias;
     Tail tail;
     TailParams after;  // results
+    Finish last;       // what the vector code makes of them; all of `after`, or nothing
     bool in_place;     // channels of the results lie side by side, and are written as they come
     BlockFn store;
     StridedCopy bias_copy;
@@ -52,7 +53,8 @@ struct StemKernel : Kernel {
           has_bias(with_bias), tail(post_ops),
           after(tail.params(p.channels, {p.n, to.extent(0), to.extent(1), to.width()},
                             {to.batch, to.outer[0], to.outer[1], to.inner})),
-          in_place((to.channel == 1 || p.channels == 1) && (tail.empty() || float_cell(p.src_dtype) == Cell::f32)),
+          last(finish_of(after)),
+          in_place((to.channel == 1 || p.channels == 1) && (finished() || float_cell(p.src_dtype) == Cell::f32)),
           store(copy_block(to.channel == 1 ? BlockKind::rows
                            : to.inner == 1 ? BlockKind::transposed
                                            : BlockKind::strided,
@@ -68,10 +70,13 @@ struct StemKernel : Kernel {
         result_part = each.add<float>(in_place ? 0 : checked_product(kName, {layout.outputs, code().panel}));
     }
 
+    // Whether nothing is left to do on results that the vector code writes.
+    bool finished() const { return tail.empty() || last.as != Finish::As::it_is; }
+
     bool vast(const char* dst) const {
         const auto whole = [](int64_t bytes) { return bytes % code().alignment == 0; };
         const int64_t bytes = p.n * product(p.src_spatial) * p.channels * item;
-        return in_place && tail.empty() && float_cell(p.src_dtype) == Cell::f32 && bytes > kVastBytes &&
+        return in_place && finished() && float_cell(p.src_dtype) == Cell::f32 && bytes > kVastBytes &&
                whole(to.inner * item) && whole(to.outer[0] * item) && whole(to.outer[1] * item) &&
                whole(to.batch * item) &&
                reinterpret_cast<uintptr_t>(dst) % static_cast<uintptr_t>(code().alignment) == 0;
@@ -96,6 +101,7 @@ struct StemKernel : Kernel {
         row.bias = bias;
         row.cell = in_place ? float_cell(p.src_dtype) : Cell::f32;
         row.to_step = in_place ? to.inner : code().panel;
+        row.finish = last;
         row.vast = vast(dst);
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             run_part(operands[0], row, operands + (has_bias ? 3 : 2), dst, begin, end, scratch.of(rank));
@@ -129,7 +135,7 @@ struct StemKernel : Kernel {
     // The post-ops on results of neighbouring positions.
     void finish(const char* const* operands, float* values, int64_t step, int64_t offset, int64_t count,
                 int64_t channel, int64_t channels) const {
-        if (tail.empty()) return;
+        if (finished()) return;
         apply_tail(after, operands, TailRun{values, step, offset + channel, to.inner, count, channels, channel});
     }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cell.hpp"
+#include "kernels/tail/vtable.hpp"
 
 namespace dgo {
 
@@ -25,6 +25,7 @@ struct StemRow {
     Cell cell;          // of the results
     char* to;
     int64_t to_step;  // elements from one position to the next
+    Finish finish;
     bool vast;        // f32 written past the caches, from an address and with a step that are whole vectors
 };
 

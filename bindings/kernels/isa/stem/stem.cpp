@@ -73,6 +73,7 @@ __attribute__((noinline)) void run_tile(const StemRow& row, const Tile& place) {
             asm("" : "+r"(at));
         }
     }
+    finish_tile(row.finish, sum);
     if (row.cell == Cell::f32) {
         float* to = reinterpret_cast<float*>(row.to) + first;
         const int64_t rest = place.channels - (kVectors - 1) * kLanes;

@@ -1,0 +1,428 @@
+"""Layers behind each other as one step, by bands of rows: what lies between them stays in the near caches.
+
+A result that is larger than those caches, and that only the next layer reads, is computed a few rows at a time; behind
+them come the rows of the next layer that see these. Rows are positions on the first spatial axis. The kernels are those
+of the layers' own forms, made for as many rows as a band has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any, NamedTuple
+
+from .. import dtypes
+from .._core import kernels
+from . import cost
+from . import tail as post
+from .env import Env
+from .lower import Decision, build, with_own_bias
+from .problem import BACKWARD_DATA, Problem
+from .program import Buffer, KernelStep, Place, Program, Step, View, dense_in
+from .registry import FORMULATIONS, Formulation
+
+# whose rows depend on few rows of what they read
+_NAMES = frozenset({"own depthwise", "own direct", "own groups", "own stem"})
+FORMS = {form.name: form for form in FORMULATIONS if form.direction == BACKWARD_DATA and form.name in _NAMES}
+NEAR = 512 * 1024  # bytes of a thread's bands between layers
+FAR = 1 << 20  # bytes between two layers that leave the near caches
+WORTH = 0.1  # of the layers' seconds, that writing the result between them and reading it again takes
+_ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as it was lowered, and the seconds that it was estimated to take. `group`: the number of its steps'."""
+
+    group: int
+    problem: Problem
+    form: Formulation
+    seconds: float
+
+    @property
+    def source(self) -> View:
+        """What moves on with its rows."""
+        return self.problem.dst
+
+    @property
+    def target(self) -> View:
+        return self.problem.src
+
+    @property
+    def rows(self) -> int:
+        return self.problem.geometry.src[0]
+
+    @property
+    def _reach(self) -> int:
+        g = self.problem.geometry
+        return g.dilations[0] * (g.kernel[0] - 1) + 1
+
+    def inner(self, count: int) -> int:
+        """The rows of the source that so many rows of the target see, away from its ends."""
+        return (count - 1) * self.problem.geometry.strides[0] + self._reach
+
+    def seen(self, rows: range) -> range:
+        """The rows of the source that these rows of the target see."""
+        g = self.problem.geometry
+        first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
+        return range(max(first, 0), min(last + self._reach, g.dst[0]))
+
+    def cut(self, rows: range, source: View, target: View, tail: post.Tail) -> Problem:
+        """The problem of these rows of one image alone."""
+        g, seen = self.problem.geometry, self.seen(rows)
+        begin = max(g.pads_begin[0] - rows.start * g.strides[0], 0)
+        end = self.inner(len(rows)) - begin - len(seen)
+        first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
+        lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
+        geometry = replace(g, batch=1, **lists)
+        return self.problem.with_views(geometry=geometry, src=target, dst=source, tail=tail)
+
+
+def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
+    """A layer as it was decided to be computed; none if it cannot be cut into rows."""
+    form = FORMS.get(decision.formulation) if problem.direction == BACKWARD_DATA else None
+    if form is None:
+        return []
+    return [Layer(group, with_own_bias(problem), form, dict(decision.candidates)[form.name])]
+
+
+def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
+    """Replace the steps of layers by one that computes them by bands, where that pays."""
+    for chain in _chains(program, layers, env):
+        found = _Bands(program, chain, env)
+        if found.complete:
+            found.replace_steps()
+
+
+def _chains(program: Program, layers: Sequence[Layer], env: Env) -> Iterator[list[Layer]]:
+    """Layers each of which reads what the one before it gives, that to nobody else, and that are worth a step."""
+    if env.tune == "off" or env.engine.memory is not None:
+        return
+    known = {layer.source.buffer: layer for layer in layers}
+    touching: dict[Buffer, set[int | None]] = {}
+    for step in program.steps:
+        for view in (*step.reads, *step.writes):
+            touching.setdefault(view.buffer, set()).add(step.group if _is_plain(step) else None)
+    joined: dict[int, Layer] = {}
+    for layer in layers:
+        after = known.get(layer.target.buffer)
+        if after is None or touching[layer.target.buffer] != {layer.group, after.group}:
+            continue
+        if _fits(layer, after) and _pays(layer, after, env.threads):
+            joined[layer.group] = after
+    behind = {layer.group for layer in joined.values()}
+    for layer in layers:
+        if layer.group in joined and layer.group not in behind:
+            chain = [layer]
+            while chain[-1].group in joined:
+                chain.append(joined[chain[-1].group])
+            yield chain
+
+
+def _is_plain(step: Step) -> bool:
+    return isinstance(step, KernelStep) and step.condition is None
+
+
+def _fits(first: Layer, after: Layer) -> bool:
+    """Whether what lies between two layers is theirs alone, and dense with the channels as the last axis."""
+    between = first.target
+    alone = between.buffer.place is Place.SCRATCH and between.buffer.elements == between.size
+    others = (*post.views(after.problem.tail), after.problem.weights, after.problem.bias)
+    read_once = all(view is None or view.buffer is not between.buffer for view in others)
+    return alone and read_once and after.source == between and between.strides == _band_strides(between)
+
+
+def _band_strides(view: View) -> tuple[int, ...]:
+    return dense_in(view.shape, (0, *range(2, view.ndim), 1))
+
+
+def _pays(first: Layer, after: Layer, threads: int) -> bool:
+    size = cost.nbytes(first.target)
+    weights = sum(cost.nbytes(layer.problem.weights) for layer in (first, after))
+    bands = max(size // NEAR, 1)
+    seconds = cost.passing(size, threads)
+    return size >= FAR and bands * weights <= size and seconds >= WORTH * (first.seconds + after.seconds)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+class _Operand(NamedTuple):
+    """Of a kernel in bands: memory of its own (None), or a view that may move on with images and rows; bytes."""
+
+    view: View | None
+    offset: int
+    by_image: int = 0
+    by_row: int = 0
+
+
+class _Call(NamedTuple):
+    kernel: int
+    # sources and targets of the layer stand for themselves
+    operands: tuple[_Operand | str, ...]
+    offsets: tuple[int, ...]
+
+
+_SOURCE, _TARGET = "source", "target"
+
+
+class _Bands:
+    """The kernels of a chain of layers, and who computes what with them."""
+
+    def __init__(self, program: Program, chain: Sequence[Layer], env: Env) -> None:
+        self.program, self.chain = program, chain
+        self.env = replace(env, threads=1)
+        self.threads = env.threads
+        self.kernels: list[Any] = []
+        self.fixed: list[KernelStep] = []
+        self.reads: list[View] = []
+        self.parts: dict[tuple[int, int, int, int], list[_Call] | None] = {}
+        self.copies: dict[int, int] = {}
+        # buffers of steps that only a sub-program has, by those that the program has already
+        self.same: dict[Buffer, Buffer] = {}
+        self.room = 0  # bytes of the kernels' own scratch
+        self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
+        self.strides = [_band_strides(layer.target) for layer in chain[:-1]]
+        items = (dtypes.itemsize(layer.target.dtype) for layer in chain)
+        self.row_bytes = [strides[2] * item for strides, item in zip(self.strides, items, strict=False)]
+        self.count = self._rows_of_a_band()
+        self.complete = self.count > 0 and self._all_parts()
+
+    # -- how rows are divided ---------------------------------------------------------------------------------
+
+    def _between(self, count: int) -> list[int]:
+        """Rows of each result between layers that so many rows of the last one see."""
+        found = []
+        for layer in reversed(self.chain[1:]):
+            count = layer.inner(count)
+            found.append(count)
+        return found[::-1]
+
+    def _rows_of_a_band(self) -> int:
+        """0: not even one row of all stays near."""
+        rows = self.chain[-1].rows
+
+        def size(count: int) -> int:
+            return sum(n * each for n, each in zip(self._between(count), self.row_bytes, strict=True))
+
+        count = 0
+        while count < rows and size(count + 1) <= NEAR:
+            count += 1
+        return -(-rows // -(-rows // count)) if count else 0
+
+    def _tasks(self) -> Iterator[tuple[int, range]]:
+        """An image and the rows of the last result that a thread computes one band after the other."""
+        images, rows = self.chain[-1].target.shape[0], self.chain[-1].rows
+        parts = min(self.threads // gcd(images, self.threads), -(-rows // self.count))
+        for image in range(images):
+            for part in range(parts):
+                yield image, range(rows * part // parts, rows * (part + 1) // parts)
+
+    def _bands(self, rows: range) -> Iterator[list[tuple[range, range]]]:
+        """For each band, of every layer the rows that are new and those of its result that the band sees."""
+        held = [range(0)] * len(self.chain)
+        for start in range(rows.start, rows.stop, self.count):
+            new = held[-1] = range(start, min(start + self.count, rows.stop))
+            found = [(new, new)]
+            for i in range(len(self.chain) - 2, -1, -1):
+                if len(new):
+                    seen = self.chain[i + 1].seen(new)
+                    new = range(max(seen.start, held[i].stop), seen.stop)
+                    held[i] = seen
+                found.append((new, held[i]))
+            yield found[::-1]
+
+    # -- kernels ----------------------------------------------------------------------------------------------
+
+    def _all_parts(self) -> bool:
+        """Make the tasks and all that they call; False where a layer cannot be cut like this."""
+        for image, rows in self._tasks():
+            task: list[tuple[int, list[tuple[int, int]]]] = []
+            held = [range(0)] * len(self.strides)
+            for band in self._bands(rows):
+                for i, (new, seen) in enumerate(band):
+                    if i < len(held):
+                        task += self._kept(i, held[i], seen)
+                        held[i] = seen
+                    if not len(new):
+                        continue
+                    calls = self._part(i, new)
+                    if calls is None:
+                        return False
+                    task += (self._placed(call, i, image, new, held) for call in calls)
+            self.tasks.append(task)
+        return True
+
+    def _kept(self, i: int, before: range, now: range) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Rows that were there go to the front, as few at a time as lie apart."""
+        shift, size = now.start - before.start, self.row_bytes[i]
+        for row in range(now.start, before.stop, max(shift, 1)) if shift > 0 else ():
+            count = min(shift, before.stop - row) * size
+            if count not in self.copies:
+                code = dtypes.CODES[self.chain[i].target.dtype]
+                elements = count // dtypes.itemsize(self.chain[i].target.dtype)
+                self.copies[count] = self._number(kernels.copy((elements,), code, (1,), code, (1,)))
+            source = self._start(i) + (row - before.start) * size
+            yield self.copies[count], [(-1, source), (-1, source - shift * size)]
+
+    def _start(self, i: int) -> int:
+        """Where the rows of a result between layers begin in a thread's scratch."""
+        most = self._between(self.count)
+        return sum(_aligned(most[j] * self.row_bytes[j]) for j in range(i))
+
+    def _number(self, kernel: Any) -> int:
+        self.kernels.append(kernel)
+        return len(self.kernels) - 1
+
+    def _part(self, i: int, rows: range) -> list[_Call] | None:
+        """The calls for some rows of a layer; the same for all that see as much."""
+        layer = self.chain[i]
+        pad = max(layer.problem.geometry.pads_begin[0] - rows.start * layer.problem.geometry.strides[0], 0)
+        key = i, len(rows), len(layer.seen(rows)), pad
+        if key not in self.parts:
+            self.parts[key] = self._made(i, rows)
+        return self.parts[key]
+
+    def _made(self, i: int, rows: range) -> list[_Call] | None:
+        layer = self.chain[i]
+        moving: dict[Buffer, _Operand | str] = {}
+
+        def stand_in(view: View, count: int, meant: _Operand | str, strides: tuple[int, ...] | None = None) -> View:
+            shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
+            twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides or view.strides)
+            moving[twin.buffer] = meant
+            return twin
+
+        def beside(view: View) -> View:
+            if view.ndim < 3:
+                return view
+            item = dtypes.itemsize(view.dtype)
+            steps = (stride * item if size > 1 else 0 for stride, size in zip(view.strides, view.shape, strict=True))
+            by_image, _, by_row, *_ = steps
+            return stand_in(view, len(rows), _Operand(view, 0, by_image, by_row))
+
+        before = self.strides[i - 1] if i > 0 else None
+        after = self.strides[i] if i < len(self.strides) else None
+        source = stand_in(layer.source, len(layer.seen(rows)), _SOURCE, before)
+        target = stand_in(layer.target, len(rows), _TARGET, after)
+        if not len(layer.seen(rows)):
+            return None
+        part = layer.cut(rows, source, target, post.map_views(layer.problem.tail, beside))
+        if not layer.form.applies(part, self.env):
+            return None
+        inside = Program()
+        build(inside, part, layer.form, self.env)
+        return self._calls(inside.steps, moving)
+
+    def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand | str]) -> list[_Call] | None:
+        """Steps on stand-ins as calls; those that no row has a part in run before them all."""
+        fixed: set[Buffer] = set()
+        own: dict[Buffer, int] = {}
+        start = self._start(len(self.strides))
+        calls = []
+        for step in steps:
+            if not isinstance(step, KernelStep) or step.condition:
+                return None
+            varies = not step.reads or any(view.buffer in moving or view.buffer in own for view in step.reads)
+            if not varies:
+                self._run_before(step)
+                fixed.update(view.buffer for view in step.writes)
+                continue
+            operands: list[_Operand | str] = []
+            offsets = []
+            for view in (*step.reads, *step.writes):
+                buffer = view.buffer
+                inner = view.byte_offset
+                if buffer in moving:
+                    operands.append(moving[buffer])
+                elif buffer in fixed or (view in step.reads and buffer not in own):
+                    buffer = self.same.get(buffer, buffer)
+                    operands.append(_Operand(View(buffer, (buffer.elements,), (1,)), 0))
+                else:
+                    if buffer not in own:
+                        own[buffer] = start + sum(_aligned(other.nbytes) for other in own)
+                    operands.append(_Operand(None, own[buffer]))
+                offsets.append(inner)
+            calls.append(_Call(self._number(step.kernel), tuple(operands), tuple(offsets)))
+        self.room = max(self.room, sum(_aligned(buffer.nbytes) for buffer in own))
+        return calls
+
+    def _run_before(self, step: KernelStep) -> None:
+        """Once, where the program does not do the same already."""
+        for other in (*self.program.steps, *self.fixed):
+            alike = isinstance(other, KernelStep) and step.recipe is not None and other.recipe == step.recipe
+            if alike and other.reads == step.reads and other.condition is None:
+                for mine, theirs in zip(step.writes, other.writes, strict=True):
+                    self.same[mine.buffer] = theirs.buffer
+                return
+        self.fixed.append(replace(step, group=self.chain[-1].group))
+
+    def _placed(
+        self, call: _Call, i: int, image: int, rows: range, held: Sequence[range]
+    ) -> tuple[int, list[tuple[int, int]]]:
+        """A call for these rows: numbers of operands, -1 for scratch, -2 for the last result, and offsets."""
+        layer, found = self.chain[i], []
+        for operand, offset in zip(call.operands, call.offsets, strict=True):
+            if operand == _SOURCE:
+                row = layer.seen(rows).start
+                place = self._in_view(layer.source, image, row) if i == 0 else self._in_band(i - 1, row, held)
+            elif operand == _TARGET:
+                last, row = i == len(self.strides), rows.start
+                place = self._in_view(layer.target, image, row, -2) if last else self._in_band(i, row, held)
+            else:
+                assert isinstance(operand, _Operand)
+                moved = operand.offset + image * operand.by_image + rows.start * operand.by_row
+                place = (-1 if operand.view is None else self._read(operand.view)), moved
+            found.append((place[0], place[1] + offset))
+        return call.kernel, found
+
+    def _read(self, view: View) -> int:
+        if view not in self.reads:
+            self.reads.append(view)
+        return self.reads.index(view)
+
+    def _in_view(self, view: View, image: int, row: int, number: int | None = None) -> tuple[int, int]:
+        at = (image * view.strides[0] + row * view.strides[2]) * dtypes.itemsize(view.dtype)
+        return (self._read(view) if number is None else number), at
+
+    def _in_band(self, i: int, row: int, held: Sequence[range]) -> tuple[int, int]:
+        return -1, self._start(i) + (row - held[i].start) * self.row_bytes[i]
+
+    # -- the step ---------------------------------------------------------------------------------------------
+
+    def replace_steps(self) -> None:
+        """The program's steps of the layers, of which those stay that no row has a part in, with one in their place."""
+        program, last = self.program, self.chain[-1]
+        groups = [layer.group for layer in self.chain]
+        each = self._start(len(self.strides)) + self.room
+        scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
+        numbers = {-1: len(self.reads), -2: len(self.reads) + 1}
+        tasks = [
+            [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
+            for task in self.tasks
+        ]
+        kernel = kernels.bands(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
+        gone = self._of_rows(groups)
+        label = " | ".join(program.steps[at].label for at in gone)
+        writes = scratch, last.target
+        made = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
+        program.steps = [
+            one
+            for at, step in enumerate(program.steps)
+            for one in ([*self.fixed, made] if at == gone[-1] else [] if at in gone else [step])
+        ]
+
+    def _of_rows(self, groups: Sequence[int]) -> list[int]:
+        """Where the program has steps of the layers that rows have a part in."""
+        moving = {self.chain[0].source.buffer}
+        moving.update(view.buffer for layer in self.chain for view in post.views(layer.problem.tail) if view.ndim > 2)
+        found = []
+        for at, step in enumerate(self.program.steps):
+            if step.group not in groups:
+                continue
+            if not step.reads or any(view.buffer in moving for view in step.reads):
+                moving.update(view.buffer for view in step.writes)
+                found.append(at)
+        return found

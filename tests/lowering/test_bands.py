@@ -1,0 +1,178 @@
+"""Layers that run by bands of rows give what they give one after the other, whatever rows they see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.data import integers
+from reference.graph import evaluate_built
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops.lowering import bands, choice
+
+EACH = 20
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = dgo.get_num_threads()
+    dgo.set_num_threads(request.param)
+    yield request.param
+    dgo.set_num_threads(before)
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Own forms for every layer, and bands wherever they are possible; the argument is how many bytes stay near."""
+    before = choice.candidates
+
+    def first(problem: Any, env: Any) -> Any:
+        return sorted(before(problem, env), key=lambda item: item[0].name not in bands.FORMS)
+
+    monkeypatch.setattr(choice, "candidates", first)
+    monkeypatch.setattr(bands, "_pays", lambda *_: True)
+    return lambda near: monkeypatch.setattr(bands, "NEAR", near)
+
+
+def banded(net: Any) -> list[str]:
+    return [step.step for step in net.explain().steps if " | " in step.step]
+
+
+class Chain:
+    """A chain of layers on small integers, and what its graph reads besides the first one's source."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.graph = rng, dgo.Graph()
+        self.data: dict[Any, Any] = {}
+        rank = int(rng.integers(1, 4))
+        sizes = (int(rng.integers(6, 40)), *(int(rng.integers(3, 12)) for _ in range(rank - 1)))
+        channels = int(rng.choice([3, 8, 16, 24, 40]))
+        value = self.input((int(rng.integers(1, 4)), *sizes, channels))
+        for _ in range(int(rng.integers(2, 5))):
+            value = self.layer(value)
+        self.result = value
+
+    def input(self, shape: tuple[int, ...]) -> Any:
+        value = self.graph.input(f"x{len(self.data)}", shape)
+        self.data[value] = integers(self.rng, shape, "f32", limit=2)
+        return value
+
+    def layer(self, source: Any) -> Any:
+        rng, channels, rank = self.rng, source.shape[-1], len(source.shape) - 2
+        depthwise = channels >= 8 and rng.random() < 0.5
+        groups = channels if depthwise else 1
+        results = channels if depthwise else int(rng.choice([8, 16, 24]))
+        kernel = [int(rng.choice([1, 3, 3, 5] if depthwise else [1, 1, 3])) for _ in range(rank)]
+        strides, dilations, begin, end = [], [], [], []
+        for k, size in zip(kernel, source.shape[1:-1], strict=True):
+            dilation = int(rng.choice([1, 1, 2]))
+            reach = dilation * (k - 1) + 1
+            begin.append(int(rng.integers(0, reach)))
+            end.append(max(int(rng.integers(0, reach)), reach - size - begin[-1]))
+            strides.append(int(rng.choice([1, 1, 2, 3])))
+            dilations.append(dilation)
+        weights = integers(rng, (*kernel, channels // groups, results), "f32", limit=1)
+        weights[rng.random(weights.shape) < 0.6] = 0
+        bias = [self.graph.constant(integers(rng, (results,), "f32", limit=2))] if rng.random() < 0.5 else []
+        made = ops.convolution(
+            source, self.graph.constant(weights), *bias,
+            strides=strides, pads_begin=begin, pads_end=end, dilations=dilations, groups=groups,
+        )  # fmt: skip
+        return self.finished(made)
+
+    def finished(self, value: Any) -> Any:
+        how = int(self.rng.integers(0, 7))
+        if how == 0:
+            return ops.relu(value)
+        if how == 1:
+            return ops.clamp(value, min=-3.0, max=4.0)
+        if how == 2:
+            return ops.relu(ops.add(value, self.input(tuple(value.shape))))
+        if how == 3:
+            slopes = self.graph.constant(integers(self.rng, (value.shape[-1],), "f32", limit=2))
+            return ops.prelu(value, slopes)
+        if how == 4:
+            gates = self.input((value.shape[0], *(1,) * (len(value.shape) - 2), value.shape[-1]))
+            return ops.multiply(value, gates)
+        if how == 5:
+            return ops.clamp(ops.add(value, self.input((1, *value.shape[1:]))), min=-5.0, max=5.0)
+        return value
+
+
+@pytest.mark.cases(40, 1000, EACH)
+def test_random_chains(start: int, threads: int, always: Callable[[int], None], seed: int) -> None:
+    used = 0
+    for case in range(start, start + EACH):
+        rng = np.random.default_rng([seed, case])
+        chain = Chain(rng)
+        always(int(rng.choice([2_000, 10_000, 50_000, 1 << 20])))
+        net = chain.graph.compile(chain.result)
+        got = net(**{value.name: data for value, data in chain.data.items()})
+        want = evaluate_built(chain.graph, chain.data)[chain.result]
+        np.testing.assert_array_equal(got, want, err_msg=f"--seed {seed}, case {case}\n{chain.graph}")
+        used += bool(banded(net))
+    assert used >= EACH // 2
+
+
+@pytest.mark.parametrize("post", [ops.relu, ops.sigmoid])
+def test_an_inverted_block_at_its_usual_size(post: Callable[[Any], Any], rng: np.random.Generator) -> None:
+    """By its own decision, and the same bits as without."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 56, 56, 24))
+    wide = post(ops.convolution(x, graph.constant(rng.standard_normal((1, 1, 24, 144)).astype(np.float32))))
+    deep = rng.standard_normal((3, 3, 1, 144)).astype(np.float32)
+    seen = post(ops.convolution(wide, graph.constant(deep), groups=144, strides=2, pads_begin=[1, 1], pads_end=[1, 1]))
+    last = graph.constant(rng.standard_normal((1, 1, 144, 24)).astype(np.float32))
+    net = graph.compile(ops.convolution(seen, last))
+    assert banded(net)
+    data = rng.standard_normal(x.shape).astype(np.float32)
+    whole = graph.compile(ops.convolution(seen, last), tune="off")
+    np.testing.assert_allclose(net(data), whole(data), rtol=1e-4, atol=1e-3)
+
+
+def test_what_somebody_else_reads_is_written(rng: np.random.Generator, always: Callable[[int], None]) -> None:
+    graph = dgo.Graph()
+    x = graph.input("x", (2, 20, 9, 16))
+    between = ops.relu(ops.convolution(x, graph.constant(integers(rng, (1, 1, 16, 16), "f32", limit=1))))
+    weights = graph.constant(integers(rng, (3, 3, 1, 16), "f32", limit=1))
+    after = ops.convolution(between, weights, groups=16, pads_begin=[1, 1], pads_end=[1, 1])
+    data = integers(rng, x.shape, "f32", limit=2)
+    net = graph.compile([between, after])
+    assert not banded(net)
+    want = evaluate_built(graph, {x: data})
+    for got, value in zip(net(data), (between, after), strict=True):
+        np.testing.assert_array_equal(got, want[value])
+
+
+def test_weights_that_are_given_at_each_call(rng: np.random.Generator, always: Callable[[int], None]) -> None:
+    graph = dgo.Graph()
+    x, first, second = (
+        graph.input(name, shape)
+        for name, shape in (("x", (2, 20, 9, 16)), ("first", (1, 1, 16, 24)), ("second", (3, 3, 1, 24)))
+    )
+    between = ops.relu(ops.convolution(x, first))
+    last = ops.convolution(between, second, groups=24, pads_begin=[1, 1], pads_end=[1, 1])
+    net = graph.compile(last)
+    assert banded(net)
+    for _ in range(2):
+        data = {value: integers(rng, value.shape, "f32", limit=2) for value in (x, first, second)}
+        np.testing.assert_array_equal(net(*data.values()), evaluate_built(graph, data)[last])
+
+
+def test_open_sizes(rng: np.random.Generator, always: Callable[[int], None]) -> None:
+    graph = dgo.Graph()
+    x = graph.input("x", (1, None, 9, 16))
+    between = ops.relu(ops.convolution(x, graph.constant(integers(rng, (1, 1, 16, 16), "f32", limit=1))))
+    weights = graph.constant(integers(rng, (3, 3, 1, 16), "f32", limit=1))
+    net = graph.compile(ops.convolution(between, weights, groups=16, pads_begin=[1, 1], pads_end=[1, 1]))
+    for size in (1, 2, 7, 40):
+        data = integers(rng, (1, size, 9, 16), "f32", limit=2)
+        alone = dgo.Graph()
+        y = alone.input("x", data.shape)
+        same = ops.relu(ops.convolution(y, alone.constant(between.node.inputs[0].node.inputs[1].constant)))
+        last = ops.convolution(same, alone.constant(weights.constant), groups=16, pads_begin=[1, 1], pads_end=[1, 1])
+        np.testing.assert_array_equal(net(data), evaluate_built(alone, {y: data})[last])
