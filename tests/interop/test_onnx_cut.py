@@ -301,3 +301,118 @@ def test_results_are_the_callers_own():
         assert not np.may_share_memory(result, data)
         result[...] = 7
     np.testing.assert_array_equal(net(data, np.int64([4, 3]))[2], [[0]])
+
+
+def turned(turns, rows=True, opset=18):
+    """Adds w, and the number of the turn, to a sum in each turn; gives the sums of all turns, too."""
+    nodes = [
+        node("Cast", ["i"], ["number"], to=FLOAT),
+        node("Add", ["s", "w"], ["more"]),
+        node("Add", ["more", "number"], ["next"]),
+        node("Less", ["i", "most"], ["goes"]),
+        node("Identity", ["next"], ["row"]),
+    ]
+    inputs = [info("i", INT64, ()), info("c", BOOL, ()), info("s", FLOAT, (3, 4))]
+    outputs = [info("goes", BOOL, ()), info("next", FLOAT, (3, 4)), info("row", FLOAT, (3, 4))][: 3 if rows else 2]
+    inner = body(nodes, inputs, outputs, {"most": np.int64(4)})
+    loop = node("Loop", ["n", "", "x"], ["last", "rows"][: 2 if rows else 1], body=inner)
+    more = [node("Neg", ["last"], ["y"]), *([node("Mul", ["rows", "rows"], ["z"])] if rows else [])]
+    given = [info("x", FLOAT, (3, 4)), info("w", FLOAT, (3, 4))]
+    return model([loop, *more], given, [info("y"), *([info("z")] if rows else [])], {"n": np.int64(turns)}, opset)
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+@pytest.mark.parametrize("turns", [1, 3, 100])
+def test_known_turns_are_part_of_the_graph(turns, opset):
+    graph = dgo.from_onnx(turned(turns, opset=opset))
+    assert type(graph) is dgo.Graph
+    total, sums = x(), []
+    # the condition ends it as well
+    for i in range(min(turns, 5)):
+        total = total + x(seed=7) + np.float32(i)
+        sums.append(total)
+    y, z = graph.compile()(x(), x(seed=7))
+    np.testing.assert_allclose(y, -total, rtol=1e-5)
+    np.testing.assert_allclose(z, np.square(np.stack(sums)), rtol=1e-5)
+
+
+def test_no_turns():
+    graph = dgo.from_onnx(turned(0, rows=False))
+    assert type(graph) is dgo.Graph
+    np.testing.assert_array_equal(graph.compile()(x()), -x())
+    assert dgo.from_onnx(turned(0)).compile()(x(), x())[1].shape == (0, 3, 4)
+
+
+def test_many_turns_stay_a_loop():
+    nodes = [node("Add", ["s", "s"], ["next"]), node("Identity", ["c"], ["goes"])]
+    inputs = [info("i", INT64, ()), info("c", BOOL, ()), info("s", FLOAT, (2,))]
+    inner = body(nodes, inputs, [info("goes", BOOL, ()), info("next", FLOAT, (2,))])
+    loop = node("Loop", ["n", "", "x"], ["y"], body=inner)
+    made = model([loop], [info("x", FLOAT, (2,))], [info("y")], {"n": np.int64(5000)})
+    graph = dgo.from_onnx(made)
+    assert type(graph) is not dgo.Graph
+    np.testing.assert_array_equal(graph.compile()(np.zeros(2, np.float32)), np.zeros(2))
+
+
+SEQUENCES = {
+    "joined": ([node("ConcatFromSequence", ["s"], ["y"], axis=0)], lambda a, b: np.concatenate([b, a, a])),
+    "stacked": (
+        [node("ConcatFromSequence", ["s"], ["y"], axis=1, new_axis=1)], lambda a, b: np.stack([b, a, a], 1)
+    ),
+    "element": ([node("SequenceAt", ["s", "last"], ["e"]), node("Neg", ["e"], ["y"])], lambda a, b: -a),
+    "length": (
+        [node("SequenceLength", ["s"], ["k"]), node("Cast", ["k"], ["f"], to=FLOAT), node("Mul", ["x", "f"], ["y"])],
+        lambda a, b: a * 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.parametrize("empty", [False, True])
+def test_sequences_of_known_tensors_are_no_nodes(name, empty):
+    nodes, wanted = SEQUENCES[name]
+    first = (
+        [node("SequenceEmpty", [], ["none"]), node("SequenceInsert", ["none", "x"], ["one"])]
+        if empty
+        else [node("SequenceConstruct", ["x"], ["one"])]
+    )
+    filled = [
+        node("Identity", ["one"], ["same"]),
+        node("Relu", ["x"], ["r"]),
+        node("SequenceInsert", ["same", "x"], ["two"]),
+        node("SequenceInsert", ["two", "r", "zero"], ["s"]),
+    ]
+    constants = {"zero": np.int64(0), "last": np.int64(-1)}
+    made = model([*first, *filled, *nodes], [info("x", FLOAT, (3, 4))], [info("y")], constants)
+    graph = dgo.from_onnx(made)
+    assert type(graph) is dgo.Graph
+    np.testing.assert_array_equal(graph.compile()(x()), wanted(x(), np.maximum(x(), 0)))
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_sequences_that_something_reads_as_a_whole(begun):
+    """A Loop of unknown turns, and the model's outputs."""
+    nodes = [node("SequenceInsert", ["s", "x"], ["next"]), node("Identity", ["c"], ["goes"])]
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    listed = [helper.make_value_info(name, kind) for name in ("s", "next", "given", "all")]
+    inputs = [info("i", INT64, ()), info("c", BOOL, ()), listed[0]]
+    inner = body(nodes, inputs, [info("goes", BOOL, ()), listed[1]])
+    begin = node("SequenceConstruct", ["x", "x"], ["given"]) if begun else node("SequenceEmpty", [], ["given"])
+    made = model(
+        [
+            begin,
+            node("Loop", ["n", "", "given"], ["all"], body=inner),
+            node("ConcatFromSequence", ["all"], ["joined"], axis=0),
+            node("Sigmoid", ["joined"], ["y"]),
+        ],
+        [info("x", FLOAT, (3, 4)), info("n", INT64, ())],
+        [info("y"), listed[2]],
+    )
+    net = dgo.from_onnx(made).compile()
+    for turns in (1, 2):
+        y, given = net(x(), np.array(turns))
+        wanted = np.tile(x(), (turns + 2 * begun, 1))
+        # of the type that ONNX has, though only the call tells it
+        assert y.dtype == np.float32
+        np.testing.assert_allclose(y, 1 / (1 + np.exp(-wanted)), rtol=1e-6)
+        assert len(given) == 2 * begun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,8 @@ class HostNode:
     arrays: Mapping[str, Array]
     results: tuple[Info, ...]
     bodies: Mapping[str, SubModel]
+    # what its results are of inputs of such types, where only a call tells these
+    _types: dict[tuple[int | None, ...], list[Info]] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -123,7 +125,22 @@ class HostNode:
             raise Error(f"{node.where}: {self.by}: {type(error).__name__}: {error}") from None
         if len(found) < len(node.outputs):
             raise Error(f"{node.where}: {self.by} gives {len(found)} results, not {len(node.outputs)}")
-        return [self._checked(item, info) for item, info in zip(found, self.results, strict=False)]
+        return [self._checked(item, info) for item, info in zip(found, self._results_of(tensors), strict=False)]
+
+    def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Info]:
+        """What its results are: where types are not known before the call, as these inputs tell."""
+        if control(self.node) is not None or all(info.code is not None for info in self.results):
+            return self.results
+        infos = {name: info_of(tensors[name]) for name in self.node.reads}
+        key = tuple(info.code for info in infos.values())
+        if key not in self._types:
+            try:
+                found = results_of(self.node, infos, self.arrays)
+            except UnsupportedError:
+                found = list(self.results)
+            # sizes may change from call to call
+            self._types[key] = [info._replace(shape=None) for info in found]
+        return self._types[key]
 
     def _run(self, tensors: Mapping[str, Any], inputs: Sequence[Any], options: Options) -> Sequence[Any]:
         node = self.node
@@ -146,7 +163,7 @@ class HostNode:
             return array
         if info.shape is not None and len(info.shape) != array.ndim:
             raise ShapeError(f"{self.node.where}: {self.by} gives shape {array.shape}, not {info.shape}")
-        return array.astype(TYPES[info.code], copy=False)  # type: ignore[index]
+        return array.astype(TYPES[info.code], copy=False) if info.code in TYPES else array
 
 
 def label_of(info: Info, where: str) -> str:

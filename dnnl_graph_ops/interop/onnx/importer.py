@@ -30,10 +30,12 @@ from .fold import FOLDED, TYPES
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
 from .late import FAULTS, built, constant_of, fault
+from .lists import Listed, stand_in, written
 from .model import DTYPES, Input, Model, read
 from .node import Array, Body, Info, Item, Measured, OnnxNode
 from .submodel import SubModel
 from .survey import Fate, Survey, fate_of
+from .turns import turns_of, unrolled
 
 _SHOWN = 50
 _CODES = {name: code for code, name in DTYPES.items()}
@@ -126,7 +128,9 @@ class _Builder:
         self.inputs: list[Value] = []
         self.rest: list[OnnxNode] = []
         self.is_cut = False
-        self._fresh: Callable[[str], str] | None = None
+        # sequences that no node has made yet
+        self.lists: dict[str, Listed] = {}
+        self._renames: Callable[[str], str] | None = None
         # of each node, in the order of the model, its operator and what becomes of it
         self.fates: list[tuple[str, Fate]] = []
         self._part(0)
@@ -157,7 +161,7 @@ class _Builder:
 
     def add(self, node: OnnxNode) -> None:
         """Build one node; what is unsupported about it is noted, and its results stay unknown."""
-        if not all(name in self.arrays or name in self.times for name in node.reads):
+        if not all(name in self.arrays or name in self.times or name in self.lists for name in node.reads):
             if node.domain or node.op_type not in FOLDED:
                 # behind a node that cannot be expressed: only what is wrong with this one too
                 problems = hosts.check(node)
@@ -180,13 +184,15 @@ class _Builder:
         self.fates.append((f"{node.domain}.{node.op_type}" if node.domain else node.op_type, fate))
 
     def _add(self, node: OnnxNode) -> None:
+        if self._stood_in(node):
+            return None
+        for name in node.reads:
+            self._write(name)
         infos = [self.items[name] for name in node.reads if name not in self.arrays]
         vague = [item for item in infos if isinstance(item, Info)]
         # what is in the rest has no time
         if any(self.times.get(name) == _LAST for name in node.reads):
             return self._put_off(node)
-        if node.op_type == "If" and not node.domain and self._chosen(node):
-            return None
         if not node.bodies and control(node) is None and all(item.code in DTYPES for item in vague):
             if any(item.shape is None for item in vague):
                 return self._put_off(node)
@@ -308,19 +314,48 @@ class _Builder:
             self.budget.total, self.engine,
         )  # fmt: skip
 
-    def _chosen(self, node: OnnxNode) -> bool:
-        """Put the branch of an If in its place, where the condition is known."""
+    def _stood_in(self, node: OnnxNode) -> bool:
+        """Put other nodes in the place of one: of the branch, the turns or the sequence that are known by now."""
+        if node.domain:
+            return False
+        if node.op_type == "If":
+            found = self._chosen(node)
+        elif node.op_type == "Loop":
+            turns = turns_of(node, self.arrays)
+            found = None if turns is None else unrolled(node, turns, spliced, self._fresh)
+        elif (stand := stand_in(node, self.lists, self.arrays, self._fresh)) is not None:
+            self.lists |= stand.lists
+            found = [*stand.nodes], dict(stand.arrays)
+        else:
+            return False
+        if found is None:
+            return False
+        self.arrays |= found[1]
+        for one in found[0]:
+            self.add(one)
+        return True
+
+    def _chosen(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+        """The branch of an If where the condition is known."""
         condition = self.arrays.get(node.inputs[0]) if node.inputs else None
         body = node.bodies.get("then_branch" if condition is not None and condition.any() else "else_branch")
         if condition is None or condition.size != 1 or body is None:
-            return False
-        if self._fresh is None:
-            self._fresh = fresh_names((*self.times, *self.arrays, *names_of(self.model.nodes)))
-        nodes, arrays = spliced(body, node, (), node.outputs, self._fresh)
-        self.arrays |= arrays
-        for one in nodes:
-            self.add(one)
-        return True
+            return None
+        return spliced(body, node, (), node.outputs, self._fresh)
+
+    def _fresh(self, name: str) -> str:
+        """A name that no tensor has."""
+        if self._renames is None:
+            self._renames = fresh_names((*self.times, *self.arrays, *self.lists, *names_of(self.model.nodes)))
+        return self._renames(name)
+
+    def _write(self, name: str) -> None:
+        """Let a node make a sequence that something reads as a whole."""
+        listed = self.lists.pop(name, None)
+        if listed is not None:
+            for one in listed.names:
+                self._write(one)
+            self._run_on_arrays(written(name, listed), "")
 
     def _put_off(self, node: OnnxNode) -> None:
         """Leave a node to the call."""
@@ -335,6 +370,8 @@ class _Builder:
 
     def graph(self) -> Graph:
         """The graph, or where the model is cut, the graphs."""
+        for name in self.model.outputs:
+            self._write(name)
         if not self.problems and not self.is_cut:
             whole = self.parts[0].graph
             whole.outputs = {name: self._output(name) for name in self.model.outputs}
