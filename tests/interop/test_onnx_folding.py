@@ -37,6 +37,7 @@ CASES = {
     "Identity": [([ROW], {})],
     "Less": [([COLUMN, ROW], {})],
     "LessOrEqual": [([COLUMN, ROW], {})],
+    "Log": [([np.exp2(np.float32([[0, 1, 2, 3, 4, -3]]))], {}), ([COLUMN], {})],
     "Max": [([COLUMN, ROW, COLUMN], {}), ([FEW], {})],
     "Min": [([COLUMN, ROW, COLUMN], {}), ([FEW, SIZES], {})],
     "Mod": [([SIZES, FEW], {})],

@@ -363,6 +363,8 @@ _FOLDS: dict[str, _Fold] = {
     "Identity": _plain(lambda array: array, _view),
     "Less": _plain(np.less, _wide),
     "LessOrEqual": _plain(np.less_equal, _wide),
+    # of which buckets of distances are cut: an ulp less is the next bucket
+    "Log": _plain(np.log, _all),
     # pair by pair: all at once would make each of them as large as the result
     "Max": _Fold(lambda _, inputs: functools.reduce(np.maximum, inputs), _chain_size),
     "Min": _Fold(lambda _, inputs: functools.reduce(np.minimum, inputs), _chain_size),
