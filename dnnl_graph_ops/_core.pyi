@@ -1098,6 +1098,23 @@ class kernels:
     ) -> Kernel:
         """run(src, dst); neighbours in both are of the axis, or of another one."""
     @staticmethod
+    def rms_norm(
+        rows: int,
+        width: int,
+        src_dtype: int,
+        src_pitch: int,
+        dst_dtype: int,
+        dst_pitch: int,
+        epsilon: float,
+        scaled: bool = False,
+    ) -> Kernel:
+        """run(src, [scale,] dst)."""
+    @staticmethod
+    def rotary(
+        shape: _Dims, half: int, strides: Sequence[_Dims], interleaved: bool = False, whole: bool = False
+    ) -> Kernel:
+        """run(src, cos, sin, dst)."""
+    @staticmethod
     def attention(
         batch: _Dims,
         rows: int,

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "kernels/attention/attention.hpp"
+#include "kernels/attention/rotary.hpp"
 #include "kernels/factories.hpp"
 
 namespace py = pybind11;
@@ -28,6 +29,19 @@ void bind_norm_kernels(py::module_& m) {
           "logarithm"_a = false,
           "run(src, dst): softmax over an axis, or its logarithm. In both src and dst the elements of the axis are "
           "neighbours, or those of another axis.");
+    m.def("rms_norm", make_rms_norm, "rows"_a, "width"_a, "src_dtype"_a, "src_pitch"_a, "dst_dtype"_a, "dst_pitch"_a,
+          "epsilon"_a, "scaled"_a = false,
+          "run(src, [scale, f32,] dst): rows divided by the roots of their mean squares plus epsilon, and scaled.");
+    m.def(
+        "rotary",
+        [](const Dims& shape, int64_t half, const std::vector<Dims>& strides, bool interleaved, bool whole) {
+            return make_rotary({shape, half, strides, interleaved, whole});
+        },
+        "shape"_a, "half"_a, "strides"_a, "interleaved"_a = false, "whole"_a = false,
+        "run(src, cos, sin, dst), f32: pairs (a, b) of 2 * half neighbours become a cos - b sin and b cos + a sin; "
+        "they "
+        "are i and half + i, or, interleaved, 2 i and 2 i + 1. whole: cos and sin have further numbers for the second "
+        "of each pair. Strides of each operand for the axes of shape.");
     m.def(
         "attention",
         [](const Dims& batch, int64_t rows, int64_t keys, int64_t depth, int64_t width, const Dims& q, const Dims& k,

@@ -166,6 +166,10 @@ struct GroupNormProblem {
 // src, [scale, shift,] the tail's operands, dst
 std::shared_ptr<Kernel> make_group_norm(const GroupNormProblem& problem);
 
+// src, [scale, f32,] dst: rows of neighbours, pitches apart, divided by the roots of their mean squares, and scaled
+std::shared_ptr<Kernel> make_rms_norm(int64_t rows, int64_t width, int src_dtype, int64_t src_pitch, int dst_dtype,
+                                      int64_t dst_pitch, double epsilon, bool scaled);
+
 // src, dst: softmax, or its logarithm, over an axis. Either its elements are neighbours in both, or those of another axis.
 std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dtype, const Dims& src_strides,
                                      int dst_dtype, const Dims& dst_strides, bool logarithm);

@@ -16,10 +16,10 @@ from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..runtime.engines import KINDS, Engine
-from .attention import attention_groups
 from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
 from .own_groups import Readers, elementwise, own_groups
+from .patterned import patterned_groups
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
@@ -101,7 +101,7 @@ def _mixed(
         if not (served and env.exact_int8 and integers.centred([nodes[i] for i in members])):
             found = [part for part in found if set(part).isdisjoint(members)] + [members]
             integer.append(members)
-    for members in attention_groups(readers):
+    for members in patterned_groups(readers):
         found = [part for part in found if set(part).isdisjoint(members)] + [members]
     taken = {i for part in found for i in part}
     own = [

@@ -13,7 +13,7 @@ from math import prod
 
 from .. import dtypes, schema
 from ..graph import Node, Value
-from ..lowering import attention
+from ..lowering import patterned
 from ..lowering.as_given import Places
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
@@ -221,9 +221,9 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     """Places for the values between the groups; `given`: inputs, constants and outputs."""
     nodes = [node for item in groups for node in item.nodes]
     places = Places(given)
-    attentions = [item.nodes for item in groups if attention.leads(item.nodes)]
-    attending = {node for some in attentions for node in some}
-    last = last_in_memory([node for node in nodes if node not in attending], given)
+    patterns = [item.nodes for item in groups if patterned.known(item.nodes) is not None]
+    taking = {node for some in patterns for node in some}
+    last = last_in_memory([node for node in nodes if node not in taking], given)
     heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
     readers = readers_of(nodes)
     for value in filter(last.__contains__, _values(nodes)):
@@ -235,14 +235,14 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
             _beside(places, value, heads.get(value, ""), readers.get(value, ()), last)
     alone = [item.nodes[0] for item in groups if len(item.nodes) == 1]
     _join(places, alone, last)
-    for some in attentions:
+    for some in patterns:
         _order_heads(places, some[-1].outputs[0], readers)
-    _alias(places, alone, readers, last, attending)
+    _alias(places, alone, readers, last, taking)
     return places
 
 
 def _order_heads(places: Places, value: Value, readers: Mapping[Value, Sequence[Node]]) -> None:
-    """What attention gives, in the order in which heads stand side by side where they are put so."""
+    """What attention gives, for one, in the order in which heads stand side by side where they are put so."""
     read = readers.get(value, ())
     if len(read) == 1 and read[0].kind == "StaticTranspose" and value not in places and value not in places.planned:
         order = [axis % value.ndim for axis in read[0].attrs["order"] or range(value.ndim)[::-1]]
@@ -288,7 +288,7 @@ def _alias(
     nodes: Sequence[Node],
     readers: Mapping[Value, Sequence[Node]],
     last: set[Value],
-    attending: Collection[Node],
+    taking: Collection[Node],
 ) -> None:
     """Results that are their operand seen in another shape, where that serves who reads them."""
     for node in nodes:
@@ -299,7 +299,7 @@ def _alias(
         result = VIEWS[node.kind](node, view)
         if result is None:
             continue
-        taking_any = all(one.kind in _TAKING_ANY or one in attending for one in readers.get(target, ()))
+        taking_any = all(one.kind in _TAKING_ANY or one in taking for one in readers.get(target, ()))
         if _lies_in(result, target in last) or taking_any:
             places.planned[target] = result
             if source not in places:

@@ -237,6 +237,53 @@ def _norm_over(src: Value, axes: tuple[int, ...], epsilon: float) -> tuple[str, 
     return None if groups is None else ("GroupNorm", (src,), _group_attrs(groups, epsilon))
 
 
+# ---- layers divided by the root of their mean square -----------------------------------------------------------------
+
+
+def _by_root(node: Node, readers: _Readers) -> Match | None:
+    """x / sqrt(mean of x^2 + epsilon) over the last axis, or times the reciprocal of that."""
+    first, second = node.inputs
+    candidates = ((first, second),) if node.kind == "Divide" else ((first, second), (second, first))
+    return next(filter(None, (_root_of(node, src, other, readers) for src, other in candidates)), None)
+
+
+def _root_of(node: Node, src: Value, by: Value, readers: _Readers) -> Match | None:
+    parts: list[Node | None] = []
+    if node.kind == "Multiply":
+        parts.append(readers.maker(by, "Reciprocal", "Pow"))
+        if parts[0] is None or (parts[0].kind == "Pow" and parts[0].attrs["beta"] != -0.5):
+            return None
+        by = parts[0].inputs[0]
+    if not parts or parts[0] is None or parts[0].kind == "Reciprocal":
+        parts.append(readers.maker(by, "Sqrt"))
+        if parts[-1] is None:
+            return None
+        by = parts[-1].inputs[0]
+    total = readers.maker(by, "Add")
+    pair = None if total is None else _operand_and_constant(total)
+    mean = None if pair is None else readers.maker(pair[0], "ReduceMean")
+    square = None if mean is None else readers.maker(mean.inputs[0], "Square", "Pow", "Multiply")
+    if total is None or pair is None or mean is None or square is None or pair[1].size != 1:
+        return None
+    if not _is_square(square, src) or not _known(src.shape) or node.outputs[0].shape != src.shape:
+        return None
+    if _axes(mean) != (src.ndim - 1,) or src.dtype not in _FLOATS or src.ndim < 2:
+        return None
+    attrs = {"begin_norm_axis": -1, "epsilon": float(pair[1].reshape(-1)[0])}
+    return Match("RMSNorm", (src,), attrs, (square, mean, total, *(part for part in parts[::-1] if part is not None)))
+
+
+def _scaled_root(node: Node, readers: _Readers) -> Match | None:
+    """Multiply by a vector behind it: its scale."""
+    for value, scale in (node.inputs, node.inputs[::-1]):
+        norm = readers.maker(value, "RMSNorm")
+        if norm is None or len(norm.inputs) > 1 or node.outputs[0].shape != value.shape:
+            continue
+        if scale.shape[-1:] == value.shape[-1:] and all(size == 1 for size in scale.shape[:-1]):
+            return Match("RMSNorm", (norm.inputs[0], scale), dict(norm.attrs), (norm,))
+    return None
+
+
 # ---- softplus with a threshold ---------------------------------------------------------------------------------------
 
 # from here on log(1 + e^x) is x in f32
@@ -260,8 +307,8 @@ def _guarded_softplus(node: Node, readers: _Readers) -> Match | None:
 # the last node of a pattern -> what it may be the end of
 RULES: dict[str, tuple[Rule, ...]] = {
     "Add": (_affine,),
-    "Divide": (_divided,),
-    "Multiply": (_affine,),
+    "Divide": (_divided, _by_root),
+    "Multiply": (_affine, _by_root, _scaled_root),
     "Select": (_guarded_softplus,),
     "StaticReshape": (_reshaped_norm,),
 }

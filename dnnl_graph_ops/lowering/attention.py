@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from .._core import kernels
 from ..graph import Node, Value
 from . import select
 from .chain import over
-from .env import Env
 from .program import Program, View
 
 Array = np.ndarray[Any, Any]
@@ -102,15 +101,21 @@ def _is_product(node: Node) -> bool:
 
 
 def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | None, bool]:
-    """The SoftMax whose shares these are, and whether NaN among them become zeros, as exporters of PyTorch do it."""
+    """The SoftMax whose shares these are, and whether NaN among them become zeros."""
     node = maker(value, 1)
     if node is None or node.kind != "Select":
         return (node if node is not None and _is_softmax(node) else None), False
-    condition, zero, shares = node.inputs
-    softmax, asked = maker(shares, 2), maker(condition, 1)
-    if softmax is None or asked is None or not _is_softmax(softmax) or _scalar(zero) != 0:
+    condition, *sources = node.inputs
+    asked = maker(condition, 1)
+    if asked is None:
         return None, False
-    if asked.host is None or asked.host.title != "IsNaN" or asked.inputs[0] is not shares:
+    number = asked.kind == "GreaterEqual" and _scalar(asked.inputs[1]) == 0
+    if not number and (asked.host is None or asked.host.title != "IsNaN"):
+        return None, False
+    # no share is below zero, and NaN is at least nothing
+    shares, zero = sources if number else sources[::-1]
+    softmax = maker(shares, 2)
+    if softmax is None or not _is_softmax(softmax) or _scalar(zero) != 0 or asked.inputs[0] is not shares:
         return None, False
     members += (node, asked)
     return softmax, True
@@ -248,26 +253,8 @@ def _fits(parts: Parts) -> bool:
 # ---- the group as it is built ----------------------------------------------------------------------------------------
 
 
-def leads(nodes: Sequence[Node]) -> bool:
-    """Whether nodes that run together are an attention."""
-    return len(nodes) > 2 and nodes[-1].kind == "MatMul" and _of(nodes) is not None
-
-
-def takes(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether own code runs them as such."""
-    return env.engine.memory is None and env.tune != "off" and leads(nodes)
-
-
-def _of(nodes: Sequence[Node]) -> Parts | None:
-    inside = set(nodes)
-    found = parts_of(nodes[-1], lambda value, reads: value.node if value.node in inside else None)
-    return found if found is not None and set(found.members) == inside else None
-
-
-def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View]) -> int:
+def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> int:
     """Append the step; its multiplications."""
-    parts = _of(nodes)
-    assert parts is not None
     masks = [mask for mask in parts.masks if mask.value.constant is None]
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [mask.shape[:-2] for mask in masks]
     # the one in which every other can be seen

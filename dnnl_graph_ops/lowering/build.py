@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Value
-from . import attention, bands, chain, dense, integers, nonfinite, norms
+from . import bands, chain, dense, integers, nonfinite, norms, patterned
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -68,9 +68,9 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         integers.build(built.program, item.nodes, lambda value: view_of(built.program, value, views), env)
         built.macs += integers.macs(item.nodes)
         return Decision("own integer", integers.dtype_of(item.nodes))
-    if attention.takes(item.nodes, env):
-        built.macs += attention.build(built.program, item.nodes, lambda value: view_of(built.program, value, views))
-        return Decision("own attention", head.outputs[0].dtype)
+    if patterned.takes(item.nodes, env):
+        built.macs += patterned.build(built.program, item.nodes, lambda value: view_of(built.program, value, views))
+        return Decision("own kernel", head.outputs[0].dtype)
     if _is_own_norm(built, item, views, env):
         return _build_norm(built, item, views, env)
     if dense.takes(head, env):

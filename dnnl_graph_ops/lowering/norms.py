@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from .. import dtypes
 from .._core import kernels
@@ -27,14 +28,24 @@ def serves(node: Node) -> bool:
     """Whether own code computes what a node asks for."""
     floats = all(value.dtype in chain.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
-    return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain
+    return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
+
+
+def _over_last(node: Node) -> bool:
+    """Of an RMSNorm: whether its layers are the last axis."""
+    if node.kind != "RMSNorm":
+        return True
+    src, *gamma = node.inputs
+    sizes = [size for value in gamma for size in value.shape[:-1]]
+    whole = all(value.shape[-1:] == src.shape[-1:] for value in gamma)
+    return node.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 and whole and all(size == 1 for size in sizes)
 
 
 def takes(node: Node, source: View, env: Env) -> bool:
     """Whether own code runs a node though the library may have a kernel; `source`: where its data lies."""
     if env.engine.memory is not None or env.tune == "off" or not serves(node):
         return False
-    if leads(node):
+    if leads(node) or node.kind == "RMSNorm":
         return True
     # along neighbours the library is as fast, across them it is left to a reference kernel or gathers them one by one
     axis = node.attrs["axis"] % source.ndim
@@ -122,10 +133,41 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ta
         program.copy(result, dst, f"dst of {node.kind}")
 
 
+def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
+    src, *gamma = inputs
+    width = dst.shape[-1]
+    read, made = _as_rows(src), _as_rows(dst)
+    if read is None:
+        read = _as_rows(program.copied(src, src.dtype, range(src.ndim), f"src of {node.kind}"))
+    result = dst if made is not None else program.scratch(dst.shape, dst.dtype)
+    made = made or _as_rows(result)
+    assert read is not None and made is not None
+    scale = [program.in_a_row(program.converted(view.reshaped((width,)) or view, "f32")) for view in gamma]
+    codes, pitches = dtypes.CODES, [view.strides[0] if view.shape[0] > 1 else width for view in (read, made)]
+    args = (
+        read.shape[0], width, codes[src.dtype], pitches[0], codes[dst.dtype], pitches[1], node.attrs["epsilon"],
+        bool(gamma),
+    )  # fmt: skip
+    program.kernel(kernels.rms_norm(*args), [read, *scale], [made], node.kind, recipe=("rms norm", *args))
+    if result is not dst:
+        program.copy(result, dst, f"dst of {node.kind}")
+
+
+def _as_rows(view: View) -> View | None:
+    """A view as rows of neighbours."""
+    found = view.reshaped((prod(view.shape[:-1]), view.shape[-1]))
+    return found if found is not None and (found.strides[1] == 1 or found.shape[1] == 1) else None
+
+
 def _neighbours(src: View, dst: View) -> bool:
     """Whether elements of some axis are neighbours in both."""
     strides = zip(src.strides, dst.strides, dst.shape, strict=True)
     return dst.size <= 1 or any(a == b == 1 and size > 1 for a, b, size in strides)
 
 
-OWN_NORMS: dict[str, Builder] = {"GroupNorm": _group_norm, "LogSoftmax": _softmax, "SoftMax": _softmax}
+OWN_NORMS: dict[str, Builder] = {
+    "GroupNorm": _group_norm,
+    "LogSoftmax": _softmax,
+    "RMSNorm": _rms_norm,
+    "SoftMax": _softmax,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import schema
-from . import attention, chain, dense, norms, tail
+from . import chain, dense, norms, patterned, tail
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -22,7 +22,7 @@ def _split(item: Group, env: Env) -> list[Group]:
     """A group with a family op that cannot be seen as head and post-ops is taken apart when it must be lowered."""
     if len(item.nodes) == 1 or norms.leads(item.nodes[0]) or dense.takes(item.nodes[0], env):
         return [item]
-    if item.integer or chain.takes(item.nodes, env) or attention.takes(item.nodes, env):
+    if item.integer or chain.takes(item.nodes, env) or patterned.takes(item.nodes, env):
         return [item]
     if not item.supported:
         return _one_by_one(item, env)

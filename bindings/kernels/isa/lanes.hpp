@@ -208,4 +208,21 @@ DGO_INLINE void store_some(float* at, Lanes v, int64_t count) {
     }
 }
 
+// All lanes as one: combine(a, b) takes vectors of any width.
+template <class Combine>
+DGO_INLINE float across(Lanes v, Combine&& combine) {
+    __m256 eight = load_bytes<__m256>(&v);
+    if constexpr (kLanes == 16) {
+        eight = combine(eight, load_bytes<__m256>(reinterpret_cast<const char*>(&v) + sizeof(__m256)));
+    }
+    __m128 four = combine(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = combine(four, _mm_movehl_ps(four, four));
+    four = combine(four, _mm_shuffle_ps(four, four, 1));
+    return _mm_cvtss_f32(four);
+}
+
+DGO_INLINE float sum_across(Lanes v) {
+    return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+}
+
 }  // namespace dgo::DGO_ISA

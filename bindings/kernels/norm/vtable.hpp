@@ -47,6 +47,16 @@ struct SoftmaxBlock {
     float* scratch;  // `length` floats for each column
 };
 
+// to[i, j] = from[i, j] * scale[j] / sqrt(mean of from[i, :]^2 + epsilon); scale null: ones.
+struct RootMeanSquare {
+    NormRows from;
+    Cell cell;
+    char* to;
+    int64_t pitch;
+    const float* scale;
+    float epsilon;
+};
+
 struct NormCode {
     void (*sums)(const NormRows& rows, const NormSums& to);
     // Of a block of `rows` rows: total[j] += the sum of column j
@@ -57,6 +67,7 @@ struct NormCode {
     // Floats that post-ops of rows of this width are applied in.
     int64_t (*scratch)(int64_t width);
     void (*softmax)(const SoftmaxBlock& block);
+    void (*root_mean_square)(const RootMeanSquare& block);
 };
 
 }  // namespace dgo

@@ -10,15 +10,12 @@ from ... import dtypes
 from ...errors import ShapeError, UnsupportedError
 from ...graph import Value
 from ...shapes import Meta
-from .node import Array, NeedsSizes, Operand
+from .node import Array, NeedsSizes
 from .numpy_steps.attention import visible
 from .step import Step
 from .table import first, integer, number, rule
 
-# the smallest normal number of each type
-_TINY = {"f32": 2.0**-126, "bf16": 2.0**-126, "f16": 2.0**-14}
-# what keys that are not seen get instead of minus infinity: a row of these alone is no row of NaN
-_UNSEEN = {"f32": -1e30, "bf16": -1e30, "f16": -3e4}
+_FLOATS = frozenset({"f32", "bf16", "f16"})
 
 
 def _heads(step: Step, index: int, name: str) -> Value:
@@ -78,35 +75,29 @@ def _shapes(step: Step) -> list[Meta]:
 )
 def attention(step: Step) -> tuple[Value, ...]:
     q, k, v = (_heads(step, i, name) for i, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads")))
-    if len({q.dtype, k.dtype, v.dtype}) > 1 or q.dtype not in _UNSEEN or q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
+    if len({q.dtype, k.dtype, v.dtype}) > 1 or q.dtype not in _FLOATS or q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
         raise UnsupportedError(f"{step.where}: of {q.dtype} {q.shape}, {k.dtype} {k.shape} and {v.dtype} {v.shape}")
     past = 0
     if step.has(4):
         past = step.value(4).shape[2]  # type: ignore[assignment]
         k, v = (step.op("Concat", step.value(i), new, axis=2) for i, new in ((4, k), (5, v)))
-    shown, mode = len(step.node.outputs) > 3 and bool(step.node.outputs[3]), step.attr("qk_matmul_output_mode")
-    scores, folded = _scores(step, q, k)
+    mode = step.attr("qk_matmul_output_mode")
+    keys, values = (_shared(step, each, q) for each in (k, v))
+    scores = _scores(step, q, keys)
     stages = [scores]
     if cap := step.attr("softcap"):
         bent = step.op("Tanh", step.op("Divide", scores, step.full(cap, scores)))
         scores = step.op("Multiply", bent, step.full(cap, scores))
     stages.append(scores)
-    bias, seeing = _bias(step, q, k, past)
-    if bias is not None:
-        if shown and mode == 2:
-            raise UnsupportedError(f"{step.where}: shows scores with minus infinity")
-        scores = step.op("Add", scores, bias)
+    scores, guarded = _masked(step, scores, k, past)
     stages.append(scores)
     shares = step.op("SoftMax", scores, axis=-1)
-    if seeing is not None and shown:
-        shares = step.op("Multiply", shares, seeing)
-    stages.append(shares)
-    shares = shares if folded is None else step.reshape(shares, folded)
-    made = step.op("MatMul", shares, v)
-    made = made if folded is None else step.reshape(made, (*q.shape[:3], v.shape[3]))
-    if seeing is not None and not shown:
+    if guarded:
         # what sees nothing gives zeros
-        made = step.op("Multiply", made, seeing)
+        zero = step.full(0.0, shares)
+        shares = step.op("Select", step.op("GreaterEqual", shares, zero), shares, zero)
+    stages.append(shares)
+    made = step.op("MatMul", shares, values)
     src = step.value(0)
     if src.ndim == 3:
         made = step.op("StaticTranspose", made, order=[0, 2, 1, 3])
@@ -115,91 +106,74 @@ def attention(step: Step) -> tuple[Value, ...]:
     return (made, k, v, stages[mode])[: len(step.node.outputs)]
 
 
-def _scores(step: Step, q: Value, k: Value) -> tuple[Value, tuple[int | None, ...] | None]:
-    """Scaled products (N, heads, length, keys); the shape for the product with the values where heads share these."""
-    (n, heads, length, depth), shared = q.shape, k.shape[1]
-    if depth is None or heads is None or shared is None:
+def _shared(step: Step, each: Value, q: Value) -> Value:
+    """Keys or values for all heads of queries, some of which have the same."""
+    (n, shared, length, depth), heads = each.shape, q.shape[1]
+    if heads is None or shared is None:
+        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    if heads == shared:
+        return each
+    if heads % shared:
+        raise ShapeError(f"{step.where}: {heads} heads of queries for {shared} of keys")
+    if n is None or length is None or depth is None:
+        raise NeedsSizes(f"{step.where}: of {q.shape} and {each.shape}")
+    one = step.reshape(each, (n, shared, 1, length, depth))
+    more = [0, 0, heads // shared - 1, 0, 0]
+    return step.reshape(step.op("Pad", one, pads_begin=[0] * 5, pads_end=more, mode="edge"), (n, heads, length, depth))
+
+
+def _scores(step: Step, q: Value, k: Value) -> Value:
+    """Scaled products (N, heads, length, keys)."""
+    depth, scale = q.shape[3], step.attr("scale")
+    if depth is None:
         raise NeedsSizes(f"{step.where}: of {q.shape} and {k.shape}")
-    scale = step.attr("scale")
-    scale = depth**-0.5 if scale is None else scale
-    folded = None
-    if heads != shared:
-        if heads % shared:
-            raise ShapeError(f"{step.where}: {heads} heads of queries for {shared} of keys")
-        if length is None or n is None or k.shape[2] is None:
-            raise NeedsSizes(f"{step.where}: of {q.shape} and {k.shape}")
-        # queries that share keys stand below each other
-        q = step.reshape(q, (n, shared, heads // shared * length, depth))
-        folded = (*q.shape[:3], k.shape[2])
     made = step.op("MatMul", q, k, transpose_b=True)
-    made = step.op("Multiply", made, step.full(scale, made))
-    return made if folded is None else step.reshape(made, (n, heads, length, k.shape[2])), folded
+    return step.op("Multiply", made, step.full(depth**-0.5 if scale is None else scale, made))
 
 
-def _bias(step: Step, q: Value, k: Value, past: int | None) -> tuple[Operand | None, Operand | None]:
-    """What is added to the scores, and ones for queries that see something; None for what changes nothing."""
-    length, total = q.shape[2], k.shape[2]
+def _masked(step: Step, scores: Value, k: Value, past: int | None) -> tuple[Value, bool]:
+    """The scores with minus infinity for what is hidden; whether a query may see nothing."""
+    length, total = scores.shape[2], k.shape[2]
     window = step.attr("left_window_size"), step.attr("right_window_size")
     bounded = bool(step.attr("is_causal")) or max(window) >= 0
     valid = step.optional(6, "the numbers of keys")
     if not bounded and valid is None and not step.has(3):
-        return None, None
+        return scores, False
     if length is None or total is None or past is None:
-        raise NeedsSizes(f"{step.where}: a mask for {q.shape} and {k.shape}")
-    seen: Array | None = None
+        raise NeedsSizes(f"{step.where}: a mask for {scores.shape}")
+    more: Array = np.zeros((), np.float32)
     if bounded or valid is not None:
         batch = 1 if valid is None else valid.size
         step.budget.spend(4 * batch * length * total, step.where)
         offset = np.asarray(past) if valid is None else valid.reshape(-1) - length
         seen = visible(length, total, offset, bool(step.attr("is_causal")), *window)
         seen = seen if valid is None else seen[:, None] & (np.arange(total) < valid.reshape(-1, 1, 1, 1))
+        more = np.where(seen, 0.0, -np.inf)
     mask = step.operand(3) if step.has(3) else None
     if mask is not None and mask.shape[-1:] != (total,):
         raise UnsupportedError(f"{step.where}: a mask of shape {mask.shape} for {total} keys")
-    if isinstance(mask, Value) and not mask.is_constant:
-        return _masked(step, mask, seen, q.dtype)
-    more = 0.0 if seen is None else np.where(seen, 0.0, -np.inf)
-    if mask is not None:
+    changing = mask if isinstance(mask, Value) and not mask.is_constant else None
+    if mask is not None and changing is None:
         array = step.array(3, "the mask")
         more = more + (np.where(array, 0.0, -np.inf) if array.dtype.kind == "b" else array.astype(np.float64))
-    return _known(step, np.asarray(more), q.dtype)
+    if more.any():
+        more = more.reshape((1,) * (4 - more.ndim) + more.shape)
+        scores = step.op("Add", scores, step.constant(more.astype(dtypes.numpy_dtype(scores.dtype))))
+    if changing is not None:
+        return _masked_by(step, scores, changing), True
+    return scores, bool(np.isneginf(more.max(-1)).any()) if more.ndim else False
 
 
-def _known(step: Step, bias: Array, dtype: str) -> tuple[Operand | None, Operand | None]:
-    kind = dtypes.numpy_dtype(dtype)
-    if not bias.any():
-        return None, None
-    bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
-    sees = ~np.isneginf(bias.max(-1, keepdims=True))
-    found = step.constant(np.maximum(bias, _UNSEEN[dtype]).astype(kind))
-    return found, None if sees.all() else step.constant(sees.astype(kind))
-
-
-def _masked(step: Step, mask: Value, seen: Array | None, dtype: str) -> tuple[Operand, Operand]:
-    """Of a mask that a call gives, and what else is hidden."""
-    kind, unseen = dtypes.numpy_dtype(dtype), _UNSEEN[dtype]
+def _masked_by(step: Step, scores: Value, mask: Value) -> Value:
+    """The scores with a mask that a call gives."""
     sizes = [dim for dim in mask.shape if dim is not None]
     if len(sizes) < mask.ndim:
         raise NeedsSizes(f"{step.where}: a mask of shape {mask.shape}")
-    shape = [1] * (4 - mask.ndim) + sizes
+    if mask.dtype not in ("boolean", scores.dtype):
+        raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {scores.dtype}")
     if mask.dtype == "boolean":
-        filled = [np.full(sizes, number, kind) for number in (1, 0)]
-        each = step.reshape(step.op("Select", mask, *filled), shape)
-        if seen is not None:
-            each = step.op("Multiply", each, seen.astype(kind))
-        hidden = step.op("Subtract", each, step.full(1.0, each))
-        bias = step.op("Multiply", hidden, step.full(-unseen, hidden))
-        return bias, step.op("ReduceMax", each, axes=[3], keep_dims=True)
-    if mask.dtype != dtype:
-        raise UnsupportedError(f"{step.where}: a mask of {mask.dtype} for {dtype}")
-    mask = step.reshape(mask, shape)
-    if seen is not None:
-        mask = step.op("Add", mask, np.where(seen, 0.0, -np.inf).astype(kind))
-    most = step.op("ReduceMax", mask, axes=[3], keep_dims=True)
-    # from -4 on for all numbers there are, minus infinity for no other
-    scaled = step.op("Multiply", most, step.full(_TINY[dtype], most))
-    sees = step.op("Clamp", step.op("Add", scaled, step.full(6.0, scaled)), min=0.0, max=1.0)
-    return step.op("Maximum", mask, step.full(unseen, mask)), sees
+        return step.op("Select", mask, scores, step.full(-np.inf, scores))
+    return step.op("Add", scores, step.reshape(mask, [1] * (4 - mask.ndim) + sizes))
 
 
 @rule(

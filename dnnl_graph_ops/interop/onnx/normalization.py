@@ -118,9 +118,11 @@ def _deviation(step: Step, variance: Value) -> Value:
 
 @rule("RMSNormalization", inputs=2, late=first, axis=integer(-1), epsilon=number(1e-5), stash_type=integer(1, 1))
 def rms_normalization(step: Step) -> Value:
-    """In parts, each of which has a kernel."""
     src, scale = step.value(0), step.value(1)
     axis = step.axis(step.attr("axis"), src.ndim)
+    if axis == src.ndim - 1 and src.dtype == scale.dtype == "f32" and scale.shape == src.shape[-1:] and src.ndim > 1:
+        return step.op("RMSNorm", src, scale, begin_norm_axis=-1, epsilon=float(step.attr("epsilon")))
+    # in parts, each of which has a kernel
     wide = step.widened(src)
     mean = step.op("ReduceMean", step.op("Square", wide), axes=list(range(axis, src.ndim)), keep_dims=True)
     made = step.op("Divide", wide, _deviation(step, mean))

@@ -135,13 +135,6 @@ void product(const Product& p, int64_t rows) {
     }
 }
 
-DGO_INLINE float total_of(Lanes v) {
-    for (int step = kLanes / 2; step > 0; step /= 2) {
-        for (int i = 0; i < step; ++i) v[i] += v[i + step];
-    }
-    return v[0];
-}
-
 template <int kNumber>
 struct Together {
     static constexpr int kValue = kNumber;
@@ -176,7 +169,7 @@ void scores_of_row(const AttentionBlock& block, const float* q, float* scores) {
             for (int c = 0; c < kCount; ++c) sum[c] += left * load_part(key + c * block.k_key + whole, rest);
         }
 #pragma GCC unroll 4
-        for (int c = 0; c < kCount; ++c) scores[j + c] = total_of(sum[c]);
+        for (int c = 0; c < kCount; ++c) scores[j + c] = sum_across(sum[c]);
         j += kCount;
     };
     while (j + 4 <= block.keys) some(Together<4>{});
@@ -231,17 +224,16 @@ float shares_of(float* row, int64_t keys, int64_t pitch, float scale, const Atte
         top = larger_lanes(v, top);
         odd += v != v ? v : Lanes{};
     }
-    float most = top[0];
-    for (int i = 1; i < kLanes; ++i) most = top[i] > most ? top[i] : most;
+    const float most = across(top, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
     Lanes sum = odd;
     int64_t j = 0;
     for (; j < keys; j += kLanes) {
-        const Lanes power = exponential(load_bytes<Lanes>(row + j) - most);
+        const Lanes power = exponential_down(load_bytes<Lanes>(row + j) - most);
         store_bytes(row + j, power);
         sum += power;
     }
     for (; j < pitch; j += kLanes) store_bytes(row + j, Lanes{});
-    return 1 / total_of(sum);
+    return 1 / sum_across(sum);
 }
 
 float shares(const AttentionBlock& block, float* row, int64_t keys, int64_t pitch, int64_t number) {

@@ -2,6 +2,7 @@
 
 #include "kernels/isa/filtering/tiles.hpp"
 #include "kernels/isa/norm/cells_of_rows.hpp"
+#include "kernels/isa/norm/root_mean_square.hpp"
 #include "kernels/isa/norm/softmax.hpp"
 #include "kernels/isa/table.hpp"
 #include "kernels/isa/tail/apply.hpp"
@@ -176,6 +177,6 @@ void affine(const NormAffine& block) {
 
 }  // namespace
 
-const NormCode kNormCode = {sums, add_totals, add_squares, affine, norm_scratch, softmax};
+const NormCode kNormCode = {sums, add_totals, add_squares, affine, norm_scratch, softmax, root_mean_square};
 
 }  // namespace dgo::DGO_ISA

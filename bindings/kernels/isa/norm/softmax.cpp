@@ -8,15 +8,10 @@ namespace {
 
 constexpr int kTogether = 4;
 
-template <class Combine>
-DGO_INLINE float across(Lanes v, Combine&& combine) {
-    for (int step = kLanes / 2; step > 0; step /= 2) {
-        for (int i = 0; i < step; ++i) v[i] = combine(v[i], v[i + step]);
-    }
-    return v[0];
+// A NaN wins.
+DGO_INLINE float largest_across(Lanes v) {
+    return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b || a != a ? a : b; });
 }
-
-DGO_INLINE float larger_one(float a, float b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
 
 // Along neighbours.
 template <class C, class D>
@@ -34,19 +29,19 @@ DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
     Lanes top = nothing;
     for (int64_t j = 0; j < whole; j += kLanes) top = larger_of(top, load_float<C, kLanes>(from + j));
     if (rest > 0) top = larger_of(top, load_rest());
-    const float most = across(top, larger_one);
+    const float most = largest_across(top);
     Lanes sum = {};
     for (int64_t j = 0; j < whole; j += kLanes) {
-        const Lanes power = exponential(load_float<C, kLanes>(from + j) - most);
+        const Lanes power = exponential_down(load_float<C, kLanes>(from + j) - most);
         if (!block.log) *reinterpret_cast<LanesAt*>(block.scratch + j) = power;
         sum += power;
     }
     if (rest > 0) {
-        const Lanes power = exponential(load_rest() - most);
+        const Lanes power = exponential_down(load_rest() - most);
         if (!block.log) store_part(block.scratch + whole, power, rest);
         for (int64_t i = 0; i < rest; ++i) sum[i] += power[i];
     }
-    const float total = across(sum, [](float a, float b) { return a + b; });
+    const float total = sum_across(sum);
     const float shift = block.log ? logarithm(lanes_of(total))[0] : 0;
     const float scale = 1 / total;
     for (int64_t j = 0; j < length; j += kLanes) {

@@ -116,6 +116,14 @@ DGO_INLINE Lanes exponential(Lanes x) {
     return scaled(e.rest + 1.0f, e.power);
 }
 
+// e^x for x <= 0, of which what would be subnormal is 0
+DGO_INLINE Lanes exponential_down(Lanes x) {
+    constexpr float kLeast = -87.0f;
+    const Powers e(at_least(x, kLeast));
+    const Lanes power = scaled_once(e.rest + 1.0f, e.power);
+    return x < kLeast ? Lanes{} : power;
+}
+
 // e^x - 1 for x <= 0
 DGO_INLINE Lanes exponential_less_one(Lanes x) {
     const Powers e(at_least(x, -25.0f));

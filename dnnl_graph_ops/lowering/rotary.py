@@ -1,0 +1,220 @@
+"""Rotary embeddings in one kernel: pairs of elements turned by angles of their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .._core import kernels
+from ..graph import Node, Value
+from ..shapes.pieces import ranges
+from .chain import over
+from .program import Program, View
+
+# as in attention
+Maker = Callable[[Value, int], Node | None]
+# of a part of the last axis: its start, size and step
+Cut = tuple[int | None, int | None, int]
+
+
+class Turn(NamedTuple):
+    """A rotary embedding; `whole`: cosines and sines have numbers of their own for the second of each pair."""
+
+    members: tuple[Node, ...]
+    src: Value
+    cos: Value
+    sin: Value
+    half: int
+    interleaved: bool
+    whole: bool
+
+
+def parts_of(last: Node, maker: Maker) -> Turn | None:
+    """The rotary embedding that ends with this node; None where there is none, or none that own code runs."""
+    find = _FORMS.get(last.kind)
+    found = None if find is None else find(last, maker)
+    return found if found is not None and _fits(found, last.outputs[0]) else None
+
+
+def _fits(turn: Turn, result: Value) -> bool:
+    width = turn.half if not turn.whole else 2 * turn.half
+    tables = [turn.cos, turn.sin]
+    known = all(value.dtype == "f32" and value.shape and all(value.shape) for value in (turn.src, result, *tables))
+    stretched = all(value.ndim <= result.ndim and value.shape[-1] == width for value in tables)
+    shape = _dims(turn.src)
+    # what is turned may be the first part of more
+    fits = (*shape[:-1], min(shape[-1], 2 * turn.half)) == result.shape if shape else False
+    return known and stretched and fits and result.shape[-1] == 2 * turn.half
+
+
+def _dims(value: Value) -> tuple[int, ...]:
+    return tuple(int(size or 0) for size in value.shape)
+
+
+def _cut(node: Node) -> Cut | None:
+    """What a Slice takes of the last axis, where it takes all of the others."""
+    shape = node.inputs[0].shape
+    if None in shape:
+        return None
+    taken = dict(ranges(shape, node.attrs, node.name).items())
+    cut = taken.pop(len(shape) - 1, None)
+    return (
+        cut
+        if all(one == (0, size, 1) for one, size in zip(taken.values(), map(shape.__getitem__, taken), strict=True))
+        else None
+    )
+
+
+def _joins_last(node: Node) -> bool:
+    return (
+        node.kind == "Concat"
+        and len(node.inputs) == 2
+        and node.attrs["axis"] % node.outputs[0].ndim == node.outputs[0].ndim - 1
+    )
+
+
+class _Term(NamedTuple):
+    """A product of a part and a table."""
+
+    node: Node
+    part: Node
+    table: Value
+
+
+def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
+    """The products that a node adds or subtracts, each as it may be meant."""
+    if node is None:
+        return []
+    found = []
+    for value in node.inputs:
+        product = maker(value, 1)
+        if product is None or product.kind != "Multiply":
+            return []
+        pairs = (product.inputs, product.inputs[::-1])
+        parts = [(maker(part, 2), table) for part, table in pairs]
+        found.append(
+            [_Term(product, part, table) for part, table in parts if part is not None and part.kind == "Slice"]
+        )
+    return found
+
+
+def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, Cut, Cut] | None:
+    """cos a - sin b and sin a + cos b of two parts of one value."""
+    if real is None or other is None or (real.kind, other.kind) != ("Subtract", "Add"):
+        return None
+    first, second = _terms(real, maker), _terms(other, maker)
+    if not first or not second:
+        return None
+    for a in first[0]:
+        for b in first[1]:
+            wanted = {(a.part, b.table), (b.part, a.table)}
+            for c in second[0]:
+                for d in second[1]:
+                    cuts = _cut(a.part), _cut(b.part)
+                    if {(c.part, c.table), (d.part, d.table)} != wanted or a.part.inputs != b.part.inputs:
+                        continue
+                    if cuts[0] is None or cuts[1] is None:
+                        continue
+                    nodes = (real, other, *(term.node for term in (a, b, c, d)), a.part, b.part)
+                    turn = Turn(nodes, a.part.inputs[0], a.table, b.table, cuts[0][1] or 0, False, False)
+                    return turn, cuts[0], cuts[1]
+    return None
+
+
+def _halves(last: Node, maker: Maker) -> Turn | None:
+    """Both halves turned, side by side."""
+    if not _joins_last(last):
+        return None
+    found = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker)
+    if found is None:
+        return None
+    turn, *cuts = found
+    if cuts != [(0, turn.half, 1), (turn.half, turn.half, 1)]:
+        return None
+    return turn._replace(members=(last, *turn.members))
+
+
+def _neighbours(last: Node, maker: Maker) -> Turn | None:
+    """Every other element turned, and put back beside its neighbour."""
+    joined = maker(last.inputs[0], 1)
+    if joined is None or not _joins_last(joined) or joined.outputs[0].shape[:-2] != last.outputs[0].shape[:-1]:
+        return None
+    parts = [maker(value, 1) for value in joined.inputs]
+    nodes = [node for node in parts if node is not None and node.kind == "StaticReshape"]
+    if len(nodes) < 2 or any(node.outputs[0].shape != (*node.inputs[0].shape, 1) for node in nodes):
+        return None
+    found = _pairs(maker(nodes[0].inputs[0], 1), maker(nodes[1].inputs[0], 1), maker)
+    if found is None:
+        return None
+    turn, *cuts = found
+    if cuts != [(0, turn.half, 2), (1, turn.half, 2)]:
+        return None
+    return turn._replace(members=(last, joined, *nodes, *turn.members), interleaved=True)
+
+
+def _rotated(last: Node, maker: Maker) -> Turn | None:
+    """x cos + (-second half, first half) sin."""
+    products = [maker(value, 1) for value in last.inputs]
+    for plain, turned in (products, products[::-1]):
+        if plain is None or turned is None or plain.kind != "Multiply" or turned.kind != "Multiply":
+            continue
+        for swapped, sin in (turned.inputs, turned.inputs[::-1]):
+            found = _swapped(maker(swapped, 1), maker)
+            if found is None or found[0] not in plain.inputs:
+                continue
+            src, nodes, half = found
+            cos = plain.inputs[1 - plain.inputs.index(src)]
+            return Turn((last, plain, turned, *nodes), src, cos, sin, half, False, True)
+    return None
+
+
+def _swapped(joined: Node | None, maker: Maker) -> tuple[Value, tuple[Node, ...], int] | None:
+    """Of (-second half, first half): the whole, the nodes, and the size of a half."""
+    if joined is None or not _joins_last(joined):
+        return None
+    minus, first = (maker(value, 1) for value in joined.inputs)
+    if minus is None or first is None or minus.kind != "Multiply" or first.kind != "Slice":
+        return None
+    for value, number in (minus.inputs, minus.inputs[::-1]):
+        second = maker(value, 1)
+        negative = (
+            number.constant is not None and number.constant.size == 1 and float(number.constant.reshape(-1)[0]) == -1
+        )
+        if not negative or second is None or second.kind != "Slice" or second.inputs != first.inputs:
+            continue
+        size = first.inputs[0].shape[-1] or 0
+        if size % 2 == 0 and (_cut(first), _cut(second)) == ((0, size // 2, 1), (size // 2, size // 2, 1)):
+            return first.inputs[0], (joined, minus, first, second), size // 2
+    return None
+
+
+# the last node -> what it may be the end of
+_FORMS: dict[str, Callable[[Node, Maker], Turn | None]] = {
+    "Add": _rotated,
+    "Concat": _halves,
+    "StaticReshape": _neighbours,
+}
+
+
+def build(program: Program, turn: Turn, result: Value, view_of: Callable[[Value], View]) -> int:
+    """Append the step; its multiplications."""
+    src, dst = view_of(turn.src), view_of(result)
+    src = src.narrow(src.ndim - 1, 0, dst.shape[-1])
+    lead = dst.shape[:-1]
+    tables = [view_of(value) for value in (turn.cos, turn.sin)]
+    reads = [_in_rows(program, view) for view in (src, *(over(table, (*lead, table.shape[-1])) for table in tables))]
+    made = dst if dst.strides[-1] == 1 else program.scratch(dst.shape, dst.dtype)
+    kept = [axis for axis, size in enumerate(lead) if size > 1] or [0]
+    strides = tuple(tuple(view.strides[axis] for axis in kept) for view in (*reads, made))
+    args = tuple(lead[axis] for axis in kept), turn.half, strides, turn.interleaved, turn.whole
+    program.kernel(kernels.rotary(*args), reads, [made], "rotary embedding", recipe=("rotary", *args))
+    if made is not dst:
+        program.copy(made, dst, "dst of a rotary embedding")
+    return 0
+
+
+def _in_rows(program: Program, view: View) -> View:
+    """A view, or a copy of it, whose last axis has neighbours."""
+    if view.strides[-1] == 1 or view.shape[-1] == 1:
+        return view
+    return program.copied(view, view.dtype, range(view.ndim), "of a rotary embedding")
