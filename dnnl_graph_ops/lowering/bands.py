@@ -425,4 +425,16 @@ class _Bands:
             if not step.reads or any(view.buffer in moving for view in step.reads):
                 moving.update(view.buffer for view in step.writes)
                 found.append(at)
-        return found
+        return self._read_by_none(found)
+
+    def _read_by_none(self, found: list[int]) -> list[int]:
+        """Those of the steps whose results, but for the last one's, no other step reads: a copy may serve several."""
+        steps, result = self.program.steps, self.chain[-1].target.buffer
+        while True:
+            read = {view.buffer for at, step in enumerate(steps) if at not in found for view in step.reads}
+            rest = [
+                at for at in found if not any(v.buffer in read and v.buffer is not result for v in steps[at].writes)
+            ]
+            if len(rest) == len(found):
+                return found
+            found = rest

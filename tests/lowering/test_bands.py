@@ -176,3 +176,26 @@ def test_open_sizes(rng: np.random.Generator, always: Callable[[int], None]) -> 
         same = ops.relu(ops.convolution(y, alone.constant(between.node.inputs[0].node.inputs[1].constant)))
         last = ops.convolution(same, alone.constant(weights.constant), groups=16, pads_begin=[1, 1], pads_end=[1, 1])
         np.testing.assert_array_equal(net(data), evaluate_built(alone, {y: data})[last])
+
+
+def test_copies_that_other_layers_read_stay(rng: np.random.Generator, always: Callable[[int], None]) -> None:
+    """The source lies with its channels apart: one copy serves the layers in bands and the one beside them."""
+    always(1 << 14)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 24, 20, 20))
+
+    def layer(value: Any, made: int, kernel: int, stride: int, groups: int = 1) -> Any:
+        weights = graph.constant(integers(rng, (made, value.shape[1] // groups, kernel, kernel), "f32", limit=1))
+        pads = [kernel // 2] * 2
+        return ops.convolution(
+            value, weights, strides=[stride] * 2, pads_begin=pads, pads_end=pads, groups=groups,
+            data_format="NCX", weights_format="OIX",
+        )  # fmt: skip
+
+    inner = layer(ops.relu(layer(x, 32, 1, 1)), 32, 3, 2, 4)
+    last = ops.add(layer(inner, 16, 1, 1), layer(x, 16, 1, 2))
+    net = graph.compile(last)
+    data = integers(rng, x.shape, "f32", limit=2)
+    found = net(data)
+    assert banded(net)
+    np.testing.assert_array_equal(found, evaluate_built(graph, {x: data})[last])
