@@ -47,6 +47,7 @@ LINE, LINE_OF_TAP, PHASES_IN_TURN = 100, 30, 2
 IN_F32 = 1.25  # for products in f32, of those in bf16
 SHALLOW, WIDE = 2.5, 5  # for the library's convolutions that read one channel, but windows of so many taps on each axis
 PERMUTED = 1.3  # for groups narrower than a vector
+BEGUN = 200  # products that a tap of a group takes at each place on top, in the direct form with vectors of 8
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 HALF = 16  # channels that narrow products pack together
 TILE_DEPTH = 32  # of narrow products by tiles
@@ -69,6 +70,10 @@ OWN, FILTERING, OVERLAP, DECONVOLUTION, CONVOLUTION, PHASES, PRODUCT, COLUMNS, R
     "own", "filtering", "overlap", "deconvolution", "convolution", "phases", "product", "columns", "own columns",
     "depthwise", "stem", "groups", "narrow",
 )  # fmt: skip
+
+
+# by family, with vectors of 8: of groups of less than a vector, of one, and of some and a part
+GROUPS_BY_LIBRARY = {CONVOLUTION: (7.0, 1.9, 1.8), DECONVOLUTION: (3.0, 1.0, 1.7)}
 
 
 class Counts(NamedTuple):
@@ -184,9 +189,17 @@ def own(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
     found, count = _kernels(problem, env, work), 1 + len(others)
     if problem.geometry.rank == 1 and problem.direction == BACKWARD_WEIGHTS and tile != direct_tile(problem):
         found = found._replace(values=found.values * ON_ONE_AXIS)
+    if tile == direct_tile(problem):
+        found = found._replace(products=found.products + _begun(problem, env))
     repeated = {name: count * getattr(found, name) for name in ("products", "values", "runs")}
     again = found.weights * AGAIN * len(others)
     return found._replace(**repeated, weights=found.weights + again, calls=float(count))
+
+
+def _begun(problem: Problem, env: Env) -> float:
+    """What the taps of groups take besides their products, which of narrow ones are few."""
+    g = problem.geometry
+    return BEGUN * g.batch * prod(g.src) * prod(g.kernel) * g.groups if g.groups > 1 and env.lanes == 8 else 0.0
 
 
 def narrow(problem: Problem, env: Env) -> Counts:
@@ -279,7 +292,11 @@ def literal(problem: Problem, env: Env, family: str = DECONVOLUTION) -> Counts:
     taps = prod(problem.geometry.kernel)
     vast = max(taps / VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
     return Counts(
-        products=problem.macs * _met(problem) * min(padded(wide, env.lanes) / max(wide, 1), env.lanes) * vast,
+        products=problem.macs
+        * _met(problem)
+        * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
+        * vast
+        * _of_narrow_groups(problem, env, family),
         values=problem.src.size + problem.dst.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.weights.size,
@@ -287,6 +304,16 @@ def literal(problem: Problem, env: Env, family: str = DECONVOLUTION) -> Counts:
         bytes=_conversions(problem, env) + 2 * _detours(problem, env) + _gaps(problem),
         calls=1 + 2 * surplus,
     )
+
+
+def _of_narrow_groups(problem: Problem, env: Env, family: str) -> float:
+    """How much longer the library takes for groups of less than a vector, of a single one, or of parts of one."""
+    width, below, single, parts = max(_channels(problem)), *GROUPS_BY_LIBRARY.get(family, (1.0, 1.0, 1.0))
+    if problem.geometry.groups == 1 or problem.direction == BACKWARD_WEIGHTS or env.lanes != 8:
+        return 1.0
+    if width <= env.lanes:
+        return below if width < env.lanes else single
+    return parts if width % env.lanes else 1.0
 
 
 def _has_depthwise_kernel(problem: Problem) -> bool:

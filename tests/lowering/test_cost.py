@@ -99,3 +99,13 @@ def test_places_in_the_padding_of_a_dilated_row_or_column_are_skipped(kernel: tu
     )
     assert library.counts(dilated, env).products < 0.7 * library.counts(plain, env).products
     assert parts.counts(dilated, env).weights > 2 * parts.counts(plain, env).weights
+
+
+@pytest.mark.parametrize(("channels", "width", "stride"), [(104, 8, 1), (128, 8, 2), (128, 4, 1), (64, 2, 1)])
+def test_narrow_groups_are_gathered(channels: int, width: int, stride: int) -> None:
+    """A tap of so few channels takes longer to begin than to multiply."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx2")
+    sizes = (28, 28), (3, 3), (stride, stride), (1, 1)
+    layer = Problem("groups", 1, channels, channels, *sizes, groups=channels // width)
+    found = registry.candidates(described(layer, BACKWARD_DATA, "NXC", True), env)
+    assert found[0][0].name == "own groups"
