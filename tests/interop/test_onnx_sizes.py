@@ -203,7 +203,7 @@ CHAINS = {
 NUMBERS = {
     "more": np.float32([0, 0, 3, 5]), "kernel": np.ones((3, 2, 3, 3), np.float32),
     "0": np.int64(0), "1": np.int64(1), "half": np.float32(0.5), "axis": whole(1), "axis0": whole(0), "two": whole(2),
-    "ones": whole(1, 1), "minus": whole(-1), "places": whole(0, -1),
+    "ones": whole(1, 1), "minus": whole(-1), "places": whole(0, -1), "order": whole(0, 2, 1, 3),
 }  # fmt: skip
 
 
@@ -217,6 +217,7 @@ IMAGES = {
     ],
     "up": [op("ConvTranspose", "x kernel", "y", strides=[2, 2], auto_pad="SAME_UPPER")],
     "flat": [op("Transpose", "x", "t", perm=[0, 2, 3, 1]), op("Flatten", "t", "u", axis=3), op("Softmax", "u", "y")],
+    "turned": [op("Gather", "s order", "t"), op("Reshape", "x t", "u", allowzero=1), op("Relu", "u", "y")],
     "flat_pair": [op("Flatten", "x", "y", axis=2)],
     "flat_behind": [op("Flatten", "x", "y", axis=-3)],
     "flat_all": [op("Flatten", "x", "y", axis=0)],

@@ -16,9 +16,9 @@ from .table import ANY, integer, ints, rule, text
 
 def _reshaped(step: Step) -> Meta:
     src, wanted = step.meta(0), step.partly(1, "the shape")
-    copied = 0 if not step.attr("allowzero") else None
+    copies = not step.attr("allowzero")
     dims = [
-        (*src.shape, *(None,) * MAX_NDIM)[axis] if dim == copied else None if dim == -1 else dim
+        (*src.shape, *(None,) * MAX_NDIM)[axis] if dim == 0 and copies else None if dim == -1 else dim
         for axis, dim in enumerate(wanted)
     ]
     return Meta(tuple(dims), src.dtype)
