@@ -236,18 +236,26 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     alone = [item.nodes[0] for item in groups if len(item.nodes) == 1]
     _join(places, alone, last)
     for some in patterns:
-        _order_heads(places, some[-1].outputs[0], readers)
+        _order_heads(places, some, readers)
     _alias(places, alone, readers, last, taking)
     return places
 
 
-def _order_heads(places: Places, value: Value, readers: Mapping[Value, Sequence[Node]]) -> None:
+def _order_heads(places: Places, nodes: Sequence[Node], readers: Mapping[Value, Sequence[Node]]) -> None:
     """What attention gives, for one, in the order in which heads stand side by side where they are put so."""
-    read = readers.get(value, ())
-    if len(read) == 1 and read[0].kind == "StaticTranspose" and value not in places and value not in places.planned:
-        order = [axis % value.ndim for axis in read[0].attrs["order"] or range(value.ndim)[::-1]]
-        if order[-1] == value.ndim - 1:
-            places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
+    value = nodes[-1].outputs[0]
+    read, rank = readers.get(value, ()), value.ndim
+    if value in places or value in places.planned or len(read) != 1:
+        return
+    if patterned.is_flipped(nodes):
+        order = [*range(rank - 2), rank - 1, rank - 2]
+    elif read[0].kind == "StaticTranspose":
+        order = [axis % rank for axis in read[0].attrs["order"] or range(rank)[::-1]]
+        if order[-1] != rank - 1:
+            return
+    else:
+        return
+    places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
 def _scratch(value: Value, last: set[Value]) -> View:

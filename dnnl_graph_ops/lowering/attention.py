@@ -49,7 +49,10 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """An attention: `zeros`, where rows of NaN become zeros."""
+    """An attention.
+
+    `zeros`: rows of NaN become zeros; `flipped`: the last two axes of the result have changed places.
+    """
 
     members: tuple[Node, ...]
     q: Side
@@ -59,36 +62,68 @@ class Parts:
     scale: float
     zeros: bool
     result: Value
+    flipped: bool
 
     @property
     def macs(self) -> int:
-        rows, width = self.result.shape[-2:]
         keys, depth = _sizes(self.k)
-        return prod(_dims(self.result)[:-2]) * int(rows or 0) * keys * (depth + int(width or 0))
+        return prod(_dims(self.result)[:-2]) * _sizes(self.q)[0] * keys * (depth + _sizes(self.v)[1])
 
 
 def parts_of(last: Node, maker: Maker) -> Parts | None:
     """The attention that ends with this product; None where there is none, or none that own code runs."""
-    if not _is_product(last) or last.attrs.get("transpose_b"):
+    if not _is_product(last):
         return None
-    members = [last]
-    shares, zeros = _shares(last.inputs[0], maker, members)
-    if shares is None or shares.attrs["axis"] % shares.inputs[0].ndim != shares.inputs[0].ndim - 1:
+    end = next(filter(None, (_end(last, maker, *factors) for factors in _factors(last, maker))), None)
+    if end is None:
         return None
-    members.append(shares)
+    members, shares = end.members, end.shares
+    if shares.attrs["axis"] % shares.inputs[0].ndim != shares.inputs[0].ndim - 1:
+        return None
     scores = _Scores(maker, members)
     product = scores.walk(shares.inputs[0])
     if product is None or not _is_product(product):
         return None
-    sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, last.inputs[1]))]
-    (q, first), (k, second), (v, _) = sides
+    sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, end.values))]
+    (q, scale), (k, factor), (v, _) = sides
     if not product.attrs.get("transpose_b"):
         k = k._replace(turned=not k.turned)
+    v = v._replace(turned=v.turned != end.turned)
     result = last.outputs[0]
     made = Parts(
-        tuple(members), q, k, v, tuple(scores.masks), scores.scale * first * second, zeros, result
+        tuple(members), q, k, v, tuple(scores.masks), scores.scale * scale * factor, end.zeros, result, end.flipped
     )  # fmt: skip
     return made if _fits(made) else None
+
+
+class _End(NamedTuple):
+    """The last product: of the shares of a SoftMax and of values, which are `turned`, or of both turned: `flipped`."""
+
+    members: list[Node]
+    shares: Node
+    zeros: bool
+    values: Value
+    turned: bool
+    flipped: bool
+
+
+def _factors(last: Node, maker: Maker) -> list[tuple[Value, Value, bool, bool, tuple[Node, ...]]]:
+    """What may be its shares and values, whether they are turned, whether all is, and what turns the shares."""
+    first, second = last.inputs
+    if last.attrs.get("transpose_b"):
+        return [(first, second, True, False, ()), (second, first, True, True, ())]
+    node = maker(second, 1)
+    if node is None or node.kind != "StaticTranspose" or not _turns(node):
+        return [(first, second, False, False, ())]
+    return [(first, second, False, False, ()), (node.inputs[0], first, True, True, (node,))]
+
+
+def _end(
+    last: Node, maker: Maker, given: Value, values: Value, turned: bool, flipped: bool, more: tuple[Node, ...]
+) -> _End | None:
+    members = [last, *more]
+    shares, zeros = _shares(given, maker, members)
+    return None if shares is None else _End([*members, shares], shares, zeros, values, turned, flipped)
 
 
 def _is_product(node: Node) -> bool:
@@ -245,7 +280,8 @@ def _fits(parts: Parts) -> bool:
         return False
     (rows, depth), (keys, other), (values, width) = (_sizes(side) for side in (parts.q, parts.k, parts.v))
     floats = all(mask.value.dtype == ("f32" if mask.where is None else "boolean") for mask in parts.masks)
-    fits = depth == other and keys == values and (rows, width) == _dims(parts.result)[-2:]
+    shape = (width, rows) if parts.flipped else (rows, width)
+    fits = depth == other and keys == values and shape == _dims(parts.result)[-2:]
     changing = sum(mask.value.constant is None for mask in parts.masks)
     return floats and fits and keys <= _MOST_KEYS and changing + (changing < len(parts.masks)) <= _MOST_MASKS
 
@@ -272,6 +308,8 @@ def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> i
         added.append(_as_batch(program, stretched, batch))
         seen = _seen(array, alone=not masks)
     dst = view_of(parts.result)
+    if parts.flipped:
+        dst = _flipped(dst)
     made = dst.reshaped((*batch, rows, width))
     if made is None or (made.strides[-1] != 1 and width > 1):
         made = program.scratch((*batch, rows, width), "f32")
@@ -285,6 +323,10 @@ def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> i
     return parts.macs
 
 
+def _flipped(view: View) -> View:
+    return view.permute((*range(view.ndim - 2), view.ndim - 1, view.ndim - 2))
+
+
 def _dense(view: View, shape: Ints) -> View:
     """A dense view in another shape."""
     found = view.reshaped(shape)
@@ -296,7 +338,7 @@ def _operand(program: Program, side: Side, batch: Ints, view_of: Callable[[Value
     view = view_of(side.value)
     view = over(view, (*side.lead, *view.shape[-2:]))
     view = _as_batch(program, view, batch)
-    return view.permute((*range(len(batch)), len(batch) + 1, len(batch))) if side.turned else view
+    return _flipped(view) if side.turned else view
 
 
 def _as_batch(program: Program, view: View, batch: Ints) -> View:

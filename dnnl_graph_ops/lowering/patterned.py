@@ -28,6 +28,12 @@ def known(nodes: Sequence[Node]) -> Parts | None:
     return found if found is not None and set(found.members) == inside else None
 
 
+def is_flipped(nodes: Sequence[Node]) -> bool:
+    """Whether what they give has neighbours on the last axis but one."""
+    found = known(nodes)
+    return isinstance(found, attention.Parts) and found.flipped
+
+
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether own code runs them as one."""
     return env.engine.memory is None and env.tune != "off" and known(nodes) is not None

@@ -142,6 +142,26 @@ def test_heads_stand_side_by_side() -> None:
     assert steps(net) == ["attention", "ReLU"]
 
 
+@pytest.mark.parametrize("way", ["turned shares", "turned product", "turned values"])
+def test_turned(way: str) -> None:
+    """Values by columns, as attention between the positions of an image has them."""
+    given = {"q": floats(2, 7, 5), "k": floats(2, 5, 9), "v": floats(2, 6, 9)}
+
+    def build(q: Any, k: Any, v: Any) -> Any:
+        shares = ops.softmax(ops.multiply(ops.matmul(q, k), np.float32(0.5)), axis=2)
+        if way == "turned values":
+            return ops.relu(ops.matmul(shares, v, transpose_b=True))
+        if way == "turned shares":
+            made = ops.matmul(v, ops.static_transpose(shares, order=[0, 2, 1]))
+        else:
+            made = ops.matmul(v, shares, transpose_b=True)
+        return ops.relu(made)
+
+    want = attended(given["q"], given["k"].swapaxes(1, 2), given["v"].swapaxes(1, 2), lambda scores: scores / 2)
+    want = want if way == "turned values" else want.swapaxes(1, 2)
+    check(given, build, np.maximum(want, 0))
+
+
 def test_batches_in_one_axis_and_masks_by_head() -> None:
     arrays = {"q": floats(6, 7, 5), "k": floats(6, 5, 9), "v": floats(6, 9, 6), "m": floats(2, 1, 1, 9)}
 
