@@ -252,3 +252,27 @@ def test_all_that_cannot_be_expressed_is_said_at_once():
         dgo.from_torch(program(nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3)).train(), torch.ones(2, 2, 4)))
     with pytest.raises(TypeError, match=r"torch\.export\.export"):
         dgo.from_torch(nn.Linear(2, 2))
+
+
+class Attended(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, q, k, v, mask=None):
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask, **self.options)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "shared heads", "both", "causal"])
+def test_attention_is_one_step(kind):
+    """Also with a query that sees nothing."""
+    shared = kind in ("shared heads", "both")
+    inputs = [torch.randn(2, 4, 7, 8), *(torch.randn(2, 2 if shared else 4, 7, 8) for _ in range(2))]
+    if kind in ("boolean", "both"):
+        mask = torch.rand(2, 1, 7, 7) < 0.6
+        mask[0, 0, 3] = False
+        inputs.append(mask)
+    module = Attended(enable_gqa=shared, is_causal=kind == "causal")
+    net = dgo.from_torch(program(module, *inputs)).compile()
+    agree(net, module, inputs)
+    assert [step.step for step in net.explain().steps if step.step != "mask"] == ["attention"]

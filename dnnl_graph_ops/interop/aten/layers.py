@@ -377,8 +377,10 @@ def attention(
     **_: Any,
 ) -> Any:
     q, k, v = map(call.tensor, (query, key, value))
-    if dropout_p or (enable_gqa and q.shape[-3] != k.shape[-3]):
-        raise UnsupportedError(f"{call.where}: with dropout, or fewer heads of keys than of queries")
+    if dropout_p:
+        raise UnsupportedError(f"{call.where}: with dropout")
+    if enable_gqa and q.shape[-3] != k.shape[-3]:
+        k, v = (_for_all_heads(call, each, q) for each in (k, v))
     depth, dtype = q.shape[-1], q.dtype
     if depth is None:
         raise call.needs_sizes(f"of {q.shape}")
@@ -389,18 +391,37 @@ def attention(
         if rows is None or columns is None:
             raise call.needs_sizes(f"of {q.shape} and {k.shape}")
         attn_mask = np.tril(np.ones((rows, columns), np.bool_))
+    guarded = False
     if attn_mask is not None:
-        products = _masked(call, products, attn_mask)
-    made = call.op("MatMul", call.std("Softmax", products, axis=-1), v)
+        products, guarded = _masked(call, products, attn_mask)
+    shares = call.std("Softmax", products, axis=-1)
+    if guarded:
+        # what sees nothing gives zeros
+        zero = np.zeros(1, dtypes.numpy_dtype(dtype))
+        shares = call.op("Select", call.op("GreaterEqual", shares, zero), shares, zero)
+    made = call.op("MatMul", shares, v)
     return made if call.node.op_type == "aten.scaled_dot_product_attention.default" else (made,)
 
 
-def _masked(call: Call, products: Value, mask: Any) -> Any:
-    known = call.known_array(mask)
+def _for_all_heads(call: Call, each: Value, q: Value) -> Any:
+    """Keys or values for all heads of queries, some of which have the same."""
+    if each.ndim != 4 or None in each.shape or q.shape[1] is None:
+        raise call.needs_sizes(f"of {q.shape} and {each.shape}")
+    n, shared, *rest = map(int, each.shape)  # type: ignore[arg-type]
+    times, left = divmod(int(q.shape[1]), max(shared, 1))
+    if left or not shared:
+        raise UnsupportedError(f"{call.where}: {q.shape[1]} heads of queries for {shared} of keys")
+    one = call.reshaped(each, (n, shared, 1, *rest))
+    more = call.op("Pad", one, pads_begin=[0] * 5, pads_end=[0, 0, times - 1, 0, 0], mode="edge")
+    return call.reshaped(more, (n, shared * times, *rest))
+
+
+def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
+    """The products with a mask; whether a query may see nothing."""
+    known, kind = call.known_array(mask), dtypes.numpy_dtype(products.dtype)
     if known is not None and known.dtype == np.bool_:
-        if not known.any(-1).all():
-            raise UnsupportedError(f"{call.where}: with rows that nothing is allowed in")
-        mask = np.where(known, 0, -np.inf).astype(dtypes.numpy_dtype(products.dtype))
-    elif known is None and mask.dtype == "boolean":
-        raise UnsupportedError(f"{call.where}: with a mask of booleans that is computed")
-    return call.std("Add", products, call.cast(mask, products.dtype))
+        hidden = np.where(known, 0, -np.inf).astype(kind)
+        return call.std("Add", products, hidden), not known.any(-1).all()
+    if known is None and mask.dtype == "boolean":
+        return call.op("Select", mask, products, np.full(1, -np.inf, kind)), True
+    return call.std("Add", products, call.cast(mask, products.dtype)), False
