@@ -18,6 +18,7 @@ from ..lowering.as_given import Places
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group
+from ..lowering.matching import order_of
 from ..lowering.own import VIEWS, parts
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
@@ -250,7 +251,7 @@ def _order_heads(places: Places, nodes: Sequence[Node], readers: Mapping[Value, 
     if patterned.is_flipped(nodes):
         order = [*range(rank - 2), rank - 1, rank - 2]
     elif read[0].kind == "StaticTranspose":
-        order = [axis % rank for axis in read[0].attrs["order"] or range(rank)[::-1]]
+        order = order_of(read[0])
         if order[-1] != rank - 1:
             return
     else:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
+from ..lowering.matching import scalar
 from ..shapes.common import channel_axis
 
 Array = np.ndarray[Any, Any]
@@ -68,11 +69,6 @@ def replaced(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
 
 
 # ---- operands --------------------------------------------------------------------------------------------------------
-
-
-def _scalar(value: Value) -> float | None:
-    """The one number that a constant holds."""
-    return float(value.constant.reshape(-1)[0]) if value.constant is not None and value.constant.size == 1 else None
 
 
 def _operand_and_constant(node: Node) -> tuple[Value, Array] | None:
@@ -296,7 +292,7 @@ def _guarded_softplus(node: Node, readers: _Readers) -> Match | None:
     compared, function = readers.maker(condition, "GreaterEqual"), readers.maker(small, "SoftPlus")
     if compared is None or function is None:
         return None
-    least, beta = _scalar(compared.inputs[1]), float(function.attrs.get("beta", 1.0))
+    least, beta = scalar(compared.inputs[1]), float(function.attrs.get("beta", 1.0))
     if compared.inputs[0] is not large or function.inputs[0] is not large or least is None or beta <= 0:
         return None
     if least * beta < _SOFTPLUS_IS_X or large.dtype not in _FLOATS or node.outputs[0].shape != large.shape:

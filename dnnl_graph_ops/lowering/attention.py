@@ -13,18 +13,18 @@ from .._core import kernels
 from ..graph import Node, Value
 from . import select
 from .chain import over
+from .matching import Maker, dims, in_rows, order_of, scalar
 from .program import Program, View
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
-# the node that makes a value for its so many readers alone, if it may be part of the group
-Maker = Callable[[Value, int], Node | None]
 
 # scores from here on down leave nothing of a share beside any other
 _HIDDEN = -1e30
 # longer ones would want to be computed piece by piece
 _MOST_KEYS = 1 << 13
 _MOST_MASKS = 2
+_COPIED = "of attention"
 
 
 class Side(NamedTuple):
@@ -67,7 +67,7 @@ class Parts:
     @property
     def macs(self) -> int:
         keys, depth = _sizes(self.k)
-        return prod(_dims(self.result)[:-2]) * _sizes(self.q)[0] * keys * (depth + _sizes(self.v)[1])
+        return prod(dims(self.result)[:-2]) * _sizes(self.q)[0] * keys * (depth + _sizes(self.v)[1])
 
 
 def parts_of(last: Node, maker: Maker) -> Parts | None:
@@ -144,13 +144,13 @@ def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | Non
     asked = maker(condition, 1)
     if asked is None:
         return None, False
-    number = asked.kind == "GreaterEqual" and _scalar(asked.inputs[1]) == 0
+    number = asked.kind == "GreaterEqual" and scalar(asked.inputs[1]) == 0
     if not number and (asked.host is None or asked.host.title != "IsNaN"):
         return None, False
     # no share is below zero, and NaN is at least nothing
     shares, zero = sources if number else sources[::-1]
     softmax = maker(shares, 2)
-    if softmax is None or not _is_softmax(softmax) or _scalar(zero) != 0 or asked.inputs[0] is not shares:
+    if softmax is None or not _is_softmax(softmax) or scalar(zero) != 0 or asked.inputs[0] is not shares:
         return None, False
     members += (node, asked)
     return softmax, True
@@ -185,7 +185,7 @@ class _Scores:
 
     def _mask(self, node: Node) -> Node | None:
         """A mask, in the numbers of the softmax: nothing scales behind it."""
-        shape = _dims(node.outputs[0])
+        shape = dims(node.outputs[0])
         for scores, mask in _masked(node, shape):
             kept = len(self.members), len(self.masks), self.scale
             self.masks.append(mask)
@@ -206,23 +206,18 @@ def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
     condition, *sources = node.inputs
     found = []
     for scores, other, where in ((sources[0], sources[1], False), (sources[1], sources[0], True)):
-        hidden = _scalar(other)
+        hidden = scalar(other)
         if hidden is not None and hidden <= _HIDDEN:
             found.append((scores, Mask(condition, shape, hidden, where)))
     return found
 
 
-def _scalar(value: Value) -> float | None:
-    """The one number that a constant holds."""
-    return float(value.constant.reshape(-1)[0]) if value.constant is not None and value.constant.size == 1 else None
-
-
 def _scaled(node: Node) -> tuple[Value, float] | None:
     """What a node multiplies by one number, or divides."""
     value, other = node.inputs
-    if node.kind == "Multiply" and _scalar(other) is None:
+    if node.kind == "Multiply" and scalar(other) is None:
         value, other = other, value
-    number = _scalar(other)
+    number = scalar(other)
     if number is None or value.shape != node.outputs[0].shape or (node.kind == "Divide" and number == 0):
         return None
     return value, (1 / number if node.kind == "Divide" else number)
@@ -238,21 +233,20 @@ def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tupl
             factor *= number
         elif node.kind == "Pad" and _stretches(node):
             members.append(node)
-            return Side(source, turned, _dims(value)[:-2]), factor
+            return Side(source, turned, dims(value)[:-2]), factor
         elif node.kind == "StaticTranspose" and _turns(node):
             turned = not turned
         elif node.kind != "StaticReshape" or source.shape[-2:] != value.shape[-2:]:
             break
         members.append(node)
         value = source
-    return Side(value, turned, _dims(value)[:-2]), factor
+    return Side(value, turned, dims(value)[:-2]), factor
 
 
 def _turns(node: Node) -> bool:
     """Whether the last two axes change places, and no other."""
     rank = node.inputs[0].ndim
-    order = [axis % rank for axis in node.attrs["order"] or range(rank)[::-1]]
-    return order == [*range(rank - 2), rank - 1, rank - 2]
+    return order_of(node) == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _stretches(node: Node) -> bool:
@@ -264,24 +258,20 @@ def _stretches(node: Node) -> bool:
     return all(more == 0 or (size == 1 and axis < last) for axis, (size, more) in enumerate(pairs))
 
 
-def _dims(value: Value) -> Ints:
-    return tuple(int(size or 0) for size in value.shape)
-
-
 def _sizes(side: Side) -> Ints:
     """The last two axes."""
-    sizes = _dims(side.value)[-2:]
+    sizes = dims(side.value)[-2:]
     return sizes[::-1] if side.turned else sizes
 
 
 def _fits(parts: Parts) -> bool:
-    batch = prod(_dims(parts.result)[:-2])
+    batch = prod(dims(parts.result)[:-2])
     if any(prod(side.lead) != batch for side in (parts.q, parts.k, parts.v)):
         return False
     (rows, depth), (keys, other), (values, width) = (_sizes(side) for side in (parts.q, parts.k, parts.v))
     floats = all(mask.value.dtype == ("f32" if mask.where is None else "boolean") for mask in parts.masks)
     shape = (width, rows) if parts.flipped else (rows, width)
-    fits = depth == other and keys == values and shape == _dims(parts.result)[-2:]
+    fits = depth == other and keys == values and shape == dims(parts.result)[-2:]
     changing = sum(mask.value.constant is None for mask in parts.masks)
     return floats and fits and keys <= _MOST_KEYS and changing + (changing < len(parts.masks)) <= _MOST_MASKS
 
@@ -294,10 +284,11 @@ def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> i
     masks = [mask for mask in parts.masks if mask.value.constant is None]
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [mask.shape[:-2] for mask in masks]
     # the one in which every other can be seen
-    batch = max((*leading, _dims(parts.result)[:-2]), key=len)
+    batch = max((*leading, dims(parts.result)[:-2]), key=len)
     q, k, v = (_operand(program, side, batch, view_of) for side in (parts.q, parts.k, parts.v))
-    q, v = (_in_rows(program, view) for view in (q, v))
-    added = [_in_rows(program, _mask(program, mask, batch, view_of)) for mask in masks]
+    q, v = (in_rows(program, view, _COPIED) for view in (q, v))
+    # one number may stand for all keys
+    added = [in_rows(program, _mask(program, mask, batch, view_of), _COPIED, (0, 1)) for mask in masks]
     rows, depth = q.shape[-2:]
     keys, width = v.shape[-2:]
     seen: Ints = ()
@@ -345,15 +336,8 @@ def _as_batch(program: Program, view: View, batch: Ints) -> View:
     """A view by these axes and its last two."""
     found = view.reshaped((*batch, *view.shape[-2:]))
     if found is None:
-        found = _dense(program.copied(view, view.dtype, range(view.ndim), "of attention"), (*batch, *view.shape[-2:]))
+        found = _dense(program.copied(view, view.dtype, range(view.ndim), _COPIED), (*batch, *view.shape[-2:]))
     return found
-
-
-def _in_rows(program: Program, view: View) -> View:
-    """A view, or a copy of it, whose last axis has neighbours, or one element for all."""
-    if view.shape[-1] < 2 or view.strides[-1] in (0, 1):
-        return view
-    return program.copied(view, view.dtype, range(view.ndim), "of attention")
 
 
 def _mask(program: Program, mask: Mask, batch: Ints, view_of: Callable[[Value], View]) -> View:

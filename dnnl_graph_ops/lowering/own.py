@@ -9,6 +9,7 @@ from ..graph import Node
 from ..strides import dense_strides
 from . import norms, plain, select, take, windows
 from .env import Env
+from .matching import order_of
 from .pieces import copy_slice, middle_of, pad, sliced
 from .program import Program, View
 
@@ -54,7 +55,7 @@ def _copy(program: Program, node: Node, sources: Views, targets: Views) -> None:
 
 
 def _transposed(node: Node, source: View) -> View:
-    return source.permute([axis % source.ndim for axis in node.attrs["order"] or range(source.ndim)[::-1]])
+    return source.permute(order_of(node))
 
 
 def _transpose(program: Program, node: Node, sources: Views, targets: Views) -> None:

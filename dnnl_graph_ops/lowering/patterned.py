@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from ..graph import Node, Value
 from . import attention, rotary
 from .env import Env
+from .matching import Maker
 from .program import Program, View
 
-# the node that makes a value for its so many readers alone, if it may be part of the group
-Maker = Callable[[Value, int], Node | None]
 Parts = attention.Parts | rotary.Turn
 
 

@@ -9,10 +9,9 @@ from .._core import kernels
 from ..graph import Node, Value
 from ..shapes.pieces import ranges
 from .chain import over
+from .matching import Maker, dims, in_rows, scalar
 from .program import Program, View
 
-# as in attention
-Maker = Callable[[Value, int], Node | None]
 # of a part of the last axis: its start, size and step
 Cut = tuple[int | None, int | None, int]
 
@@ -41,14 +40,10 @@ def _fits(turn: Turn, result: Value) -> bool:
     tables = [turn.cos, turn.sin]
     known = all(value.dtype == "f32" and value.shape and all(value.shape) for value in (turn.src, result, *tables))
     stretched = all(value.ndim <= result.ndim and value.shape[-1] == width for value in tables)
-    shape = _dims(turn.src)
+    shape = dims(turn.src)
     # what is turned may be the first part of more
     fits = (*shape[:-1], min(shape[-1], 2 * turn.half)) == result.shape if shape else False
     return known and stretched and fits and result.shape[-1] == 2 * turn.half
-
-
-def _dims(value: Value) -> tuple[int, ...]:
-    return tuple(int(size or 0) for size in value.shape)
 
 
 def _cut(node: Node) -> Cut | None:
@@ -58,11 +53,7 @@ def _cut(node: Node) -> Cut | None:
         return None
     taken = dict(ranges(shape, node.attrs, node.name).items())
     cut = taken.pop(len(shape) - 1, None)
-    return (
-        cut
-        if all(one == (0, size, 1) for one, size in zip(taken.values(), map(shape.__getitem__, taken), strict=True))
-        else None
-    )
+    return cut if all(one == (0, shape[axis], 1) for axis, one in taken.items()) else None
 
 
 def _joins_last(node: Node) -> bool:
@@ -177,10 +168,7 @@ def _swapped(joined: Node | None, maker: Maker) -> tuple[Value, tuple[Node, ...]
         return None
     for value, number in (minus.inputs, minus.inputs[::-1]):
         second = maker(value, 1)
-        negative = (
-            number.constant is not None and number.constant.size == 1 and float(number.constant.reshape(-1)[0]) == -1
-        )
-        if not negative or second is None or second.kind != "Slice" or second.inputs != first.inputs:
+        if scalar(number) != -1 or second is None or second.kind != "Slice" or second.inputs != first.inputs:
             continue
         size = first.inputs[0].shape[-1] or 0
         if size % 2 == 0 and (_cut(first), _cut(second)) == ((0, size // 2, 1), (size // 2, size // 2, 1)):
@@ -202,7 +190,8 @@ def build(program: Program, turn: Turn, result: Value, view_of: Callable[[Value]
     src = src.narrow(src.ndim - 1, 0, dst.shape[-1])
     lead = dst.shape[:-1]
     tables = [view_of(value) for value in (turn.cos, turn.sin)]
-    reads = [_in_rows(program, view) for view in (src, *(over(table, (*lead, table.shape[-1])) for table in tables))]
+    stretched = [over(table, (*lead, table.shape[-1])) for table in tables]
+    reads = [in_rows(program, view, "of a rotary embedding") for view in (src, *stretched)]
     made = dst if dst.strides[-1] == 1 else program.scratch(dst.shape, dst.dtype)
     kept = [axis for axis, size in enumerate(lead) if size > 1] or [0]
     strides = tuple(tuple(view.strides[axis] for axis in kept) for view in (*reads, made))
@@ -211,10 +200,3 @@ def build(program: Program, turn: Turn, result: Value, view_of: Callable[[Value]
     if made is not dst:
         program.copy(made, dst, "dst of a rotary embedding")
     return 0
-
-
-def _in_rows(program: Program, view: View) -> View:
-    """A view, or a copy of it, whose last axis has neighbours."""
-    if view.strides[-1] == 1 or view.shape[-1] == 1:
-        return view
-    return program.copied(view, view.dtype, range(view.ndim), "of a rotary embedding")

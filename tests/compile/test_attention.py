@@ -211,3 +211,17 @@ def test_others_stay_as_they_are(name: str, change: dict[str, Any]) -> None:
     scores = scores * 0.5 if late else scores if hidden is None else np.where(np.tri(7, 9) > 0, scores, hidden)
     shares = softmax(scores) if axis == 3 else softmax(scores.swapaxes(2, 3)).swapaxes(2, 3)
     check(arrays, build, shares @ arrays["v"], alone=False)
+
+
+@pytest.mark.parametrize("which", ["q", "k", "v"])
+def test_elements_that_stand_for_the_last_axis(which: str) -> None:
+    """Arrays of a call may be stretched in any axis."""
+    arrays = {name: floats(*BATCH, 7, 6) for name in ("q", "k", "v")}
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return ops.matmul(ops.softmax(ops.matmul(q, k, transpose_b=True), axis=-1), v)
+
+    net = compiled(arrays, attention)
+    arrays[which] = np.broadcast_to(arrays[which][..., :1], arrays[which].shape)
+    q, k, v = arrays.values()
+    np.testing.assert_allclose(net(**arrays), softmax(q @ k.swapaxes(-1, -2)) @ v, rtol=1e-5, atol=1e-6)
