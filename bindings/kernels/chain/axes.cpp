@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/checked.hpp"
+
 namespace dgo {
 
 std::vector<ChainAxis> merged_axes(const std::vector<int64_t>& shape,
@@ -28,6 +30,24 @@ std::vector<ChainAxis> merged_axes(const std::vector<int64_t>& shape,
         }
     }
     return merged;
+}
+
+ChainRows::ChainRows(const char* kernel, const std::vector<int64_t>& shape,
+                     const std::vector<std::vector<int64_t>>& strides)
+    : outer(merged_axes(shape, strides)), row{1, std::vector<int64_t>(strides.size(), 0)} {
+    if (!outer.empty()) {
+        row = outer.back();
+        outer.pop_back();
+    }
+    for (const ChainAxis& axis : outer) rows = checked_product(kernel, {rows, axis.size});
+    elements = checked_product(kernel, {rows, row.size});
+}
+
+void ChainRows::add_offsets(int64_t number, int64_t* offsets) const {
+    for (size_t axis = outer.size(); axis-- > 0; number /= outer[axis].size) {
+        const int64_t place = number % outer[axis].size;
+        for (size_t i = 0; i < row.strides.size(); ++i) offsets[i] += place * outer[axis].strides[i];
+    }
 }
 
 }  // namespace dgo

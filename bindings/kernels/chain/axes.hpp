@@ -15,4 +15,19 @@ struct ChainAxis {
 // The axes in the order of dst, outermost first, neighbours merged where all tensors allow it.
 std::vector<ChainAxis> merged_axes(const std::vector<int64_t>& shape, const std::vector<std::vector<int64_t>>& strides);
 
+// The finest of them as rows, and where each of these begins.
+struct ChainRows {
+    std::vector<ChainAxis> outer;
+    ChainAxis row;
+    int64_t rows = 1, elements;
+
+    // Throws where there are more elements than a tensor can have.
+    ChainRows(const char* kernel, const std::vector<int64_t>& shape, const std::vector<std::vector<int64_t>>& strides);
+
+    // To each tensor's place the elements up to a row.
+    void add_offsets(int64_t number, int64_t* offsets) const;
+    // How many rows are to be computed.
+    int64_t tasks() const { return row.size == 0 ? 0 : rows; }
+};
+
 }  // namespace dgo

@@ -161,11 +161,11 @@ struct Entry {
     Row row;
 };
 
-constexpr int kF32Code = 3, kS32Code = 4, kS8Code = 5, kU8Code = 6, kBooleanCode = 8, kS64Code = 16;
+constexpr int kS32Code = 4, kS8Code = 5, kU8Code = 6, kBooleanCode = 8, kS64Code = 16;
 
 template <class T>
 constexpr int code_of() {
-    if constexpr (std::is_same_v<T, float>) return kF32Code;
+    if constexpr (std::is_same_v<T, float>) return kF32;
     if constexpr (std::is_same_v<T, int32_t>) return kS32Code;
     if constexpr (std::is_same_v<T, int8_t>) return kS8Code;
     if constexpr (std::is_same_v<T, uint8_t>) return kU8Code;
@@ -230,7 +230,7 @@ std::vector<Entry> entries() {
     table.push_back({"or", kBooleanCode, kBooleanCode, 2, two<Or, Truth, bool>});
     table.push_back({"xor", kBooleanCode, kBooleanCode, 2, two<Xor, Truth, bool>});
     table.push_back({"not", kBooleanCode, kBooleanCode, 1, one<Not, Truth, bool>});
-    table.push_back({"is_nan", kF32Code, kBooleanCode, 1, one<IsNan, float, bool>});
+    table.push_back({"is_nan", kF32, kBooleanCode, 1, one<IsNan, float, bool>});
     return table;
 }
 
@@ -245,51 +245,24 @@ const Entry& entry_of(const std::string& op, int src, int dst) {
 
 struct Plain : Kernel {
     const Entry& entry;
-    std::vector<ChainAxis> outer;
-    ChainAxis row;
-    int64_t items[3], rows = 1;
-    double bytes;
+    ChainRows rows;
+    int64_t to, from;  // bytes of an element
 
-    Plain(const Entry& known, const std::vector<int64_t>& shape, std::vector<std::vector<int64_t>> strides)
-        : entry(known), row{1, std::vector<int64_t>(strides.size(), 0)} {
+    Plain(const Entry& known, const ChainRows& rows)
+        : entry(known), rows(rows), to(item_size(known.dst)), from(item_size(known.src)) {
         name = kName;
         arity = entry.sources + 1;
-        if (strides.size() != static_cast<size_t>(arity)) {
-            fail(ErrorKind::invalid_argument,
-                 "plain: strides of " + std::to_string(arity) + " operands are needed for '" + entry.op + "'");
-        }
-        if (shape.empty()) fail(ErrorKind::invalid_argument, "plain: shape must have an axis");
-        for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
-        for (const std::vector<int64_t>& one : strides) {
-            if (one.size() != shape.size()) {
-                fail(ErrorKind::invalid_argument,
-                     "plain: the strides need " + std::to_string(shape.size()) + " entries each");
-            }
-            check_extent(kName, "an operand", shape, one);
-        }
-        // axes have dst first
-        std::rotate(strides.begin(), strides.end() - 1, strides.end());
-        for (size_t i = 0; i < strides.size(); ++i) items[i] = item_size(i == 0 ? entry.dst : entry.src);
-        outer = merged_axes(shape, strides);
-        if (!outer.empty()) {
-            row = outer.back();
-            outer.pop_back();
-        }
-        for (const ChainAxis& axis : outer) rows = checked_product(kName, {rows, axis.size});
-        bytes = 8.0 * static_cast<double>(checked_product(kName, {rows, row.size}));
     }
 
     void run(char* const* operands) const override {
         const size_t count = static_cast<size_t>(arity);
-        parallel_for(row.size == 0 ? 0 : rows, bytes, [&](int64_t begin, int64_t end) {
+        parallel_for(rows.tasks(), 8.0 * static_cast<double>(rows.elements), [&](int64_t begin, int64_t end) {
             for (int64_t number = begin; number < end; ++number) {
-                char* at[3] = {operands[count - 1], operands[0], operands[count - 2]};
-                int64_t rest = number;
-                for (size_t axis = outer.size(); axis-- > 0; rest /= outer[axis].size) {
-                    const int64_t place = rest % outer[axis].size;
-                    for (size_t i = 0; i < count; ++i) at[i] += place * outer[axis].strides[i] * items[i];
-                }
-                entry.row(at, row.strides.data(), row.size);
+                int64_t offsets[3] = {0, 0, 0};
+                rows.add_offsets(number, offsets);
+                char* at[3] = {operands[count - 1] + offsets[0] * to, operands[0] + offsets[1] * from,
+                               operands[count - 2] + offsets[count - 1] * from};
+                entry.row(at, rows.row.strides.data(), rows.row.size);
             }
         });
     }
@@ -299,7 +272,24 @@ struct Plain : Kernel {
 
 std::shared_ptr<Kernel> make_plain(const std::string& op, const std::vector<int64_t>& shape,
                                    const std::vector<std::vector<int64_t>>& strides, int src_dtype, int dst_dtype) {
-    return std::make_shared<Plain>(entry_of(op, src_dtype, dst_dtype), shape, strides);
+    const Entry& entry = entry_of(op, src_dtype, dst_dtype);
+    const size_t operands = static_cast<size_t>(entry.sources) + 1;
+    if (strides.size() != operands) {
+        fail(ErrorKind::invalid_argument,
+             "plain: strides of " + std::to_string(operands) + " operands are needed for '" + entry.op + "'");
+    }
+    if (shape.empty()) fail(ErrorKind::invalid_argument, "plain: shape must have an axis");
+    for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
+    for (const std::vector<int64_t>& one : strides) {
+        if (one.size() != shape.size()) {
+            fail(ErrorKind::invalid_argument,
+                 "plain: the strides need " + std::to_string(shape.size()) + " entries each");
+        }
+        check_extent(kName, "an operand", shape, one);
+    }
+    std::vector<std::vector<int64_t>> dst_first = strides;
+    std::rotate(dst_first.begin(), dst_first.end() - 1, dst_first.end());
+    return std::make_shared<Plain>(entry, ChainRows(kName, shape, dst_first));
 }
 
 }  // namespace dgo

@@ -48,48 +48,23 @@ auto choose_of(int64_t item) {
 }
 
 struct Select : Kernel {
-    std::vector<ChainAxis> outer;
-    ChainAxis row{1, std::vector<int64_t>(kOperands, 0)};
-    int64_t item, rows = 1;
+    ChainRows rows;
+    decltype(&choose_row<uint8_t>) choose;
     double bytes;
 
-    Select(const std::vector<int64_t>& shape, const std::vector<std::vector<int64_t>>& strides, int64_t item)
-        : item(item) {
+    Select(const ChainRows& rows, int64_t item)
+        : rows(rows), choose(choose_of(item)),
+          bytes(static_cast<double>(rows.elements) * static_cast<double>(3 * item + 1)) {
         name = kName;
         arity = kOperands;
-        if (item != 1 && item != 2 && item != 4 && item != 8) {
-            fail(ErrorKind::invalid_argument, "select: item must be 1, 2, 4 or 8");
-        }
-        if (strides.size() != kOperands) fail(ErrorKind::invalid_argument, "select: strides of 4 operands are needed");
-        const std::vector<std::vector<int64_t>> dst_first{strides[3], strides[0], strides[1], strides[2]};
-        for (size_t i = 0; i < kOperands; ++i) {
-            if (dst_first[i].size() != shape.size()) {
-                fail(ErrorKind::invalid_argument, std::string("select: strides of ") + kNames[i] + " need " +
-                                                      std::to_string(shape.size()) + " entries");
-            }
-            check_extent(kName, kNames[i], shape, dst_first[i]);
-        }
-        if (shape.empty()) fail(ErrorKind::invalid_argument, "select: shape must have an axis");
-        outer = merged_axes(shape, dst_first);
-        if (!outer.empty()) {
-            row = outer.back();
-            outer.pop_back();
-        }
-        for (const ChainAxis& axis : outer) rows = checked_product(kName, {rows, axis.size});
-        bytes = static_cast<double>(checked_product(kName, {rows, row.size})) * static_cast<double>(3 * item + 1);
     }
 
     void run(char* const* operands) const override {
-        parallel_for(row.size == 0 ? 0 : rows, bytes, [&](int64_t begin, int64_t end) {
+        parallel_for(rows.tasks(), bytes, [&](int64_t begin, int64_t end) {
             for (int64_t at = begin; at < end; ++at) {
                 int64_t offsets[kOperands] = {0, 0, 0, 0};
-                int64_t rest = at;
-                for (size_t axis = outer.size(); axis-- > 0; rest /= outer[axis].size) {
-                    for (size_t i = 0; i < kOperands; ++i) {
-                        offsets[i] += rest % outer[axis].size * outer[axis].strides[i];
-                    }
-                }
-                choose_of(item)(operands, offsets, row);
+                rows.add_offsets(at, offsets);
+                choose(operands, offsets, rows.row);
             }
         });
     }
@@ -99,7 +74,20 @@ struct Select : Kernel {
 
 std::shared_ptr<Kernel> make_select(const std::vector<int64_t>& shape, const std::vector<std::vector<int64_t>>& strides,
                                     int64_t item) {
-    return std::make_shared<Select>(shape, strides, item);
+    if (item != 1 && item != 2 && item != 4 && item != 8) {
+        fail(ErrorKind::invalid_argument, "select: item must be 1, 2, 4 or 8");
+    }
+    if (strides.size() != kOperands) fail(ErrorKind::invalid_argument, "select: strides of 4 operands are needed");
+    const std::vector<std::vector<int64_t>> dst_first{strides[3], strides[0], strides[1], strides[2]};
+    for (size_t i = 0; i < kOperands; ++i) {
+        if (dst_first[i].size() != shape.size()) {
+            fail(ErrorKind::invalid_argument,
+                 std::string("select: strides of ") + kNames[i] + " need " + std::to_string(shape.size()) + " entries");
+        }
+        check_extent(kName, kNames[i], shape, dst_first[i]);
+    }
+    if (shape.empty()) fail(ErrorKind::invalid_argument, "select: shape must have an axis");
+    return std::make_shared<Select>(ChainRows(kName, shape, dst_first), item);
 }
 
 }  // namespace dgo

@@ -1,6 +1,7 @@
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/places/rows.hpp"
+#include "kernels/window/folded.hpp"
 
 namespace dgo {
 namespace {
@@ -15,17 +16,12 @@ struct Replace {
         return update;
     }
 };
-struct Add {
-    static float of(float old, float update) { return old + update; }
-};
 struct Multiply {
     static float of(float old, float update) { return old * update; }
 };
-struct Larger {
-    static float of(float old, float update) { return old > update || old != old ? old : update; }
-};
-struct Smaller {
-    static float of(float old, float update) { return old < update || old != old ? old : update; }
+template <Fold kFold>
+struct Folded {
+    static float of(float old, float update) { return folded<kFold>(old, update); }
 };
 
 struct Put : Kernel {
@@ -52,10 +48,10 @@ struct Put : Kernel {
             return &Put::combine<Index, uint64_t, Replace>;
         }
         if (item != 4) fail(ErrorKind::invalid_argument, "put: only f32 is combined");
-        if (how == "add") return &Put::combine<Index, float, Add>;
+        if (how == "add") return &Put::combine<Index, float, Folded<Fold::sum>>;
         if (how == "mul") return &Put::combine<Index, float, Multiply>;
-        if (how == "max") return &Put::combine<Index, float, Larger>;
-        if (how == "min") return &Put::combine<Index, float, Smaller>;
+        if (how == "max") return &Put::combine<Index, float, Folded<Fold::max>>;
+        if (how == "min") return &Put::combine<Index, float, Folded<Fold::min>>;
         fail(ErrorKind::invalid_argument, "put: how must be none, add, mul, max or min");
     }
 

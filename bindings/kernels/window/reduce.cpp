@@ -10,6 +10,7 @@
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
 #include "kernels/window/axis.hpp"
+#include "kernels/window/folded.hpp"
 
 namespace dgo {
 namespace {
@@ -18,13 +19,6 @@ constexpr const char* kName = "reduce";
 constexpr int64_t kStrip = 128;  // channels of a task
 // neighbours of a result up to which a call of vector code for each takes more than adding them up one by one
 constexpr int64_t kFewNeighbours = 16;
-
-float folded(Fold fold, float all, float next) {
-    if (fold == Fold::sum) return all + next;
-    // a NaN stays
-    if (fold == Fold::max) return all > next || all != all ? all : next;
-    return all < next || all != all ? all : next;
-}
 
 struct Axis {
     int64_t size, stride;
@@ -218,7 +212,7 @@ struct ReduceKernel : Kernel {
     void fold_runs(const float* at, int64_t stride, float* to, int64_t count) const {
         for (int64_t i = 0; i < count; ++i, at += stride) {
             float all = at[0];
-            for (int64_t t = 1; t < taps.size; ++t) all = folded(kFold, all, at[t]);
+            for (int64_t t = 1; t < taps.size; ++t) all = folded<kFold>(all, at[t]);
             to[i] = kFold == Fold::sum ? all / divisor : all;
         }
     }
