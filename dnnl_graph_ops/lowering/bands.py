@@ -68,10 +68,13 @@ class Layer:
         first, last = (row * g.strides[0] - g.pads_begin[0] for row in (rows.start, rows[-1]))
         return range(max(first, 0), min(last + self._reach, g.dst[0]))
 
+    def padding(self, rows: range) -> int:
+        """How many rows before the source's first one these rows of the target see."""
+        return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
+
     def cut(self, rows: range, source: View, target: View, tail: post.Tail) -> Problem:
         """The problem of these rows of one image alone."""
-        g, seen = self.problem.geometry, self.seen(rows)
-        begin = max(g.pads_begin[0] - rows.start * g.strides[0], 0)
+        g, seen, begin = self.problem.geometry, self.seen(rows), self.padding(rows)
         end = self.inner(len(rows)) - begin - len(seen)
         first = {"src": len(rows), "dst": len(seen), "pads_begin": begin, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
@@ -149,23 +152,24 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-class _Operand(NamedTuple):
-    """Of a kernel in bands: memory of its own (None), or a view that may move on with images and rows; bytes."""
+_SOURCE, _TARGET, _SCRATCH = "source", "target", "scratch"
 
-    view: View | None
-    offset: int
+
+class _Operand(NamedTuple):
+    """Of a kernel in bands: the layer's source or target, a thread's scratch, or a view; from an offset in bytes on.
+
+    A view may move on with images and rows, by so many bytes each.
+    """
+
+    what: View | str
+    offset: int = 0
     by_image: int = 0
     by_row: int = 0
 
 
 class _Call(NamedTuple):
     kernel: int
-    # sources and targets of the layer stand for themselves
-    operands: tuple[_Operand | str, ...]
-    offsets: tuple[int, ...]
-
-
-_SOURCE, _TARGET = "source", "target"
+    operands: tuple[_Operand, ...]
 
 
 class _Bands:
@@ -279,17 +283,16 @@ class _Bands:
     def _part(self, i: int, rows: range) -> list[_Call] | None:
         """The calls for some rows of a layer; the same for all that see as much."""
         layer = self.chain[i]
-        pad = max(layer.problem.geometry.pads_begin[0] - rows.start * layer.problem.geometry.strides[0], 0)
-        key = i, len(rows), len(layer.seen(rows)), pad
+        key = i, len(rows), len(layer.seen(rows)), layer.padding(rows)
         if key not in self.parts:
             self.parts[key] = self._made(i, rows)
         return self.parts[key]
 
     def _made(self, i: int, rows: range) -> list[_Call] | None:
         layer = self.chain[i]
-        moving: dict[Buffer, _Operand | str] = {}
+        moving: dict[Buffer, _Operand] = {}
 
-        def stand_in(view: View, count: int, meant: _Operand | str, strides: tuple[int, ...] | None = None) -> View:
+        def stand_in(view: View, count: int, meant: _Operand, strides: tuple[int, ...] | None = None) -> View:
             shape = (1, view.shape[1], count if view.shape[2] > 1 else 1, *view.shape[3:])
             twin = View(Buffer(Place.SCRATCH, view.dtype, view.size), shape, strides or view.strides)
             moving[twin.buffer] = meant
@@ -305,8 +308,8 @@ class _Bands:
 
         before = self.strides[i - 1] if i > 0 else None
         after = self.strides[i] if i < len(self.strides) else None
-        source = stand_in(layer.source, len(layer.seen(rows)), _SOURCE, before)
-        target = stand_in(layer.target, len(rows), _TARGET, after)
+        source = stand_in(layer.source, len(layer.seen(rows)), _Operand(_SOURCE), before)
+        target = stand_in(layer.target, len(rows), _Operand(_TARGET), after)
         if not len(layer.seen(rows)):
             return None
         part = layer.cut(rows, source, target, post.map_views(layer.problem.tail, beside))
@@ -316,7 +319,7 @@ class _Bands:
         build(inside, part, layer.form, self.env)
         return self._calls(inside.steps, moving)
 
-    def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand | str]) -> list[_Call] | None:
+    def _calls(self, steps: Sequence[Step], moving: Mapping[Buffer, _Operand]) -> list[_Call] | None:
         """Steps on stand-ins as calls; those that no row has a part in run before them all."""
         fixed: set[Buffer] = set()
         own: dict[Buffer, int] = {}
@@ -330,22 +333,20 @@ class _Bands:
                 self._run_before(step)
                 fixed.update(view.buffer for view in step.writes)
                 continue
-            operands: list[_Operand | str] = []
-            offsets = []
+            operands = []
             for view in (*step.reads, *step.writes):
                 buffer = view.buffer
-                inner = view.byte_offset
                 if buffer in moving:
-                    operands.append(moving[buffer])
+                    operand = moving[buffer]
                 elif buffer in fixed or (view in step.reads and buffer not in own):
                     buffer = self.same.get(buffer, buffer)
-                    operands.append(_Operand(View(buffer, (buffer.elements,), (1,)), 0))
+                    operand = _Operand(View(buffer, (buffer.elements,), (1,)))
                 else:
                     if buffer not in own:
                         own[buffer] = start + sum(_aligned(other.nbytes) for other in own)
-                    operands.append(_Operand(None, own[buffer]))
-                offsets.append(inner)
-            calls.append(_Call(self._number(step.kernel), tuple(operands), tuple(offsets)))
+                    operand = _Operand(_SCRATCH, own[buffer])
+                operands.append(operand._replace(offset=operand.offset + view.byte_offset))
+            calls.append(_Call(self._number(step.kernel), tuple(operands)))
         self.room = max(self.room, sum(_aligned(buffer.nbytes) for buffer in own))
         return calls
 
@@ -364,18 +365,17 @@ class _Bands:
     ) -> tuple[int, list[tuple[int, int]]]:
         """A call for these rows: numbers of operands, -1 for scratch, -2 for the last result, and offsets."""
         layer, found = self.chain[i], []
-        for operand, offset in zip(call.operands, call.offsets, strict=True):
-            if operand == _SOURCE:
+        for what, offset, by_image, by_row in call.operands:
+            if what == _SOURCE:
                 row = layer.seen(rows).start
-                place = self._in_view(layer.source, image, row) if i == 0 else self._in_band(i - 1, row, held)
-            elif operand == _TARGET:
+                number, at = self._in_view(layer.source, image, row) if i == 0 else self._in_band(i - 1, row, held)
+            elif what == _TARGET:
                 last, row = i == len(self.strides), rows.start
-                place = self._in_view(layer.target, image, row, -2) if last else self._in_band(i, row, held)
+                number, at = self._in_view(layer.target, image, row, -2) if last else self._in_band(i, row, held)
             else:
-                assert isinstance(operand, _Operand)
-                moved = operand.offset + image * operand.by_image + rows.start * operand.by_row
-                place = (-1 if operand.view is None else self._read(operand.view)), moved
-            found.append((place[0], place[1] + offset))
+                number = self._read(what) if isinstance(what, View) else -1
+                at = image * by_image + rows.start * by_row
+            found.append((number, at + offset))
         return call.kernel, found
 
     def _read(self, view: View) -> int:
