@@ -40,10 +40,8 @@ def pools_faster(node: Node) -> bool:
 
 def _untouched(node: Node) -> int:
     """How many of the last spatial axes the windows of a pooling leave as they are; the first is another."""
-    attrs, (source, result) = (
-        node.attrs,
-        (spatial_of(value.shape, node.attrs["data_format"]) for value in (node.inputs[0], node.outputs[0])),
-    )
+    attrs, values = node.attrs, (node.inputs[0], node.outputs[0])
+    source, result = (spatial_of(value.shape, attrs["data_format"]) for value in values)
     count = 0
     for axis in range(len(source) - 1, 0, -1):
         plain = attrs["kernel"][axis] == attrs["strides"][axis] == 1 and source[axis] == result[axis]

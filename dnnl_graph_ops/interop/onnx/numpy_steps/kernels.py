@@ -11,6 +11,7 @@ from .... import dtypes
 from ....graph.json_format import MAX_NDIM
 from ....lowering import plain, select, take
 from ....lowering.program import Program, View
+from ..model import DTYPES
 from ..node import OnnxNode
 from .common import Described, FindOwn, Own, dtype_of, views_of
 
@@ -43,12 +44,8 @@ def _cast(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
         plain.append(program, "cast", reads, writes[0], node.op_type)
 
     code = node.attrs.get("to")
-    result = _RESULTS.get(code) if isinstance(code, int) else None
+    result = DTYPES.get(code) if isinstance(code, int) else None
     return build if result is not None and plain.takes("cast", dtype_of(src), result) else None
-
-
-# by onnx's number
-_RESULTS = {1: "f32", 2: "u8", 3: "s8", 6: "s32", 7: "s64", 9: "boolean"}
 
 
 def _where(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
