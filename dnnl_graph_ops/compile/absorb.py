@@ -100,19 +100,23 @@ def _affine(node: Node, result: Value, data_format: str) -> Affine | None:
         return None
     if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != data_format:
         return None
-    vectors = [_by_channel(value, result, axis) for value in node.inputs if value is not result]
+    # operands of these are vectors of the channels, wherever their axis lies; of other ops they broadcast
+    named = "data_format" in node.attrs
+    vectors = [_by_channel(value, result, axis, named) for value in node.inputs if value is not result]
     if any(vector is None for vector in vectors):
         return None
     scale, shift = read(node, *(np.broadcast_to(vector, (channels,)) for vector in vectors if vector is not None))
     return (scale, shift) if np.isfinite(scale).all() and np.isfinite(shift).all() else None
 
 
-def _by_channel(value: Value, result: Value, axis: int) -> Array | None:
-    """An operand that is the same at all positions: a value for each channel, or one for all."""
+def _by_channel(value: Value, result: Value, axis: int, named: bool) -> Array | None:
+    """An operand that is the same at all positions: a number for each channel, or one for all."""
     array = value.constant
     if array is None or array.size not in (1, result.shape[axis]):
         return None
-    if array.size > 1 and array.ndim > 1 and array.shape[axis - result.ndim :][:1] != (array.size,):
+    # axes are counted from the last one, as NumPy broadcasts them
+    along = array.ndim + axis - result.ndim
+    if array.size > 1 and not named and (along < 0 or array.shape[along] != array.size):
         return None
     return array.astype(np.float64).reshape(-1)
 
