@@ -59,9 +59,10 @@ def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> 
         if _is_worthwhile(value, parts):
             value.held, value.node = _constant(value, parts, prepare), None
             gone.update(parts)
-    # what others still need stays, too
+    # what others, or who calls the net, still need stays, too
     needed: set[Node] = set()
-    waiting = [v.node for node in nodes if node not in gone for v in node.inputs if v.held is None and v.node in gone]
+    read = {value for node in nodes if node not in gone for value in node.inputs} | set(kept)
+    waiting = [v.node for v in read if v.held is None and v.node in gone]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in needed:

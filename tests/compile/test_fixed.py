@@ -81,6 +81,18 @@ def test_what_is_returned_or_read_twice(rng):
         np.testing.assert_array_equal(array, want)
 
 
+def test_a_view_of_a_constant_that_is_returned_and_read_is_written(rng):
+    """The op that reads the view is folded with it; the caller still wants the view."""
+    graph = dgo.Graph()
+    data = small(rng, 3, 5)
+    turned = ops.static_transpose(graph.constant(data), order=[1, 0])
+    outputs = {"turned": turned, "squares": ops.square(turned)}
+    out = {name: np.full((5, 3), np.nan, np.float32) for name in outputs}
+    graph.compile(outputs).run({}, out=out)
+    np.testing.assert_array_equal(out["turned"], data.T)
+    np.testing.assert_array_equal(out["squares"], data.T * data.T)
+
+
 def test_what_would_grow_is_computed_at_the_call(rng):
     graph = dgo.Graph()
     column, row = graph.constant(small(rng, 2048, 1)), graph.constant(small(rng, 1, 2048))
