@@ -197,6 +197,7 @@ class Graph:
         # the file that the graph was read from
         self.source: Any = None
         self._names: set[str] = set()
+        self._promised: set[str] = set()
         self._counts: dict[str, int] = {}
         self._next_id = 0
 
@@ -342,6 +343,10 @@ class Graph:
                 f"{self!r}{alike}); pass it in with Graph.input"
             )
 
+    def promise(self, names: Iterable[str]) -> None:
+        """Keep names for what is added under them: none is made up for something else."""
+        self._promised.update(names)
+
     def reserve(self, name: str) -> None:
         """Keep a name from being given to what is added later."""
         self._names.add(name)
@@ -362,7 +367,7 @@ class Graph:
             count = self._counts.get(stem, 0)
             self._counts[stem] = count + 1
             name = f"{stem}_{count}"
-            if name not in self._names:
+            if name not in self._names and name not in self._promised:
                 self._names.add(name)
                 return name
 

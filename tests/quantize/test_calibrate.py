@@ -173,6 +173,19 @@ def test_what_is_left_in_f32_and_why() -> None:
     assert sum(node.kind == "Quantize" for node in found.graph.nodes) == 2
 
 
+def test_constants_without_a_name_beside_named_weights() -> None:
+    """Weights have names, other constants have made up ones: as in every exported vocoder."""
+    rng = np.random.default_rng(8)
+    g = dgo.Graph()
+    w = g.constant(rng.standard_normal((3, 3, 4, 4)).astype(np.float32), "weight")
+    y = dgo.ops.relu(dgo.ops.convolution(g.input("x", (1, 6, 6, 4)), w)) * 0.5
+    x = rng.standard_normal((1, 6, 6, 4)).astype(np.float32)
+    found = calibrate(g.compile(y), [x])
+    assert [layer.name for layer in found.layers] == ["convolution_0"]
+    assert {node.name for node in g.nodes} <= {node.name for node in found.graph.nodes}
+    assert {value.name for value in g.constants} - {"weight"} <= {value.name for value in found.graph.constants}
+
+
 def test_layers_are_chosen_by_name() -> None:
     samples = [{"x": np.ones((1, 6, 6, 16), np.float32), "w": np.ones((1, 1, 8, 8), np.float32)}]
     found = calibrate(mixed(), samples, layers=lambda name: name == "up")
