@@ -11,6 +11,7 @@ import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,9 +24,10 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .._core import lent_array
+from ..compile.asked import checked_options
 from ..compile.net import Net
 from ..compile.precision import AUTO
-from ..errors import Error, UnsupportedError
+from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..graph import Graph
 from ..interop.aten.build import parameter
 from ..interop.aten.host import stated
@@ -33,12 +35,15 @@ from ..interop.aten.importer import appended, is_expressible, size_of
 from ..interop.aten.program import dims_of, flat_outputs
 from ..interop.onnx.budget import Budget
 from ..interop.onnx.node import Item
+from ..ops import static_transpose
+from ..runtime.engines import default_engine
 from ..runtime.locks import Builds
 from . import ops
 from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
+from .planned import base_of, order_of, viewed
 from .spec import Spec
 
 Run: TypeAlias = Callable[..., Any]
@@ -58,15 +63,38 @@ def dnnl_graph_ops(module: fx.GraphModule, inputs: Sequence[Any], **options: Any
     """What PyTorch calls with a graph that it captured.
 
     Args:
-        options: of `Graph.compile`: tune, algorithm, precision, policy; `torch.compile(..., options={...})` too. With
-            precision="auto" the first call's data are the samples.
+        options: of `Graph.compile`: tune, algorithm, precision, policy, max_error; `torch.compile(..., options={...})`
+            too. With precision="auto" the first call's data are the samples.
+
+    Raises:
+        InvalidArgumentError, TypeError: an option or a value that there is not; PyTorch names the backend beside it.
     """
-    options = {**options.pop("options", {}), **options}
+    options = {**(options.pop("options", None) or {}), **options}
     options.pop("mode", None)
+    _check_options(**options)
     if torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
         return recorded(module)
     compiler: Any = _Compiler(options)
     return aot_module_simplified(module, list(inputs), fw_compiler=compiler, inference_compiler=compiler)
+
+
+def _check_options(
+    policy: Any = "fusion",
+    tune: Any = "heuristic",
+    algorithm: Any = None,
+    precision: Any = None,
+    max_error: float | None = None,
+    **others: Any,
+) -> None:
+    """Raises before anything is captured: what fails later is left to PyTorch without a word."""
+    if others:
+        raise InvalidArgumentError(
+            f"torch.compile(backend='dnnl_graph_ops'): no option {sorted(others)[0]!r}; there are tune, algorithm, "
+            "precision, policy and max_error"
+        )
+    checked_options(default_engine(), policy, tune, algorithm, precision)
+    if max_error is not None and precision != AUTO:
+        raise InvalidArgumentError(f"Graph.compile: 'max_error' goes with precision='auto', got {precision!r}")
 
 
 def recorded(module: fx.GraphModule) -> Run:
@@ -277,6 +305,45 @@ class Region:
         return entry
 
 
+@dataclass
+class _Result:
+    """One of what a captured graph gives: None, a number, or a tensor where PyTorch plans it to lie.
+
+    node: what the net gives for it; None: nothing. argument: the number of the argument that it is a view of.
+    order: the axes from the slowest to the fastest where the net gives them in a row, and they are to lie otherwise.
+    """
+
+    node: fx.Node | None = None
+    is_number: bool = False
+    argument: int | None = None
+    views: tuple[fx.Node, ...] = ()
+    order: tuple[int, ...] | None = None
+
+    def given(self, args: Sequence[Any], results: Iterator[Any]) -> Any:
+        if self.argument is not None:
+            return viewed(args[self.argument], self.views)
+        if self.node is None:
+            return None
+        if self.is_number:
+            return int(next(results))
+        tensor = _tensor(next(results))
+        if self.order is not None:
+            tensor = tensor.permute([self.order.index(axis) for axis in range(tensor.ndim)])
+        return viewed(tensor, self.views)
+
+
+def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
+    if node is None:
+        return _Result()
+    if not isinstance(node.meta["val"], Tensor):
+        return _Result(node, is_number=True)
+    base, views = base_of(node)
+    if views and base in given:
+        return _Result(argument=list(given).index(base), views=views)
+    order = order_of(base.meta["val"])
+    return _Result(base, views=views, order=None if order is None or order == tuple(range(len(order))) else order)
+
+
 class _Entry:
     """A net over parameters as they are now."""
 
@@ -297,9 +364,9 @@ class _Entry:
         self._theirs = module
         self._faster: dict[tuple[int, ...], bool] = {}
         self._varying: list[tuple[int, int]] = []
-        self._outputs = flat_outputs(module.graph)
-        self._whole_numbers = [one is not None and not isinstance(one.meta["val"], Tensor) for one in self._outputs]
+        self._outputs: list[_Result] = []
         try:
+            self._outputs = [_result(one, given) for one in flat_outputs(module.graph)]
             self._build(given, static, args, options)
         except Error as error:
             _LOGGER.info("PyTorch runs a graph of %d nodes: %s", len(module.graph.nodes), error)
@@ -327,15 +394,19 @@ class _Entry:
                     self._numbers[i] = args[i]
                 known[node.name] = np.asarray(args[i], np.int64) if found is None else found
         problems: list[str] = []
-        appended(graph, [one for one in self._outputs if one is not None], known, budget, problems)
+        made = [one for one in self._outputs if one.node is not None]
+        appended(graph, [one.node for one in made], known, budget, problems)
         if problems:
             raise UnsupportedError("\n".join(problems))
-        for value, node in zip(graph.outputs.values(), (one for one in self._outputs if one is not None), strict=True):
-            fake = node.meta["val"]
-            if isinstance(fake, Tensor) and None not in dims_of(fake.shape) and not fake.is_contiguous():
-                strides = tuple(map(int, fake.stride()))
-                if value.node is not None and _is_dense(tuple(map(int, fake.shape)), strides):
-                    value.strides = strides
+        for (name, value), one in zip(list(graph.outputs.items()), made, strict=True):
+            if one.order is None:
+                continue
+            fake = one.node.meta["val"]
+            if None not in dims_of(fake.shape) and value.node is not None:
+                value.strides = tuple(map(int, fake.stride()))
+                one.order = None
+            else:
+                graph.outputs[name] = static_transpose(value, order=list(one.order))
         if options.get("precision") == AUTO:
             # the call that it is made for
             options = {"samples": [{name: _array(args[i]) for name, i in places.items()}], **options}
@@ -380,10 +451,7 @@ class _Entry:
         assert self.net is not None
         made = self.net(*[_array(args[i]) for i in self._arguments])
         results = iter(made if isinstance(made, tuple) else (made,))
-        return [
-            None if one is None else int(next(results)) if is_number else _tensor(next(results))
-            for one, is_number in zip(self._outputs, self._whole_numbers, strict=True)
-        ]
+        return [one.given(args, results) for one in self._outputs]
 
 
 def _tell(how: str, ops: Counter[str]) -> None:
@@ -394,17 +462,6 @@ def _seconds(run: Callable[[], object]) -> float:
     begin = time.perf_counter()
     run()
     return time.perf_counter() - begin
-
-
-def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements lie without gaps, in whatever order of the axes."""
-    expected = 1
-    for stride, size in sorted(zip(strides, shape, strict=True)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
 
 
 def _array(tensor: Tensor) -> Any:

@@ -311,6 +311,18 @@ def test_options_are_those_of_compile(counted):
     assert counted.entries[0].net.options.tune == "off"
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"precision": "bf17"}, "bf17"), ({"tune": "mesure"}, "mesure"), ({"tunes": "off"}, "tunes"),
+     ({"max_error": 0.1}, "max_error")],
+)  # fmt: skip
+def test_options_that_there_are_not(options, said):
+    torch._dynamo.reset()
+    compiled = torch.compile(nn.ReLU(), backend="dnnl_graph_ops", options=options)
+    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=f"InvalidArgument.*{said}"):
+        compiled(X)
+
+
 def test_the_first_call_is_the_sample_of_a_precision_that_is_measured(counted, monkeypatch):
     monkeypatch.setattr(precision, "_weighed", lambda node, dtype, env: precision.Weighed(1.0, 0.0))
     monkeypatch.setattr(precision, "multiplied", lambda env: ("bf16",))

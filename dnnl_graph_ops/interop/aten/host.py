@@ -152,6 +152,10 @@ def array_of(tensor: Any) -> Array:
     return found
 
 
+# Arrays may lie in another order than PyTorch planned: these ask for strides, the ops in their place for elements.
+_IN_ANY_ORDER = {"aten.view.default": "aten.reshape.default", "aten._unsafe_view.default": "aten.reshape.default"}
+
+
 def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]]:
     """A function of the tensors that `Operand`s stand for, to the results of the last op."""
     torch = pytorch(where)
@@ -171,7 +175,8 @@ def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]
         given = [fixed(arguments[key]) for key in found.positional if key in arguments]
         named = {key: fixed(arguments[key]) for key in found.named if key in arguments}
         moving = [i for i, value in enumerate(given) if _moves(value)], [key for key in named if _moves(named[key])]
-        calls.append((found.op, given, named, *moving))
+        op = overload(_IN_ANY_ORDER[name], where, {}).op if name in _IN_ANY_ORDER else found.op
+        calls.append((op, given, named, *moving))
 
     def run(tensors: Sequence[Any]) -> list[Any]:
         made: list[list[Any]] = []

@@ -1,0 +1,54 @@
+"""Where PyTorch plans the results of a captured graph to lie: strides that whoever reads them may count on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import SymInt, Tensor, fx
+
+from ..errors import UnsupportedError
+
+
+def hinted(dims: Sequence[int | SymInt]) -> tuple[int, ...]:
+    """Sizes or strides, those that vary as they were when the graph was captured."""
+    return tuple(dim if isinstance(dim, int) else int(dim.node.hint) for dim in dims)
+
+
+def order_of(fake: Tensor) -> tuple[int, ...] | None:
+    """The axes of a tensor from the slowest to the fastest; None if it is not all of its memory, without gaps."""
+    shape, strides = hinted(fake.shape), hinted(fake.stride())
+    (nbytes,) = hinted([fake.untyped_storage().nbytes()])
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    expected = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != expected and 0 not in shape:
+            return None
+        expected *= shape[axis]
+    return tuple(order) if nbytes <= max(expected, 1) * fake.element_size() else None
+
+
+def base_of(result: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
+    """The node whose memory a result is a view of, and the views from there to the result: PyTorch is to take them.
+
+    Raises:
+        UnsupportedError: a view whose arguments vary.
+    """
+    views: list[fx.Node] = []
+    node = result
+    while node.op != "placeholder" and order_of(node.meta["val"]) is None:
+        schema = getattr(node.target, "_schema", None)
+        source = node.args[0] if node.args else None
+        is_view = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
+        if not is_view or not isinstance(source, fx.Node) or node.all_input_nodes != [source]:
+            raise UnsupportedError(f"torch node {node.name!r} ({node.target}): PyTorch plans its result with gaps")
+        views.append(node)
+        node = source
+    return node, tuple(reversed(views))
+
+
+def viewed(tensor: Any, views: Sequence[fx.Node]) -> Any:
+    """A tensor seen through views, one after the other."""
+    for node in views:
+        tensor = node.target(tensor, *node.args[1:], **node.kwargs)  # type: ignore[operator]
+    return tensor
