@@ -39,6 +39,16 @@ def append(program: Program, op: str, sources: Sequence[View], target: View, lab
     program.kernel(kernels.plain(*args), sources, [target], label, recipe=("plain", *args))
 
 
+def is_whole(node: Node) -> bool:
+    """Whether a node computes with integers that it does not convert."""
+    return all(value.dtype in _INTEGERS for value in (*node.inputs, *node.outputs))
+
+
+def whole(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
+    """Append an Add or Subtract of integers, which wrap at the ends of their type as NumPy's do."""
+    append(program, node.kind.lower(), sources, targets[0], node.kind)
+
+
 def compare(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
     """Append a GreaterEqual; that of narrow floats is one of f32."""
     wide = [view if view.dtype in _TYPES else program.converted(view, "f32") for view in sources]

@@ -75,3 +75,15 @@ def test_printing_lists_ops_with_shapes_and_attributes():
         "  first: f32 (?, 4) = ReLU(x)",
         "  second: f32 (?, 4) = SoftMax(first, axis=1, mode=none)",
     ]
+
+
+@pytest.mark.parametrize("op", ["add", "subtract"])
+@pytest.mark.parametrize("second", [(3,), (1,), (2, 3), ()])
+def test_integers_wrap_at_the_ends_of_their_type(op, second):
+    ends = np.array([[2**31 - 1, -(2**31), 5], [-(2**31), 2**31 - 1, -7]], np.int32)
+    other = np.resize(np.array([2, 2**31 - 1, -(2**31)], np.int32), second)
+    graph = dgo.Graph()
+    values = graph.input("x", ends.shape, "s32"), graph.input("y", second, "s32")
+    net = graph.compile(getattr(dgo.ops, op)(*values))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(net(ends, other), getattr(np, op)(ends, other))
