@@ -10,7 +10,9 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from . import _kernels as kernels
+from . import _kernels
+
+kernels = _kernels
 
 # A NumPy array of any dtype, an object with the buffer protocol, or the address of memory.
 _Memory: TypeAlias = np.ndarray[Any, Any] | bytearray | memoryview | int

@@ -25,21 +25,21 @@ Declaration::Declaration(const char* signature, const char* operands, const char
     registered().push_back(this);
 }
 
-void Declaration::describe(const std::vector<std::string>& types) {
+void Declaration::describe(const TypeName* types) {
     if (plain) {
-        for (const std::string& type : types) parameters.push_back({"self", type, ""});
+        for (; *types; ++types) parameters.push_back({"self", (*types)(), ""});
         return;
     }
     std::string rest = signature_.substr(signature_.find('(') + 1);
     rest.pop_back();
-    for (const std::string& type : types) {
+    for (; *types; ++types) {
         const size_t end = std::min(rest.find(", "), rest.size());
         const size_t equals = std::min(rest.find('='), end);
         parameters.push_back(
-            {rest.substr(0, equals), type, equals == end ? "" : rest.substr(equals + 1, end - equals - 1)});
+            {rest.substr(0, equals), (*types)(), equals == end ? "" : rest.substr(equals + 1, end - equals - 1)});
         rest.erase(0, end + 2);
     }
-    if (!rest.empty() || (!types.empty() && parameters.back().name.empty())) {
+    if (!rest.empty() || (!parameters.empty() && parameters.back().name.empty())) {
         throw std::logic_error("'" + signature_ + "' names other parameters than its function has");
     }
 }

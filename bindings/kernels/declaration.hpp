@@ -179,6 +179,7 @@ struct Value<std::unique_ptr<ScratchKernel>> : Value<std::shared_ptr<Kernel>> {
 //   Tail.operands                    its property; of a function without parameters, its constant
 class Declaration {
 public:
+    using TypeName = std::string (*)();
     struct Parameter {
         std::string name, type, initial;  // the default as a literal of Python, empty for none
     };
@@ -191,7 +192,8 @@ public:
         returns = Value<std::decay_t<R>>::type();
         function_ = reinterpret_cast<void (*)()>(function);
         call_ = called<R, A...>;
-        describe({Value<std::decay_t<A>>::type()...});
+        static constexpr TypeName kTypes[] = {Value<std::decay_t<A>>::type..., nullptr};
+        describe(kTypes);
     }
     template <typename R, typename... A>
     Declaration(const char* signature, R (*function)(A...), const char* text)
@@ -213,8 +215,8 @@ public:
 private:
     Declaration(const char* signature, const char* operands, const char* text);
 
-    // Splits the signature; throws std::logic_error where it has another number of parameters.
-    void describe(const std::vector<std::string>& types);
+    // types: until a null. Splits the signature; throws std::logic_error where it has another number of parameters.
+    void describe(const TypeName* types);
 
     template <typename R, typename... A>
     static Handle called(void (*function)(), Border& border, const Handle* arguments) {
