@@ -1,8 +1,9 @@
-"""Stubs of the functions that the op table makes: `python -m dnnl_graph_ops.stubs` writes them."""
+"""Stubs of the functions that the op table and own kernels declare: `python -m dnnl_graph_ops.stubs` writes them."""
 
 from __future__ import annotations
 
 import inspect
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -10,6 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from . import functional, ops, schema
+from ._core import kernels
 from .ops.generic import NAMES, signature
 from .ops.typed import WORDS
 from .schema.meaning import meaning
@@ -41,6 +43,8 @@ def _annotation(text: str) -> str:
 
 
 def _parameter(parameter: Parameter) -> str:
+    if parameter.annotation is Parameter.empty:
+        return parameter.name
     text = f"{parameter.name}: {_annotation(str(parameter.annotation))}"
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return f"*{text}"
@@ -48,11 +52,13 @@ def _parameter(parameter: Parameter) -> str:
         return f"**{text}"
     if parameter.default is Parameter.empty:
         return text
+    if parameter.default is ...:
+        return f"{text} = ..."
     default = f'"{parameter.default}"' if isinstance(parameter.default, str) else repr(parameter.default)
     return f"{text} = {default}"
 
 
-def function(name: str, made: Signature, says: str) -> list[str]:
+def function(name: str, made: Signature, says: str, indent: int = 0) -> list[str]:
     """The lines of a signature and of what it says, broken where the formatter breaks them."""
     parameters = []
     starred = False
@@ -61,16 +67,17 @@ def function(name: str, made: Signature, says: str) -> list[str]:
             parameters.append("*")
         starred = starred or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY)
         parameters.append(_parameter(parameter))
-    whole, last = ", ".join(parameters), f") -> {made.return_annotation}:"
-    text = [*_quoted(says), ""]
-    if len(f"def {name}({whole}{last}") <= _WIDTH:
+    whole, width = ", ".join(parameters), _WIDTH - indent
+    last = f") -> {made.return_annotation}:" + ("" if says else " ...")
+    text = [*_quoted(says, indent), ""] if says else []
+    if len(f"def {name}({whole}{last}") <= width:
         return [f"def {name}({whole}{last}", *text]
-    rows = [whole] if 4 + len(whole) <= _WIDTH else [f"{one}," for one in parameters]
+    rows = [whole] if 4 + len(whole) <= width else [f"{one}," for one in parameters]
     return [f"def {name}(", *(f"    {row}" for row in rows), last, *text]
 
 
-def _quoted(says: str) -> list[str]:
-    lines = wrap(says, _WIDTH - 12)
+def _quoted(says: str, indent: int = 0) -> list[str]:
+    lines = wrap(says, _WIDTH - 12 - indent)
     if len(lines) == 1:
         return [f'    """{lines[0]}"""']
     return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """']
@@ -149,7 +156,94 @@ def one_shots() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-FILES: dict[str, Callable[[], str]] = {"ops/__init__.pyi": builders, "_functional.pyi": one_shots}
+_KERNELS = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares.
+
+dtypes are DataType values, strides count elements.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+class Kernel:
+    """One step of a plan."""
+
+    @property
+    def arity(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    def run(self, *operands: np.ndarray[Any, Any] | int) -> None:
+        """Sources first, destination last; the operands are not checked."""
+
+class ScratchKernel(Kernel):
+    """Takes room to work in, aligned to 64 bytes, as the operand before its destination."""
+
+    @property
+    def scratch_bytes(self) -> int: ...
+    @property
+    def over_operands(self) -> bool:
+        """Whether an operand of post-ops that lies as the destination does may be where that is."""
+    @property
+    def products(self) -> int: ...
+
+def table() -> tuple[tuple[str, str, bool, tuple[tuple[str, str, str], ...], str, str, str], ...]:
+    """Declarations: class, name, whether it is a value, parameters (name, type, default), result, operands, text."""
+
+'''
+
+
+def _declared(parameters: Sequence[tuple[str, str, str]], returns: str) -> Signature:
+    """Of a kernel's declaration: names, types and defaults of its parameters."""
+    return Signature(
+        [
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                annotation=Parameter.empty if name == "self" else kind,
+                default=literal_eval(default) if default else Parameter.empty,
+            )
+            for name, kind, default in parameters
+        ],
+        return_annotation=returns.replace("Sequence[", "list["),
+    )
+
+
+def _member(plain: bool, name: str, made: Signature, says: str) -> list[str]:
+    """The lines of a method, a property or a constant."""
+    if plain and not made.parameters:
+        return [*(f"# {line}" for line in wrap(says, _WIDTH - 12)), f"{name}: ClassVar[{made.return_annotation}]"]
+    lines = function(name, made, says, 4)[:-1]
+    return ["@property", *lines] if plain else lines
+
+
+def kernel_functions() -> str:
+    """The stub of `_core.kernels`, by what kernels declare in C++."""
+    classes: dict[str, list[str]] = {}
+    functions: list[str] = []
+    for scope, name, plain, parameters, returns, operands, says in kernels.table():
+        if scope:
+            classes[scope] += _member(plain, name, _declared(parameters, returns), says)
+        elif returns == name:
+            classes[name] = [*(line.removeprefix("    ") for line in _quoted(says)), ""]
+            if parameters:
+                classes[name] += function("__init__", _declared([("self", "", ""), *parameters], "None"), "", 4)
+        else:
+            run = f"run({operands})" + (": " if says else ".") if operands else ""
+            functions += function(name, _declared(parameters, returns), run + says)
+    lines = [
+        line
+        for name, members in classes.items()
+        for line in ("@final", f"class {name}:", *(f"    {member}" if member else "" for member in members), "")
+    ]
+    return _KERNELS + "\n".join([*lines, *functions]).rstrip() + "\n"
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "ops/__init__.pyi": builders,
+    "_functional.pyi": one_shots,
+    "_kernels.pyi": kernel_functions,
+}
 
 if __name__ == "__main__":
     for path, text in FILES.items():

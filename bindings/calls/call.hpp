@@ -6,7 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include "border/buffer.hpp"
-#include "border/gil.hpp"
+#include "border/translated.hpp"
 #include "calls/executor_object.hpp"
 
 namespace dgo {
@@ -45,29 +45,6 @@ void require_row_major_results(const Executor& plan);
 
 // Runs a plan that matches the arrays of the call. New reference, or null with a Python error set.
 PyObject* run_call(const PlanRef& plan, const Call& call) noexcept;
-
-// For CPython entry points: runs f, and turns an exception into a Python error and `failed`.
-template <typename Result, typename F>
-Result translated(Result failed, F&& f) noexcept {
-    try {
-        return f();
-    } catch (py::error_already_set& error) {
-        error.restore();
-#ifdef __GLIBCXX__
-    } catch (::abi::__forced_unwind&) {
-        gil::park();
-#endif
-    } catch (...) {
-        py::detail::try_translate_exceptions();
-    }
-    return failed;
-}
-
-// For method tables: a function of any of CPython's calling conventions.
-template <typename F>
-PyCFunction as_method(F* function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
 
 // Reads a size that must not be negative; false with a Python error set.
 bool read_size(PyObject* object, const char* what, std::size_t& size);

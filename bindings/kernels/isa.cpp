@@ -6,6 +6,7 @@
 
 #include "common/error.hpp"
 #include "kernels/copy/vtable.hpp"
+#include "kernels/declaration.hpp"
 
 namespace dgo {
 
@@ -65,8 +66,7 @@ const VectorCode& named(const std::string& name) {
         if (name == code->isa) return *code;
     }
     fail(ErrorKind::invalid_argument, std::string(kVariable) + " is '" + name +
-                                          "', which is no instruction set; set it to avx2 or avx512, or leave "
-                                          "it out");
+                                          "', which is no instruction set; set it to avx2 or avx512, or leave it out");
 }
 
 const VectorCode& forced(const std::string& name) {
@@ -112,5 +112,10 @@ const std::string& vector_reason() { return choice().reason; }
 BlockFn copy_block(BlockKind kind, Cell src, Cell dst) { return vector_code().copy.block(kind, src, dst); }
 
 const VectorCode& vector_code_of(const std::string& isa) { return isa.empty() ? vector_code() : named(isa); }
+
+const Declaration kIsa[] = {
+    {"isa()", +[] { return std::string(vector_code().isa); }, "The instruction set in use: 'avx2' or 'avx512'."},
+    {"isa_reason()", +[] { return vector_reason(); }, "Why that is not a wider one, or ''."},
+};
 
 }  // namespace dgo

@@ -1,9 +1,13 @@
 // The interface of every native kernel that a plan can run as a step.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dgo {
+
+using Dims = std::vector<int64_t>;  // sizes or strides, one for each axis
 
 struct Kernel {
     virtual ~Kernel() = default;

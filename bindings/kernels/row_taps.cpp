@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 
 namespace dgo {
@@ -135,5 +136,9 @@ Widest::Widest(const std::vector<RowSection>& sections, const TapAxis& axis) {
     }
     split = groups * std::min(axis.advance, axis.sources);
 }
+
+const Declaration kLayerSizes{"LayerSizes(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, dilations)",
+                              object_of<LayerSizes, int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims>,
+                              "A layer that treats its channels alike, seen as a transposed convolution."};
 
 }  // namespace dgo

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/factories.hpp"
+#include "kernels/layer.hpp"
 #include "kernels/taps.hpp"
 
 namespace dgo {

@@ -1,14 +1,27 @@
-#include "kernels/work.hpp"
-
+// What a run of a kernel comes to: estimates of its time go by that.
 #include <algorithm>
 #include <utility>
 
+#include "common/error.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
+#include "kernels/filtering/filter_product.hpp"
 #include "kernels/filtering/gradient_params.hpp"
+#include "kernels/isa.hpp"
 
 namespace dgo {
 
 namespace {
+
+struct Work {
+    static constexpr const char* kClass = "Work";
+    double products = 0;  // multiplications, with those that only fill up vectors and register tiles
+    double values = 0;    // elements that pass through a transform or a gather
+    double runs = 0;      // rows of channels that are fetched or written one by one
+    double weights = 0;   // packed weights that are read, or sums of a gradient that are written
+};
+
+enum class WorkOf { forward, backward_data, backward_weights };
 
 // In products per result: what beginning and storing a register tile takes.
 constexpr double kTilePrice = 8;
@@ -74,8 +87,6 @@ bool is_in_strips(const FilterProblem& p, WorkOf direction, int src_dtype, int d
     return direction == WorkOf::forward ? filter_in_strips(p, FilterDirection::forward, in, out)
                                         : filter_in_strips(p, FilterDirection::backward_data, out, in);
 }
-
-}  // namespace
 
 Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,
                  const VectorCode& of) {
@@ -162,5 +173,42 @@ Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const Vector
     work.weights = across ? number(columns) * number(depth) * number(ceil_div(rows, kRowProductRows)) : 0.0;
     return work;
 }
+
+WorkOf work_of(const std::string& name) {
+    if (name == "forward") return WorkOf::forward;
+    if (name == "backward_data") return WorkOf::backward_data;
+    if (name == "backward_weights") return WorkOf::backward_weights;
+    fail(ErrorKind::invalid_argument, "filter_work: there is no direction '" + name + "'");
+}
+
+template <double Work::* field>
+double part(const Work& work) {
+    return work.*field;
+}
+
+}  // namespace
+
+const Declaration kWorks[] = {
+    {"Work", "What a run of a kernel comes to; estimates of its time go by that."},
+    {"Work.products", part<&Work::products>,
+     "Multiplications, with those that only fill up vectors and register tiles."},
+    {"Work.values", part<&Work::values>, "Elements that pass through a transform or a gather."},
+    {"Work.runs", part<&Work::runs>, "Rows of channels that are fetched or written one by one."},
+    {"Work.weights", part<&Work::weights>, "Packed weights that are read, or sums of a gradient that are written."},
+    {"filter_work(problem, direction, src_dtype, dst_dtype, threads=0, isa='')",
+     +[](const FilterProblem& p, const std::string& direction, int src_dtype, int dst_dtype, int threads,
+         const std::string& isa) {
+         return filter_work(p, work_of(direction), src_dtype, dst_dtype, threads, vector_code_of(isa));
+     },
+     "Of filter_* between dense activations, channels last; isa: of another CPU."},
+    {"overlap_work(problem, isa='')",
+     +[](const FilterProblem& p, const std::string& isa) { return overlap_work(p, vector_code_of(isa)); },
+     "Of overlap_product."},
+    {"row_product_work(rows, columns, depth, isa='')",
+     +[](int64_t rows, int64_t columns, int64_t depth, const std::string& isa) {
+         return row_product_work(rows, columns, depth, vector_code_of(isa));
+     },
+     "Of row_product; depth: of all images. weights: elements of the right factor that are put across."},
+};
 
 }  // namespace dgo

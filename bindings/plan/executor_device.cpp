@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/error.hpp"
-#include "kernels/factories.hpp"
+#include "kernels/copy/copy.hpp"
 #include "plan/executor_context.hpp"
 
 namespace dgo {

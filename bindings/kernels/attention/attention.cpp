@@ -1,9 +1,9 @@
-#include "kernels/attention/attention.hpp"
-
+// Attention: softmax of scaled products of queries and keys, and masks, times values.
 #include <algorithm>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
@@ -11,6 +11,20 @@
 
 namespace dgo {
 namespace {
+
+// f32. Strides count elements, and may be 0: those of the batch's axes, then row and depth of q, key and depth of k, key
+// and width of v, row and key of each mask, row and width of dst. Those of depth of q and of width are 1, of key in masks
+// 1 or 0.
+struct AttentionProblem {
+    Dims batch;
+    int64_t rows, keys, depth, width;
+    Dims q, k, v;
+    std::vector<Dims> masks;
+    Dims dst;
+    double scale;
+    bool zeros;                 // rows of NaN, as those have that see nothing, become zeros
+    Dims seen;  // of each row, the keys from the first on that count at all; empty: all do
+};
 
 constexpr const char* kName = "attention";
 // of fewer rows each key and value is read where it lies
@@ -138,6 +152,14 @@ struct Attention : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_attention(const AttentionProblem& problem) { return std::make_shared<Attention>(problem); }
+const Declaration kAttention{
+    "attention(batch, rows, keys, depth, width, q, k, v, masks, dst, scale=1.0, zeros=False, seen=())",
+    kernel_of<Attention, AttentionProblem, Dims, int64_t, int64_t, int64_t, int64_t, Dims, Dims, Dims,
+              std::vector<Dims>, Dims, double, bool, Dims>,
+    "q (batch, rows, depth), k (batch, keys, depth), v (batch, keys, width), masks (batch, rows, keys)..., dst (batch, "
+    "rows, width)",
+    "f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's axes, then row and depth of q, key "
+    "and depth of k, key and width of v, row and key of a mask, row and width of dst. zeros: rows of NaN become zeros; "
+    "seen: of each row, the keys from the first on that count at all."};
 
 }  // namespace dgo

@@ -1,14 +1,24 @@
-#include "kernels/attention/rotary.hpp"
-
+// Pairs of elements turned by angles of their place, of which cosines and sines are given.
 #include <algorithm>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
+
+// f32. Strides of src, cos, sin and dst in this order, in elements: of the axes of `shape`; the elements behind these are
+// neighbours, 2 * half in src and dst. The pairs are i and half + i, or, where `interleaved`, 2 i and 2 i + 1. `whole`:
+// cos and sin have numbers of their own for the second of a pair, half further.
+struct RotaryProblem {
+    Dims shape;
+    int64_t half;
+    std::vector<Dims> strides;
+    bool interleaved, whole;
+};
 
 constexpr const char* kName = "rotary";
 constexpr size_t kOperands = 4;
@@ -100,6 +110,12 @@ struct Rotary : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_rotary(const RotaryProblem& problem) { return std::make_shared<Rotary>(problem); }
+const Declaration kRotary{
+    "rotary(shape, half, strides, interleaved=False, whole=False)",
+    kernel_of<Rotary, RotaryProblem, Dims, int64_t, std::vector<Dims>, bool, bool>,
+    "src (shape, 2 half), cos (shape, half), sin (shape, half), dst (shape, 2 half)",
+    "f32: pairs (a, b) of 2 * half neighbours become a cos - b sin and b cos + a sin; they are i and half + i, or, "
+    "interleaved, 2 i and 2 i + 1. whole: cos and sin have further numbers for the second of each pair. Strides of "
+    "each operand for the axes of shape."};
 
 }  // namespace dgo

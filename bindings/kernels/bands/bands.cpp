@@ -1,14 +1,23 @@
-#include "kernels/bands/bands.hpp"
-
+// Kernels that run one after the other on parts of their tensors, so that what lies between them stays in near caches.
 #include <algorithm>
 #include <string>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
+
+// A run of a kernel: for each of its operands the number of one of the bands' own, and an offset there in bytes.
+struct BandCall {
+    size_t kernel;
+    std::vector<std::pair<int, int64_t>> operands;
+};
+
+// What one thread does in order. Tasks may run at the same time.
+using BandTask = std::vector<BandCall>;
 
 constexpr int kMostOperands = 64;  // of a kernel that is part of bands
 
@@ -70,11 +79,25 @@ private:
     int threads_;
 };
 
+using TaskTuples = std::vector<std::pair<int, std::vector<std::pair<int, int64_t>>>>;
+
+std::shared_ptr<Kernel> make_bands(const std::vector<std::shared_ptr<Kernel>>& kernels,
+                                   const std::vector<TaskTuples>& tasks, int operands, int64_t scratch_bytes,
+                                   int threads) {
+    std::vector<BandTask> calls;
+    for (const TaskTuples& task : tasks) {
+        calls.emplace_back();
+        for (const auto& [kernel, places] : task) calls.back().push_back({static_cast<size_t>(kernel), places});
+    }
+    return std::make_shared<BandsKernel>(kernels, std::move(calls), operands, scratch_bytes, threads);
+}
+
 }  // namespace
 
-std::shared_ptr<Kernel> make_bands(std::vector<std::shared_ptr<Kernel>> kernels, std::vector<BandTask> tasks,
-                                   int operands, int64_t scratch_bytes, int threads) {
-    return std::make_shared<BandsKernel>(std::move(kernels), std::move(tasks), operands, scratch_bytes, threads);
-}
+const Declaration kBands{"bands(kernels, tasks, operands, scratch_bytes, threads)", make_bands,
+                         "sources..., scratch, dst",
+                         "every task is a list of (number of a kernel, its operands as (number of one of the "
+                         "`operands` here, offset in bytes)) that a thread runs in order, with scratch_bytes of "
+                         "scratch of its own."};
 
 }  // namespace dgo

@@ -4,12 +4,13 @@
 #include "kernels/chain/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 namespace {
@@ -124,11 +125,10 @@ struct ChainKernel : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStepSpec>& steps,
+std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStepTuple>& given,
                                    const std::vector<std::pair<int, Dims>>& operands, int dst_dtype,
                                    const Dims& dst_strides) {
+    const std::vector<TailStepSpec> steps = tail_step_specs(given);
     check_number(kName, "the number of axes", static_cast<int64_t>(shape.size()), 0, kMaxAxes);
     check_number(kName, "the number of operands", static_cast<int64_t>(operands.size()), 0, kChainOperands);
     for (const int64_t size : shape) check_number(kName, "shape", size, 0, kMostElements);
@@ -159,5 +159,13 @@ std::shared_ptr<Kernel> make_chain(const Dims& shape, const std::vector<TailStep
     }
     return std::make_shared<ChainKernel>(shape, steps, dtypes, strides);
 }
+
+}  // namespace
+
+const Declaration kChain{"chain(shape, steps, operands, dst_dtype, dst_strides)", make_chain,
+                         "operands (shape)..., dst (shape)",
+                         "element-wise steps as of Tail, but no register is written at first and the last step alone "
+                         "writes register 0. Operands are (data type, strides), each f32, bf16 or f16; strides may be "
+                         "0. dst may be an operand of the same strides and item size."};
 
 }  // namespace dgo

@@ -1,5 +1,8 @@
-#include "kernels/chain/plain.hpp"
-
+// Element-wise ops on numbers and truth values as they are, one at a time: what chains of floats are not for.
+//  add, subtract, multiply, maximum, minimum: s32 or s64, which overflow as they do in NumPy
+//  equal, greater, greater_equal, less, less_equal: f32, s32, s64, s8, u8 or boolean to boolean
+//  and, or, xor, not: boolean; is_nan: f32 to boolean
+//  cast: any two of these types but f32 to s8 or u8; what no integer holds is the least one
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -8,6 +11,7 @@
 #include "kernels/cell.hpp"
 #include "kernels/chain/axes.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
@@ -268,10 +272,8 @@ struct Plain : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_plain(const std::string& op, const std::vector<int64_t>& shape,
-                                   const std::vector<std::vector<int64_t>>& strides, int src_dtype, int dst_dtype) {
+std::shared_ptr<Kernel> make_plain(const std::string& op, const Dims& shape, const std::vector<Dims>& strides,
+                                   int src_dtype, int dst_dtype) {
     const Entry& entry = entry_of(op, src_dtype, dst_dtype);
     const size_t operands = static_cast<size_t>(entry.sources) + 1;
     if (strides.size() != operands) {
@@ -291,5 +293,12 @@ std::shared_ptr<Kernel> make_plain(const std::string& op, const std::vector<int6
     std::rotate(dst_first.begin(), dst_first.end() - 1, dst_first.end());
     return std::make_shared<Plain>(entry, ChainRows(kName, shape, dst_first));
 }
+
+}  // namespace
+
+const Declaration kPlain{
+    "plain(op, shape, strides, src_dtype, dst_dtype)", make_plain, "src_0 (shape), [src_1 (shape)], dst (shape)",
+    "an element-wise op on numbers or truth values as they are; strides: of each operand, in elements, 0 where it is "
+    "stretched."};
 
 }  // namespace dgo

@@ -1,8 +1,8 @@
-#include "kernels/chain/select.hpp"
-
+// Elements of one of two tensors, as a third says.
 #include "common/error.hpp"
 #include "kernels/chain/axes.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
@@ -70,10 +70,7 @@ struct Select : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_select(const std::vector<int64_t>& shape, const std::vector<std::vector<int64_t>>& strides,
-                                    int64_t item) {
+std::shared_ptr<Kernel> make_select(const Dims& shape, const std::vector<Dims>& strides, int64_t item) {
     if (item != 1 && item != 2 && item != 4 && item != 8) {
         fail(ErrorKind::invalid_argument, "select: item must be 1, 2, 4 or 8");
     }
@@ -89,5 +86,12 @@ std::shared_ptr<Kernel> make_select(const std::vector<int64_t>& shape, const std
     if (shape.empty()) fail(ErrorKind::invalid_argument, "select: shape must have an axis");
     return std::make_shared<Select>(ChainRows(kName, shape, dst_first), item);
 }
+
+}  // namespace
+
+const Declaration kSelect{
+    "select(shape, strides, item)", make_select, "cond (shape), src_0 (shape), src_1 (shape), dst (shape)",
+    "src_0 where cond, of bytes, is not 0, else src_1; strides: of each operand, in elements of `item` bytes (1, 2, 4 "
+    "or 8), 0 where it is stretched."};
 
 }  // namespace dgo

@@ -6,6 +6,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/columns/columns.hpp"
 #include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
@@ -319,21 +320,31 @@ struct OverlapAddKernel : Kernel {
     }
 };
 
-}  // namespace
+bool takes_tail(int64_t channels, const Dims& dst_strides) {
+    return channels >= vector_code().depthwise.min_channels && dst_strides.size() > 1 && dst_strides[1] == 1;
+}
 
-std::shared_ptr<Kernel> make_overlap_add(const ColumnsProblem& problem, bool has_bias, int bias_dtype,
+std::shared_ptr<Kernel> make_overlap_add(const LayerSizes& layer, const Dims& col_strides, int dst_dtype,
+                                         const Dims& dst_strides, bool has_bias, std::optional<int> bias_dtype,
                                          const Tail& tail) {
+    const ColumnsProblem problem{layer, kF32, col_strides, dst_dtype, dst_strides};
     check_columns("overlap_add", problem);
-    float_cell(bias_dtype);
-    if (!tail.empty() && !overlap_add_takes_tail(problem.c, problem.dst_strides)) {
+    float_cell(bias_dtype.value_or(dst_dtype));
+    if (!tail.empty() && !takes_tail(problem.c, problem.dst_strides)) {
         fail(ErrorKind::invalid_argument,
              "overlap_add: a tail needs dst channels last, and more channels than " + std::to_string(problem.c));
     }
-    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype, tail);
+    return std::make_shared<OverlapAddKernel>(problem, has_bias, bias_dtype.value_or(dst_dtype), tail);
 }
 
-bool overlap_add_takes_tail(int64_t channels, const Dims& dst_strides) {
-    return channels >= vector_code().depthwise.min_channels && dst_strides.at(1) == 1;
-}
+}  // namespace
+
+const Declaration kOverlapAdd[] = {
+    {"overlap_add(layer, col_strides, dst_dtype, dst_strides, has_bias=False, bias_dtype=None, tail=...)",
+     make_overlap_add, "col (n, src_spatial, kernel, c), [bias (c)], tail's..., dst (n, c, dst_spatial)",
+     "dst = bias + the sum of the f32 columns that meet a position; the reverse of im2col."},
+    {"overlap_add_takes_tail(channels, dst_strides)", takes_tail,
+     "Whether overlap_add takes a tail for so many channels and these strides of dst."},
+};
 
 }  // namespace dgo

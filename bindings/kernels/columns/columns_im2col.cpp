@@ -5,6 +5,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/columns/columns.hpp"
 #include "kernels/copy/copy_list.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/row_taps.hpp"
 
@@ -132,9 +133,21 @@ void check_columns(const std::string& what, const ColumnsProblem& p) {
     check_extent(what, "col", sizes, p.col_strides);
 }
 
-std::shared_ptr<Kernel> make_im2col(const ColumnsProblem& problem) {
+namespace {
+
+std::shared_ptr<Kernel> make_im2col(const LayerSizes& layer, int dst_dtype, const Dims& dst_strides, int col_dtype,
+                                    const Dims& col_strides) {
+    const ColumnsProblem problem{layer, col_dtype, col_strides, dst_dtype, dst_strides};
     check_columns("im2col", problem);
     return ImageToColumns(problem).kernel();
 }
+
+}  // namespace
+
+const Declaration kIm2col{"im2col(layer, dst_dtype, dst_strides, col_dtype, col_strides)", make_im2col,
+                          "dst (n, c, dst_spatial), col (n, src_spatial, kernel, c)",
+                          "the positions of a transposed convolution's dst that every source position meets, zero "
+                          "where there is none. Strides count elements: n, source axes, kernel axes, c for col; n, c, "
+                          "spatial for dst."};
 
 }  // namespace dgo

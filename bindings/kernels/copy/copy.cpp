@@ -4,8 +4,8 @@
 #include <string>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
@@ -266,5 +266,8 @@ std::shared_ptr<Kernel> make_copy(const Dims& shape, int src_dtype, const Dims& 
                                   const Dims& dst_strides) {
     return std::make_shared<CopyKernel>(StridedCopy(shape, src_dtype, src_strides, dst_dtype, dst_strides));
 }
+
+const Declaration kCopy{"copy(shape, src_dtype, src_strides, dst_dtype, dst_strides)", make_copy,
+                        "src (shape), dst (shape)", "dst = src, element by element, converted."};
 
 }  // namespace dgo

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/copy/vtable.hpp"
+#include "kernels/kernel.hpp"
 
 namespace dgo {
 
@@ -42,5 +44,9 @@ private:
     int64_t tasks_ = 0;
     double bytes_ = 0;
 };
+
+// src, dst
+std::shared_ptr<Kernel> make_copy(const Dims& shape, int src_dtype, const Dims& src_strides, int dst_dtype,
+                                  const Dims& dst_strides);
 
 }  // namespace dgo

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
@@ -54,5 +54,9 @@ std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int s
     }
     return kernel;
 }
+
+const Declaration kCopyList{"copy_list(items, src_dtype, dst_dtype, zero_elements=0)", make_copy_list, "src, dst",
+                            "dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, dst_offset, "
+                            "dst_strides) as a copy."};
 
 }  // namespace dgo

@@ -1,6 +1,8 @@
 // A kernel that runs a list of copies in order.
 #pragma once
 
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "kernels/copy/copy.hpp"
@@ -30,5 +32,12 @@ private:
     int64_t zero_bytes_;
     double bytes_ = 0;
 };
+
+// shape, source offset, source strides, destination offset, destination strides
+using CopyItem = std::tuple<Dims, int64_t, Dims, int64_t, Dims>;
+
+// src, dst: dst[0:zero_elements] = 0, then every item in order
+std::shared_ptr<Kernel> make_copy_list(const std::vector<CopyItem>& items, int src_dtype, int dst_dtype,
+                                       int64_t zero_elements);
 
 }  // namespace dgo

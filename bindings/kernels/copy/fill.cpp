@@ -3,7 +3,7 @@
 
 #include "common/error.hpp"
 #include "kernels/copy/copy.hpp"
-#include "kernels/factories.hpp"
+#include "kernels/declaration.hpp"
 
 namespace dgo {
 namespace {
@@ -22,12 +22,6 @@ struct FillKernel : Kernel {
     void run(char* const* operands) const override { copy.run(value, operands[0]); }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_fill(const Dims& shape, int dtype, const Dims& strides, double value) {
-    return std::make_shared<FillKernel>(shape, dtype, strides, value);
-}
-
 std::shared_ptr<Kernel> make_fill_channel(const Dims& shape, int dtype, const Dims& dst_strides, int axis,
                                           int bias_dtype) {
     if (axis < 0 || axis >= static_cast<int>(shape.size())) {
@@ -40,5 +34,14 @@ std::shared_ptr<Kernel> make_fill_channel(const Dims& shape, int dtype, const Di
     kernel->name = "fill_channel";
     return kernel;
 }
+
+}  // namespace
+
+const Declaration kFills[] = {
+    {"fill(shape, dtype, strides, value)", kernel_by<FillKernel, Dims, int, Dims, double>, "dst (shape)",
+     "dst = value."},
+    {"fill_channel(shape, dtype, dst_strides, axis, bias_dtype)", make_fill_channel, "bias (shape[axis]), dst (shape)",
+     "dst = bias of the element's index on `axis`."},
+};
 
 }  // namespace dgo

@@ -1,14 +1,24 @@
-#include "kernels/copy/take.hpp"
-
+// Rows of a tensor by their places.
 #include <algorithm>
 #include <cstring>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
+
+// src (outer, sizes..., inner), places (outer or 1, rows, as many as there are sizes), dst (outer, rows, inner), all in a
+// row. Elements of src have `item` bytes, places `index` of 4 or 8.
+struct TakeProblem {
+    int64_t outer;
+    Dims sizes;
+    int64_t inner, rows, item, index;
+    bool batched;  // places for each of outer
+    bool clamps;
+};
 
 constexpr const char* kName = "take";
 
@@ -84,6 +94,11 @@ struct Take : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_take(const TakeProblem& problem) { return std::make_shared<Take>(problem); }
+const Declaration kTake{
+    "take(outer, sizes, inner, rows, item, index, batched=False, clamps=False)",
+    kernel_of<Take, TakeProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool, bool>,
+    "src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)",
+    "all in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count "
+    "from the end; what lies outside is the nearest if it clamps, else an error."};
 
 }  // namespace dgo

@@ -3,11 +3,20 @@
 #include <algorithm>
 
 #include "common/error.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 namespace {
+
+struct GatherOptions {
+    bool has_bias;
+    int bias_dtype;
+    bool packed;  // the weights are what depthwise_packing wrote, f32
+    Tail tail;    // f32 only
+};
 
 constexpr int64_t kSectionBytes = 32 * 1024;  // of outputs that a task along the channels writes at least
 constexpr int64_t kBlockCells = 512;          // positions that a task on a block of channels covers
@@ -355,26 +364,35 @@ struct GatherKernel : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_depthwise_forward(const DepthwiseProblem& problem, const GatherOptions& options) {
-    check_depthwise("depthwise_forward", problem);
+template <bool forward>
+std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bias, std::optional<int> bias_dtype,
+                                    bool packed, const Tail& tail) {
+    constexpr const char* name = forward ? "depthwise_forward" : "depthwise_backward_data";
+    check_depthwise(name, problem);
+    const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, tail};
     float_cell(options.bias_dtype);
-    return std::make_shared<GatherKernel>("depthwise_forward", problem, true, options);
+    return std::make_shared<GatherKernel>(name, problem, forward, options);
 }
 
-std::shared_ptr<Kernel> make_depthwise_backward_data(const DepthwiseProblem& problem, const GatherOptions& options) {
-    check_depthwise("depthwise_backward_data", problem);
-    float_cell(options.bias_dtype);
-    return std::make_shared<GatherKernel>("depthwise_backward_data", problem, false, options);
-}
-
-std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_depthwise_packing(const DepthwiseProblem& problem,
-                                                                                bool forward) {
+std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool forward) {
     check_depthwise("depthwise_packing", problem);
     const PackedWeights packed(problem, choose_path(problem), forward);
     return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats,
             packed.shape, packed.strides};
 }
+
+}  // namespace
+
+const Declaration kDepthwiseGather[] = {
+    {"depthwise_forward(problem, has_bias=False, bias_dtype=None, packed=False, tail=...)", make_gather<true>,
+     "src (n, c, src_spatial), weights (c, kernel), [bias (c)], tail's..., dst (n, c, dst_spatial)",
+     "transposed convolution."},
+    {"depthwise_backward_data(problem, has_bias=False, bias_dtype=None, packed=False, tail=...)", make_gather<false>,
+     "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], tail's..., diff_src (n, c, src_spatial)",
+     "bias and tail are those of an ordinary convolution."},
+    {"depthwise_packing(problem, forward)", make_packing, "weights (c, kernel), packed",
+     "for kernels of the direction with packed=True; the floats of packed, and the shape and the strides there of what "
+     "is copied."},
+};
 
 }  // namespace dgo

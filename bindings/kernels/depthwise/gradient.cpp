@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/depthwise/problem.hpp"
 #include "kernels/parallel.hpp"
 
@@ -285,13 +286,17 @@ struct GradientKernel : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_depthwise_backward_weights(const DepthwiseProblem& problem) {
+std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
     check_depthwise("depthwise_backward_weights", problem);
     if (problem.width > 1)
         fail(ErrorKind::invalid_argument, "depthwise_backward_weights: there is no gradient of groups");
     return std::make_shared<GradientKernel>(problem);
 }
+
+}  // namespace
+
+const Declaration kDepthwiseGradient{"depthwise_backward_weights(problem)", make_gradient,
+                                     "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)",
+                                     "the same sums for any number of threads. No groups."};
 
 }  // namespace dgo

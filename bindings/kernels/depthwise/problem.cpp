@@ -3,9 +3,16 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 
 namespace dgo {
 namespace {
+
+bool gathers_groups(int64_t channels, int64_t width) {
+    const DepthwiseCode& code = vector_code().depthwise;
+    const int64_t vector = channels >= code.lanes ? code.lanes : code.min_channels;
+    return width > 0 && (width <= vector || width % vector == 0) && channels >= vector && channels % width == 0;
+}
 
 constexpr int64_t kLeastOfClass = 4;       // outputs: fewer fill no tile
 constexpr int64_t kNearBytes = 32 * 1024;  // of sources or weights that are read again and again
@@ -43,12 +50,6 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
     weights.insert(weights.end(), p.kernel.begin(), p.kernel.end());
     check_extent(what, "weights_strides", weights, p.weights_strides);
     float_cell(p.dtype);
-}
-
-bool gathers_groups(int64_t channels, int64_t width) {
-    const DepthwiseCode& code = vector_code().depthwise;
-    const int64_t vector = channels >= code.lanes ? code.lanes : code.min_channels;
-    return width > 0 && (width <= vector || width % vector == 0) && channels >= vector && channels % width == 0;
 }
 
 namespace {
@@ -180,5 +181,14 @@ ChannelTasks::Part ChannelTasks::at(int64_t index, int64_t head) const {
     const int64_t end = index + 1 < number ? (index + 1) * each + head : all;
     return {first, end - first, index > 0 ? 0 : head};
 }
+
+const Declaration kDepthwise[] = {
+    {"DepthwiseProblem(layer, dtype, src_strides, weights_strides, dst_strides, width=1)",
+     object_of<DepthwiseProblem, LayerSizes, int, Dims, Dims, Dims, int64_t>,
+     "One kernel a channel, or groups of `width` channels in and out, 1 to 3 spatial axes. Strides count elements: n, "
+     "c, spatial for src and dst; c, kernel for the weights, or group, in channel, out channel, kernel. Sums are f32."},
+    {"gathers_groups(channels, width)", gathers_groups,
+     "Whether groups of `width` of all channels have kernels on this CPU."},
+};
 
 }  // namespace dgo

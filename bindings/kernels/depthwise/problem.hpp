@@ -6,13 +6,24 @@
 #include <vector>
 
 #include "kernels/copy/copy.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
+#include "kernels/layer.hpp"
 #include "kernels/row_movers.hpp"
 #include "kernels/row_taps.hpp"
 #include "kernels/scratch.hpp"
 
 namespace dgo {
+
+// A depthwise layer: every channel has its own kernel. Element strides in the order n, c, spatial for src and
+// dst, c, kernel for the weights.
+struct DepthwiseProblem : LayerSizes {
+    static constexpr const char* kClass = "DepthwiseProblem";
+    int dtype;  // of all tensors: f32, bf16 or f16; sums are f32
+    Dims src_strides, weights_strides, dst_strides;
+    // channels of a group, as many in as out; above 1 src and dst must be channels last, and the weights' strides are
+    // those of group, in channel, out channel, kernel
+    int64_t width = 1;
+};
 
 // As check_layer, and the strides.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);

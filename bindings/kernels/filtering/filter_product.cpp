@@ -7,7 +7,9 @@
 #include <string>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/filtering/arrangement.hpp"
+#include "kernels/filtering/described.hpp"
 #include "kernels/filtering/gradient_params.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/isa.hpp"
@@ -314,38 +316,67 @@ bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, c
     return is_in_strips(images.src, images.dst, problem.batch, of);
 }
 
-std::string filter_refusal(const FilterProblem& problem) { return axes_refusal(problem); }
+namespace {
 
-int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction) {
-    return Arrangement(problem, direction).packed_size(problem);
+int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
+    return Arrangement(problem, filter_direction(direction)).packed_size(problem);
 }
 
-std::string filter_packing(const FilterProblem& problem, FilterDirection direction) {
-    return Arrangement(problem, direction).packing(problem);
+Bytes packing(const FilterProblem& problem, const std::string& direction) {
+    return {Arrangement(problem, filter_direction(direction)).packing(problem)};
 }
 
-std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
-                                    const FilterWeights& weights, int threads) {
-    return std::make_unique<PackKernel>(problem, direction, weights, threads);
+std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
+                                  int threads) {
+    const FilterWeights weights = filter_weights(p, dtype, strides);
+    return std::make_unique<PackKernel>(p, filter_direction(direction), weights, threads);
 }
 
-std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                              const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail) {
-    return std::make_unique<ProductKernel>(Joined(problem, src, dst), FilterDirection::forward, bias_dtype, threads,
-                                           tail);
+template <FilterDirection direction>
+std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtype, const Dims& src_strides,
+                                            int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
+                                            const Tail& tail) {
+    const FilterSides sides(p, direction, src_dtype, src_strides, dst_dtype, dst_strides);
+    return std::make_unique<ProductKernel>(Joined(p, sides.src, sides.dst), direction, bias_dtype, threads, tail);
 }
 
-std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int bias_dtype, int threads,
-                                                    const Tail& tail) {
-    return std::make_unique<ProductKernel>(Joined(problem, diff_dst, diff_src), FilterDirection::backward_data,
-                                           bias_dtype, threads, tail);
+std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dtype, const Dims& src_strides,
+                                             int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
+                                             const Dims& weights_strides, int threads) {
+    const FilterSides sides(p, FilterDirection::forward, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides);
+    return std::make_unique<GradientKernel>(p, sides.src, sides.dst, filter_weights(p, weights_dtype, weights_strides),
+                                            threads);
 }
 
-std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
-                                                       const FilterTensor& diff_dst, const FilterWeights& diff_weights,
-                                                       int threads) {
-    return std::make_unique<GradientKernel>(problem, src, diff_dst, diff_weights, threads);
-}
+}  // namespace
+
+const Declaration kFilter[] = {
+    {"FilterProblem.refusal(self)", axes_refusal, "Why no filter kernel computes the layer; empty if they do."},
+    {"FilterProblem.packed_size(self, direction)", packed_size,
+     "f32 elements of the packed weights of 'forward' or 'backward_data'."},
+    {"FilterProblem.packing(self, direction)", packing,
+     "What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing."},
+    {"filter_pack(problem, direction, weights_dtype, weights_strides, threads=0)", make_pack,
+     "weights (in_channels, out_channels / groups, kernel), packed",
+     "weights_strides: in channel, out channel (of one group), taps; the in channels of the groups follow each other. "
+     "threads 0: as many as OpenMP gives."},
+    {"filter_forward(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, tail=...)",
+     make_product<FilterDirection::forward>,
+     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch, "
+     "out_spatial, out_channels)",
+     "bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are contiguous."},
+    {"filter_backward_data(problem, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
+     "threads=0, tail=...)",
+     make_product<FilterDirection::backward_data>,
+     "diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], tail's..., scratch, diff_src (batch, "
+     "in_spatial, in_channels)",
+     "bias and tail are those of an ordinary convolution."},
+    {"filter_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+     "weights_strides, threads=0)",
+     make_gradient,
+     "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "
+     "(in_channels, out_channels / groups, kernel)",
+     ""},
+};
 
 }  // namespace dgo

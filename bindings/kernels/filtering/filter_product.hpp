@@ -29,6 +29,7 @@ struct Axes {
 
 // One transposed convolution, channels last, in the terms of its forward direction. Strides in elements.
 struct FilterProblem {
+    static constexpr const char* kClass = "FilterProblem";
     int spatial_rank = 0;
     int64_t batch = 0, groups = 1;
     int64_t in_channels = 0, out_channels = 0;  // of one group
@@ -66,35 +67,8 @@ constexpr int64_t kVastBytes = 24 * 1024 * 1024;
 // OpenMP gives.
 int filter_threads(const FilterProblem& problem, int threads);
 
-// Why no kernel here computes the problem, or empty.
-std::string filter_refusal(const FilterProblem& problem);
-
-// Elements (f32) of the transformed weights.
-int64_t filter_packed_size(const FilterProblem& problem, FilterDirection direction);
-
-// What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing.
-std::string filter_packing(const FilterProblem& problem, FilterDirection direction);
-// Operands: weights, packed; threads 0: as many as OpenMP gives.
-std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
-                                    const FilterWeights& weights, int threads);
-
-// Operands: src, packed, [bias], the tail's, scratch, dst. bias_dtype 0: no bias; threads 0: as many as OpenMP gives;
-// an empty tail: none.
-std::unique_ptr<ScratchKernel> filter_forward(const FilterProblem& problem, const FilterTensor& src,
-                                              const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail);
-
-// Operands: diff_dst, packed, [bias], the tail's, scratch, diff_src; bias and tail are those of an ordinary convolution.
-std::unique_ptr<ScratchKernel> filter_backward_data(const FilterProblem& problem, const FilterTensor& diff_dst,
-                                                    const FilterTensor& diff_src, int bias_dtype, int threads,
-                                                    const Tail& tail);
-
 // Whether forward or backward data is computed in strips: rows of src that nothing is looked up for.
 bool filter_in_strips(const FilterProblem& problem, FilterDirection direction, const FilterTensor& src,
                       const FilterTensor& dst);
-
-// Operands: src, diff_dst, scratch, diff_weights.
-std::unique_ptr<ScratchKernel> filter_backward_weights(const FilterProblem& problem, const FilterTensor& src,
-                                                       const FilterTensor& diff_dst, const FilterWeights& diff_weights,
-                                                       int threads);
 
 }  // namespace dgo

@@ -1,17 +1,40 @@
-#include "kernels/integer/product.hpp"
-
+// A transposed convolution forward, or an ordinary one (backward data), of integers of 8 bits: exact sums in s32, then
+// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp.
+//
+// src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions
+// that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads: the same
+// product by weights of one, with `sums`.
 #include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "kernels/declaration.hpp"
+#include "kernels/filtering/described.hpp"
 #include "kernels/integer/isa.hpp"
 #include "kernels/narrow/layout.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 
 namespace {
+
+// How src becomes rows for a set: bytes of an element, elements of a position, and whether it is its rows as it lies.
+struct IntegerLayout {
+    int64_t item, pitch;
+    bool as_it_is;
+};
+
+// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
+// high.
+struct IntegerQuantization {
+    int src_dtype = 0, src_zero = 0;
+    double dst_scale = 1;
+    int dst_zero = 0;
+    int dst_low = -128, dst_high = 255;
+    bool has_points = false;
+};
 
 constexpr int64_t kParallelBytes = 1 << 16;
 constexpr int64_t kPositionBytes = 4;  // positions of rows have multiples of these
@@ -182,29 +205,32 @@ private:
     const int64_t totals_;
 };
 
-}  // namespace
-
-IntegerLayout integer_layout(int64_t channels, int dtype, const std::string& isa) {
+IntegerLayout layout_of(int64_t channels, int dtype, const std::string& isa) {
     const IntegerCode& code = integer_code_of(isa);
     const int64_t step = kPositionBytes / code.item, pitch = ceil_div(channels, step) * step;
     return {code.item, pitch, code.item == 1 && integer_cell("src", dtype) == Cell::u8 && pitch == channels};
 }
 
-int64_t integer_packed_size(const FilterProblem& problem, FilterDirection direction, const std::string& isa) {
+std::tuple<int64_t, int64_t, bool> layout_parts(int64_t channels, int src_dtype, const std::string& isa) {
+    const IntegerLayout layout = layout_of(channels, src_dtype, isa);
+    return {layout.item, layout.pitch, layout.as_it_is};
+}
+
+int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
     const IntegerCode& code = integer_code_of(isa);
-    const Arrangement of(problem, direction, panels(code));
+    const Arrangement of(problem, filter_direction(direction), panels(code));
     return weights_bytes(of, problem, code) + of.packed_size(problem) / panel_depth(of, code) * 4;  // a total of each
 }
 
-std::string integer_packing(const FilterProblem& problem, FilterDirection direction, const std::string& isa) {
+Bytes packing(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
     const IntegerCode& code = integer_code_of(isa);
-    return code.isa + Arrangement(problem, direction, panels(code)).packing(problem);
+    return {code.isa + Arrangement(problem, filter_direction(direction), panels(code)).packing(problem)};
 }
 
-bool integer_pack_subtracts(const std::string& isa) { return integer_code_of(isa).item == 2; }
+bool pack_subtracts(const std::string& isa) { return integer_code_of(isa).item == 2; }
 
-std::unique_ptr<Kernel> integer_rows(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-                                     int64_t channels, int dtype, int zero, int threads, const std::string& isa) {
+std::unique_ptr<Kernel> make_rows(const Dims& sizes, const Dims& strides, int64_t channels, int dtype, int zero,
+                                  int threads, const std::string& isa) {
     const IntegerCode& code = integer_code_of(isa);
     if (sizes.size() != strides.size() || sizes.size() > 4) {
         fail(ErrorKind::invalid_argument, "integer_rows: sizes and strides of at most 4 axes are needed");
@@ -216,7 +242,7 @@ std::unique_ptr<Kernel> integer_rows(const std::vector<int64_t>& sizes, const st
     IntegerRows params{{1, 1, 1, 1},
                        {0, 0, 0, 0},
                        channels,
-                       integer_layout(channels, dtype, isa).pitch,
+                       layout_of(channels, dtype, isa).pitch,
                        integer_cell("src", dtype),
                        zero,
                        1};
@@ -228,20 +254,59 @@ std::unique_ptr<Kernel> integer_rows(const std::vector<int64_t>& sizes, const st
     return std::make_unique<IntegerRowsKernel>(params, code);
 }
 
-std::unique_ptr<Kernel> integer_pack(const FilterProblem& problem, FilterDirection direction,
-                                     const FilterWeights& weights, int64_t channels, bool has_points, int threads,
-                                     const std::string& isa) {
-    const IntegerCode& code = integer_code_of(isa);
-    return std::make_unique<IntegerPack>(problem, direction, weights, channels, has_points, threads, code);
+std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
+                                  int64_t channels, bool has_points, int threads, const std::string& isa) {
+    const FilterWeights weights = filter_weights(p, dtype, strides);
+    const FilterDirection to = filter_direction(direction);
+    return std::make_unique<IntegerPack>(p, to, weights, channels, has_points, threads, integer_code_of(isa));
 }
 
-std::unique_ptr<ScratchKernel> integer_product(const FilterProblem& problem, FilterDirection direction,
-                                               const FilterTensor& rows, const FilterTensor& dst,
-                                               const IntegerQuantization& how, int bias_dtype, int64_t position,
-                                               int threads, const Tail& tail, const std::string& isa) {
-    const Joined joined(problem, as_floats(rows), as_floats(dst));
-    return std::make_unique<IntegerProduct>(joined, direction, how, dst.dtype, bias_dtype, position, threads, tail,
+std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
+                                            const Dims& rows_strides, int dst_dtype, const Dims& dst_strides,
+                                            int src_dtype, int src_zero, double dst_scale, int dst_zero, int dst_low,
+                                            int dst_high, bool has_points, int bias_dtype, int64_t position,
+                                            int threads, const Tail& tail, const std::string& isa) {
+    const FilterDirection to = filter_direction(direction);
+    const FilterSides sides(p, to, src_dtype, rows_strides, dst_dtype, dst_strides, "rows_strides");
+    const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
+    const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, has_points};
+    return std::make_unique<IntegerProduct>(joined, to, how, dst_dtype, bias_dtype, position, threads, tail,
                                             integer_code_of(isa));
 }
+
+std::pair<std::string, std::string> isa_and_reason() {
+    const IntegerCode* code = integer_code();
+    return {code == nullptr ? "" : code->isa, integer_reason()};
+}
+
+}  // namespace
+
+const Declaration kInteger[] = {
+    {"integer_isa()", isa_and_reason,
+     "The instruction set of integer products, or '' for none; and why no better one is used, or ''."},
+    {"integer_layout(channels, src_dtype, isa='')", layout_parts,
+     "Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."},
+    {"integer_pack_subtracts(isa='')", pack_subtracts,
+     "Whether zero points of weights go to integer_pack rather than to integer_product."},
+    {"integer_packed_size(problem, direction, isa='')", packed_size,
+     "Bytes of the weights that integer_product takes."},
+    {"integer_packing(problem, direction, isa='')", packing, "As FilterProblem.packing, for integer_pack."},
+    {"integer_rows(sizes, strides, channels, src_dtype, src_zero, threads=0, isa='')", make_rows,
+     "src (sizes, channels), rows",
+     "Sizes and strides: of all axes but the channels, which are contiguous; src_zero: src's zero point."},
+    {"integer_pack(problem, direction, weights_dtype, weights_strides, channels, has_points=False, threads=0, isa='')",
+     make_pack, "weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed",
+     "as filter_pack; weights are s8 or u8, points s32. channels: of a group, what weights have of those that are "
+     "read; the others fill up a position of rows, and their weights are zero."},
+    {"integer_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
+     "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, tail=..., isa='')",
+     make_product,
+     "rows, packed, scales (out_channels), [bias (out_channels)], [points (out_channels)], [sums], tail's..., scratch, "
+     "dst",
+     "Sums are exact; scales and bias are f32 of all out channels; points: s32; sums: of each position of dst and "
+     "group, in the order of memory. Results in s8 or u8, from dst_low to dst_high, are rounded quotients by "
+     "dst_scale, plus dst_zero; in s32 they are the sums, with nothing between packed and scratch. `position`: "
+     "elements of dst from one position to the next; strides of dst are multiples of it."},
+};
 
 }  // namespace dgo

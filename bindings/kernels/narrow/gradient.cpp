@@ -1,12 +1,13 @@
-#include "kernels/narrow/gradient.hpp"
-
+// Backward weights of a transposed convolution by narrow products: src and diff_dst in bf16, sums in f32.
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/filtering/arrangement.hpp"
+#include "kernels/filtering/described.hpp"
 #include "kernels/narrow/gradient_params.hpp"
 #include "kernels/narrow/isa.hpp"
 
@@ -245,11 +246,13 @@ private:
     }
 };
 
-}  // namespace
-
-std::unique_ptr<ScratchKernel> narrow_backward_weights(const FilterProblem& problem, const FilterTensor& src,
-                                                       const FilterTensor& diff_dst, const FilterWeights& diff_weights,
-                                                       int threads, const std::string& isa) {
+std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& problem, int src_dtype, const Dims& src_strides,
+                                             int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
+                                             const Dims& weights_strides, int threads, const std::string& isa) {
+    const FilterSides sides(problem, FilterDirection::forward, src_dtype, src_strides, diff_dst_dtype,
+                            diff_dst_strides);
+    const FilterTensor &src = sides.src, &diff_dst = sides.dst;
+    const FilterWeights diff_weights = filter_weights(problem, weights_dtype, weights_strides);
     const auto is = [](const FilterTensor& tensor) { return float_cell(tensor.dtype) == Cell::bf16; };
     if (!is(src) || !is(diff_dst) || float_cell(diff_weights.dtype) == Cell::f16) {
         fail(ErrorKind::invalid_argument, std::string(kName) +
@@ -265,5 +268,15 @@ std::unique_ptr<ScratchKernel> narrow_backward_weights(const FilterProblem& prob
     return std::make_unique<NarrowGradient>(turned.problem, turned.src, turned.diff, turned.weights, threads,
                                             narrow_code_of(isa));
 }
+
+}  // namespace
+
+const Declaration kNarrowGradient{
+    "narrow_backward_weights(problem, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+    "weights_strides, threads=0, isa='')",
+    make_gradient,
+    "src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights "
+    "(in_channels, out_channels / groups, kernel)",
+    "src and diff_dst in bf16, sums in f32, diff_weights in either. The same sums for the same number of threads."};
 
 }  // namespace dgo

@@ -1,12 +1,15 @@
-#include "kernels/narrow/product.hpp"
-
+// Forward and backward data of a transposed convolution as narrow products: src and weights in bf16, sums in f32, rounded
+// once. The direct form of filter_product.hpp by other instructions.
 #include <omp.h>
 
 #include <string>
 #include <vector>
 
+#include "kernels/declaration.hpp"
+#include "kernels/filtering/described.hpp"
 #include "kernels/narrow/isa.hpp"
 #include "kernels/narrow/layout.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 
@@ -118,26 +121,50 @@ private:
     NarrowPackParams params_{};
 };
 
-}  // namespace
-
-int64_t narrow_packed_size(const FilterProblem& problem, FilterDirection direction) {
-    return Arrangement(problem, direction, kPanels).packed_size(problem);
+int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
+    return Arrangement(problem, filter_direction(direction), kPanels).packed_size(problem);
 }
 
-std::string narrow_packing(const FilterProblem& problem, FilterDirection direction) {
-    return Arrangement(problem, direction, kPanels).packing(problem);
+Bytes packing(const FilterProblem& problem, const std::string& direction) {
+    return {Arrangement(problem, filter_direction(direction), kPanels).packing(problem)};
 }
 
-std::unique_ptr<Kernel> narrow_pack(const FilterProblem& problem, FilterDirection direction,
-                                    const FilterWeights& weights, int threads, const std::string& isa) {
-    return std::make_unique<NarrowPack>(problem, direction, weights, threads, narrow_code_of(isa));
+std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& direction, int dtype, const Dims& strides,
+                                  int threads, const std::string& isa) {
+    const FilterWeights weights = filter_weights(p, dtype, strides);
+    return std::make_unique<NarrowPack>(p, filter_direction(direction), weights, threads, narrow_code_of(isa));
 }
 
-std::unique_ptr<ScratchKernel> narrow_product(const FilterProblem& problem, FilterDirection direction,
-                                              const FilterTensor& src, const FilterTensor& dst, int bias_dtype,
-                                              int threads, const Tail& tail, const std::string& isa) {
-    return std::make_unique<NarrowProduct>(Joined(problem, src, dst), direction, bias_dtype, threads, tail,
+std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction, int src_dtype,
+                                            const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
+                                            int bias_dtype, int threads, const Tail& tail, const std::string& isa) {
+    const FilterDirection to = filter_direction(direction);
+    const FilterSides sides(p, to, src_dtype, src_strides, dst_dtype, dst_strides);
+    return std::make_unique<NarrowProduct>(Joined(p, sides.src, sides.dst), to, bias_dtype, threads, tail,
                                            narrow_code_of(isa));
 }
+
+std::pair<std::string, std::string> isa_and_reason() {
+    const NarrowCode* code = narrow_code();
+    return {code == nullptr ? "" : code->isa, narrow_reason()};
+}
+
+}  // namespace
+
+// isa: the set by its name, or empty; see narrow_code_of.
+const Declaration kNarrow[] = {
+    {"FilterProblem.narrow_packed_size(self, direction)", packed_size,
+     "bf16 elements of the weights that narrow_product takes."},
+    {"FilterProblem.narrow_packing(self, direction)", packing, "As `packing`, for narrow_pack."},
+    {"narrow_isa()", isa_and_reason,
+     "The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better one "
+     "is used, or ''."},
+    {"narrow_pack(problem, direction, weights_dtype, weights_strides, threads=0, isa='')", make_pack,
+     "weights (in_channels, out_channels / groups, kernel), packed", "as filter_pack, both bf16."},
+    {"narrow_product(problem, direction, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, "
+     "tail=..., isa='')",
+     make_product, "src, packed, [bias], tail's..., scratch, dst",
+     "as filter_forward or filter_backward_data: src and packed are bf16, sums f32."},
+};
 
 }  // namespace dgo

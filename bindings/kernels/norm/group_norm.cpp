@@ -9,14 +9,28 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 namespace {
+
+// Strides: n, channel, spatial. Channels or the positions of a row are neighbours, and the same ones in src and dst.
+struct GroupNormProblem {
+    int64_t n, channels, groups;
+    Dims spatial;
+    int src_dtype;
+    Dims src_strides;
+    int dst_dtype;
+    Dims dst_strides;
+    double epsilon;
+    bool affine;  // scale and shift by channel, f32
+    Tail tail;  // channels last only
+};
 
 constexpr const char* kName = "group_norm";
 constexpr int64_t kRows = 128;  // of a block
@@ -333,8 +347,14 @@ struct GroupNormKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_group_norm(const GroupNormProblem& problem) {
-    return std::make_shared<GroupNormKernel>(problem);
-}
+const Declaration kGroupNorm{
+    "group_norm(n, channels, groups, spatial, src_dtype, src_strides, dst_dtype, dst_strides, epsilon, affine=False, "
+    "tail=...)",
+    kernel_of<GroupNormKernel, GroupNormProblem, int64_t, int64_t, int64_t, Dims, int, Dims, int, Dims, double, bool,
+              Tail>,
+    "src (n, channels, spatial), [scale (channels), shift (channels)], tail's..., dst (n, channels, spatial)",
+    "each group of channels of each image to mean 0 and variance 1, then scaled and shifted by channel (f32). Strides: "
+    "n, channel, spatial; src and dst are both channels last or both channels first, with a tail channels last. The "
+    "same bits for any number of threads."};
 
 }  // namespace dgo

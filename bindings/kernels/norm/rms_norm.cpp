@@ -3,8 +3,8 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 
@@ -54,9 +54,10 @@ struct RmsNorm : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_rms_norm(int64_t rows, int64_t width, int src_dtype, int64_t src_pitch, int dst_dtype,
-                                      int64_t dst_pitch, double epsilon, bool scaled) {
-    return std::make_shared<RmsNorm>(rows, width, src_dtype, src_pitch, dst_dtype, dst_pitch, epsilon, scaled);
-}
+const Declaration kRmsNorm{
+    "rms_norm(rows, width, src_dtype, src_pitch, dst_dtype, dst_pitch, epsilon, scaled=False)",
+    kernel_by<RmsNorm, int64_t, int64_t, int, int64_t, int, int64_t, double, bool>,
+    "src (rows, width), [scale (width)], dst (rows, width)",
+    "rows of neighbours, pitches apart, divided by the roots of their mean squares plus epsilon, and scaled (f32)."};
 
 }  // namespace dgo

@@ -4,8 +4,8 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -102,13 +102,18 @@ struct SoftmaxKernel : Kernel {
     }
 };
 
-}  // namespace
-
 std::shared_ptr<Kernel> make_softmax(const Dims& shape, int64_t axis, int src_dtype, const Dims& src_strides,
                                      int dst_dtype, const Dims& dst_strides, bool logarithm) {
     check_number(kName, "axis", axis, 0, static_cast<int64_t>(shape.size()) - 1);
     return std::make_shared<SoftmaxKernel>(shape, static_cast<size_t>(axis), src_dtype, src_strides, dst_dtype,
                                            dst_strides, logarithm);
 }
+
+}  // namespace
+
+const Declaration kSoftmax{"softmax(shape, axis, src_dtype, src_strides, dst_dtype, dst_strides, logarithm=False)",
+                           make_softmax, "src (shape), dst (shape)",
+                           "softmax over an axis, or its logarithm. In both src and dst the elements of the axis are "
+                           "neighbours, or those of another axis."};
 
 }  // namespace dgo

@@ -1,11 +1,13 @@
-#include "kernels/overlap/overlap_product.hpp"
-
+// A forward transposed convolution as products that overlap: every position of src times all taps, which stay in the
+// caches until they are added up, line by line of dst.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/filtering/axis.hpp"
+#include "kernels/filtering/described.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/overlap/vtable.hpp"
 
@@ -21,6 +23,33 @@ constexpr int64_t kLinesOfTask = 8;    // of src: its first ones are multiplied 
 
 OverlapImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
     return {float_cell(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
+}
+
+// The same layer with its taps side by side instead of overlapping: its packed weights are those of overlap_product.
+FilterProblem taps_apart(const FilterProblem& problem) {
+    FilterProblem p = problem;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        p.stride[a] = p.kernel[a];
+        p.out[a] = p.in[a] * p.kernel[a];
+        p.pad[a] = 0;
+        p.dilation[a] = p.tile[a] = 1;
+    }
+    return p;
+}
+
+// Why overlap_product does not compute the problem, or empty.
+std::string overlap_refusal(const FilterProblem& p) {
+    constexpr int last = kFilterAxes - 1;
+    const std::string why = axes_refusal(p);
+    if (!why.empty()) return why;
+    if (p.groups != 1) return "the layer has more than one group";
+    if (p.dilation[last] != 1) return "the last axis is dilated";
+    if (p.tile[0] != 1 || p.tile[1] != 1 || p.tile[2] != 1) return "a tile has more than one result";
+    // a run is as long as the stride
+    if (p.stride[last] > std::max({p.kernel[last], p.out[last], kShortRun})) {
+        return "the last axis' stride is longer than it is";
+    }
+    return axes_refusal(taps_apart(p));
 }
 
 class OverlapKernel final : public ScratchKernel {
@@ -93,36 +122,25 @@ private:
     OverlapParams params_{};
 };
 
+std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, int src_dtype, const Dims& src_strides,
+                                            int dst_dtype, const Dims& dst_strides, int bias_dtype, int threads,
+                                            const Tail& tail) {
+    const FilterSides sides(p, FilterDirection::forward, src_dtype, src_strides, dst_dtype, dst_strides);
+    return std::make_unique<OverlapKernel>(p, sides.src, sides.dst, bias_dtype, threads, tail);
+}
+
 }  // namespace
 
-std::string overlap_refusal(const FilterProblem& p) {
-    constexpr int last = kFilterAxes - 1;
-    const std::string why = axes_refusal(p);
-    if (!why.empty()) return why;
-    if (p.groups != 1) return "the layer has more than one group";
-    if (p.dilation[last] != 1) return "the last axis is dilated";
-    if (p.tile[0] != 1 || p.tile[1] != 1 || p.tile[2] != 1) return "a tile has more than one result";
-    // a run is as long as the stride
-    if (p.stride[last] > std::max({p.kernel[last], p.out[last], kShortRun})) {
-        return "the last axis' stride is longer than it is";
-    }
-    return axes_refusal(taps_apart(p));
-}
-
-FilterProblem taps_apart(const FilterProblem& problem) {
-    FilterProblem p = problem;
-    for (int a = 0; a < kFilterAxes; ++a) {
-        p.stride[a] = p.kernel[a];
-        p.out[a] = p.in[a] * p.kernel[a];
-        p.pad[a] = 0;
-        p.dilation[a] = p.tile[a] = 1;
-    }
-    return p;
-}
-
-std::unique_ptr<ScratchKernel> overlap_product(const FilterProblem& problem, const FilterTensor& src,
-                                               const FilterTensor& dst, int bias_dtype, int threads, const Tail& tail) {
-    return std::make_unique<OverlapKernel>(problem, src, dst, bias_dtype, threads, tail);
-}
+const Declaration kOverlap[] = {
+    {"FilterProblem.overlap_refusal(self)", overlap_refusal,
+     "Why overlap_product does not compute the layer; empty if it does."},
+    {"FilterProblem.taps_apart(self)", taps_apart,
+     "The layer whose packed weights overlap_product takes for this one."},
+    {"overlap_product(problem, src_dtype, src_strides, dst_dtype, dst_strides, bias_dtype=0, threads=0, tail=...)",
+     make_product,
+     "src (batch, in_spatial, in_channels), packed, [bias (out_channels)], tail's..., scratch, dst (batch, "
+     "out_spatial, out_channels)",
+     "as filter_forward; packed: of problem.taps_apart(). One group, a last axis without dilation."},
+};
 
 }  // namespace dgo

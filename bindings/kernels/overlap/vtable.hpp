@@ -1,4 +1,4 @@
-// What the vector code of overlap_product.hpp is given: plain data, laid out by overlap_product.cpp.
+// What the vector code of overlap_product.cpp is given: plain data.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/places/rows.hpp"
 
@@ -49,6 +50,13 @@ struct Pick : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_pick(const PlacesProblem& problem) { return std::make_shared<Pick>(problem); }
+const Declaration kPick[] = {
+    {"PlacesProblem(outer, sizes, row, item, count, index_item=8, each=False)",
+     object_of<PlacesProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool>,
+     "Rows of data (outer, *sizes, row) of `item` bytes an element. Indices (count, axes), or with `each` (outer, "
+     "count, row) on one axis; negative ones count from the end."},
+    {"pick(problem)", kernel_by<Pick, PlacesProblem>, "data (outer, sizes, row), indices, dst (outer, count, row)",
+     "dst = the elements, each by its own index."},
+};
 
 }  // namespace dgo

@@ -1,3 +1,4 @@
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/places/rows.hpp"
@@ -96,8 +97,9 @@ struct Put : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_put(const PlacesProblem& problem, const std::string& how) {
-    return std::make_shared<Put>(problem, how);
-}
+const Declaration kPut{"put(problem, how='none')", kernel_by<Put, PlacesProblem, std::string>,
+                       "data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)",
+                       "dst = data with updates in the place of rows (none), of any item, or of f32 combined with them "
+                       "in their order: add, mul, max or min, the last two NaN of any NaN."};
 
 }  // namespace dgo

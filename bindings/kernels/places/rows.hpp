@@ -6,9 +6,21 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
-#include "kernels/places/places.hpp"
+#include "kernels/kernel.hpp"
 
 namespace dgo {
+
+// Rows of data (outer, *sizes, row), all in a row, of elements of `item` bytes. An index counts from the end of its axis
+// where it is negative; outside of it, it is an error.
+struct PlacesProblem {
+    static constexpr const char* kClass = "PlacesProblem";
+    int64_t outer;
+    Dims sizes;
+    int64_t row, item, count;
+    int64_t index_item;  // bytes of an index, 4 or 8
+    // indices (outer, count, row) on a single axis, one for each element; else (count, axes)
+    bool each;
+};
 
 // Numbers of elements from the first one of an outer part.
 class Rows {

@@ -1,15 +1,24 @@
-#include "kernels/places/sample.hpp"
-
+// Images read between their pixels.
 #include <algorithm>
 #include <cmath>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
+
+// Places from -1 to 1 for each of the images: at the middles of the outermost pixels with align_corners, else at their
+// outer edges. What is outside is 0 ("zeros"), the nearest pixel ("border"), or mirrored ("reflection").
+struct SampleProblem {
+    int64_t images, channels, height, width, places;
+    bool linear;  // else the nearest pixel
+    std::string padding;
+    bool align_corners;
+};
 
 constexpr const char* kName = "sample";
 // places whose pixels and weights are found once for all channels
@@ -137,6 +146,10 @@ struct Sample : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_sample(const SampleProblem& problem) { return std::make_shared<Sample>(problem); }
+const Declaration kSample{
+    "sample(images, channels, height, width, places, linear=True, padding='zeros', align_corners=False)",
+    kernel_of<Sample, SampleProblem, int64_t, int64_t, int64_t, int64_t, int64_t, bool, std::string, bool>,
+    "src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)",
+    "f32 in a row: images read at x and y from -1 to 1, as ONNX's GridSample has them."};
 
 }  // namespace dgo

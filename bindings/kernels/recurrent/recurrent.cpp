@@ -5,8 +5,8 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/recurrent/part.hpp"
@@ -184,20 +184,25 @@ struct RecurrentKernel : Kernel {
     }
 };
 
+std::vector<int64_t> packed_floats(const std::string& cell, int64_t width, int64_t size) {
+    const RecurrentPack pack(cell, width, size);
+    return {pack.panels.input_floats(), pack.panels.state_floats()};
+}
+
 }  // namespace
 
-std::shared_ptr<Kernel> make_recurrent(const std::string& cell, int64_t steps, int64_t batch, int64_t width,
-                                       int64_t size, bool backwards, int64_t row_step, bool packed) {
-    return std::make_shared<RecurrentKernel>(cell, steps, batch, width, size, backwards, row_step, packed);
-}
-
-std::shared_ptr<Kernel> make_recurrent_pack(const std::string& cell, int64_t width, int64_t size) {
-    return std::make_shared<RecurrentPack>(cell, width, size);
-}
-
-std::vector<int64_t> recurrent_packed(const std::string& cell, int64_t width, int64_t size) {
-    const RecurrentPack made(cell, width, size);
-    return {made.panels.input_floats(), made.panels.state_floats()};
-}
+const Declaration kRecurrent[] = {
+    {"recurrent(cell, steps, batch, width, size, backwards, row_step, packed=False)",
+     kernel_by<RecurrentKernel, std::string, int64_t, int64_t, int64_t, int64_t, bool, int64_t, bool>,
+     "src (steps, batch, width), input_weights (gates, size, width), input_bias (gates, size), weights (gates, size, "
+     "size), bias (size), h (batch, size), c (batch, size), rows, last_h (batch, size), last_c (batch, size)",
+     "all f32: one direction. input_bias holds all biases but `bias`, that gru_before_reset adds to the new state's "
+     "product; weights: of the state. The gates are i, o, f, c (lstm) or z, r and the new state (gru). c and last_c "
+     "are read and written for lstm only; rows: h of step t at t * row_step. packed: both weights come so."},
+    {"recurrent_pack(cell, width, size)", kernel_by<RecurrentPack, std::string, int64_t, int64_t>,
+     "input_weights (gates, size, width), weights (gates, size, size), packed_input_weights, packed_weights",
+     "all f32."},
+    {"recurrent_packed(cell, width, size)", packed_floats, "The floats of packed_input_weights and of packed_weights."},
+};
 
 }  // namespace dgo

@@ -6,8 +6,8 @@
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
 #include "kernels/copy/vtable.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/row_taps.hpp"
@@ -16,6 +16,28 @@
 
 namespace dgo {
 namespace {
+
+// A matrix of a product in each image: f32, bf16 or f16, strides in the order image, and two that `RowProductProblem`
+// names.
+struct ProductOperand {
+    int dtype;
+    Dims strides;
+};
+
+// c[n, i, j] = bias[i or j] + sum over k of a[n, i, k] * b[n, j, k]. Where c's images have the stride 0, they are summed.
+struct RowProductProblem {
+    int64_t images, rows, columns, depth;
+    ProductOperand a, b, c;
+    int bias_dtype;  // 0: none
+    int bias_axis;   // 0: of c's rows, 1: of its columns
+};
+
+// A tail on results whose channels lie side by side; the sizes and strides of their other axes, images first.
+struct PositionsTail {
+    Tail tail;
+    int64_t channels = 0;
+    Dims sizes, strides;
+};
 
 constexpr int64_t kNarrow = 128;                   // columns of a thread that are hard to share out evenly
 constexpr int64_t kNear = kRowProductRows * 512;  // sums of a task that stay in the second cache until they are rounded
@@ -217,10 +239,14 @@ RowFactor factor_of(const char* name, const ProductOperand& operand, const Dims&
                                           " and " + std::to_string(depth) + ", one of which has to be 1");
 }
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem, const PositionsTail& after) {
-    RowProductProblem p = problem;
+std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t columns, int64_t depth, int a_dtype,
+                                         const Dims& a_strides, int b_dtype, const Dims& b_strides, int c_dtype,
+                                         const Dims& c_strides, int bias_dtype, int bias_axis, const Tail& tail,
+                                         int64_t tail_channels, const Dims& tail_sizes, const Dims& tail_strides) {
+    RowProductProblem p{
+        images,     rows,     columns, depth, {a_dtype, a_strides}, {b_dtype, b_strides}, {c_dtype, c_strides},
+        bias_dtype, bias_axis};
+    const PositionsTail after{tail, tail_channels, tail_sizes, tail_strides};
     if (p.rows < 1 || p.columns < 1 || p.depth < 1 || p.images < 1) {
         fail(ErrorKind::invalid_argument, "row_product: a size is below 1");
     }
@@ -255,5 +281,19 @@ std::shared_ptr<Kernel> make_row_product(const RowProductProblem& problem, const
         p, RowProduct{p.rows, p.columns, p.depth, a, b, float_cell(p.c.dtype), p.c.strides[1], p.c.strides[2], false},
         exchanged, after);
 }
+
+}  // namespace
+
+const Declaration kRowProduct{
+    "row_product(images, rows, columns, depth, a_dtype, a_strides, b_dtype, b_strides, c_dtype, c_strides, "
+    "bias_dtype=0, bias_axis=1, tail=..., tail_channels=0, tail_sizes=(), tail_strides=())",
+    make_row_product,
+    "a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], tail's..., c (images, rows, "
+    "columns)",
+    "c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0. Each is f32, bf16 or "
+    "f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a and b, one of whose last "
+    "two has to be 1; image, row and column for c. Images of c with the stride 0 are summed. A bias_dtype of 0: no "
+    "bias. The tail is for c's channels, with the sizes and strides of its other axes, images first; columns are "
+    "contiguous then."};
 
 }  // namespace dgo

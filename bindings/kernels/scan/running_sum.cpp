@@ -1,9 +1,9 @@
-#include "kernels/scan/running_sum.hpp"
-
+// Sums of all elements up to each one.
 #include <algorithm>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 
@@ -63,8 +63,11 @@ struct RunningSum : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_running_sum(int64_t outer, int64_t length, int64_t inner, bool exclusive, bool reverse) {
-    return std::make_shared<RunningSum>(outer, length, inner, exclusive, reverse);
-}
+const Declaration kRunningSum{
+    "running_sum(outer, length, inner, exclusive=False, reverse=False)",
+    kernel_by<RunningSum, int64_t, int64_t, int64_t, bool, bool>,
+    "src (outer, length, inner), dst (outer, length, inner)",
+    "f32 in a row: dst = the sums of src along the length up to each element, made in f64 and rounded once. exclusive: "
+    "without the element itself; reverse: from the end."};
 
 }  // namespace dgo

@@ -7,7 +7,7 @@
 #include "common/error.hpp"
 #include "kernels/cell.hpp"
 #include "kernels/checked.hpp"
-#include "kernels/factories.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
@@ -102,12 +102,20 @@ struct ScanKernel : Kernel {
     }
 };
 
-}  // namespace
+// shape, data type (f32, bf16 or f16), strides
+using ScanItem = std::tuple<Dims, int, Dims>;
 
 std::shared_ptr<Kernel> make_scan(const std::vector<ScanItem>& items) {
     std::vector<Scanned> arrays;
     for (const auto& [shape, dtype, strides] : items) arrays.emplace_back(shape, dtype, strides);
     return std::make_shared<ScanKernel>(std::move(arrays));
 }
+
+}  // namespace
+
+const Declaration kScan{
+    "scan(items)", make_scan, "src..., flag",
+    "flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape, a data type (f32, bf16 "
+    "or f16) and strides."};
 
 }  // namespace dgo

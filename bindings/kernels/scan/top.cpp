@@ -1,5 +1,4 @@
-#include "kernels/scan/top.hpp"
-
+// The largest or smallest elements along an axis, in their order.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,6 +6,7 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/parallel.hpp"
 
@@ -117,9 +117,10 @@ struct Top : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_top(int64_t outer, int64_t length, int64_t inner, int64_t count, bool largest,
-                                 bool has_values) {
-    return std::make_shared<Top>(outer, length, inner, count, largest, has_values);
-}
+const Declaration kTop{"top(outer, length, inner, count, largest=True, has_values=True)",
+                       kernel_by<Top, int64_t, int64_t, int64_t, int64_t, bool, bool>,
+                       "src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)",
+                       "f32, and s64 for places, in a row: the largest or smallest along the length in their order, of "
+                       "equal ones the first; NaN counts as the largest."};
 
 }  // namespace dgo

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -109,11 +110,21 @@ struct StemGradientKernel : Kernel {
     }
 };
 
-}  // namespace
-
-std::shared_ptr<Kernel> make_stem_gradient(const StemProblem& problem, int weights_dtype, const Dims& weights_strides) {
+std::shared_ptr<Kernel> make_gradient(const LayerSizes& layer, int64_t channels, int src_dtype, const Dims& src_strides,
+                                      int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
+                                      const Dims& weights_strides) {
+    const StemProblem problem{layer, channels, diff_dst_dtype, diff_dst_strides, src_dtype, src_strides};
     check_stem(problem);
     return std::make_shared<StemGradientKernel>(problem, weights_dtype, weights_strides);
 }
+
+}  // namespace
+
+const Declaration kStemGradient{
+    "stem_gradient(layer, channels, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides, weights_dtype, "
+    "weights_strides)",
+    make_gradient, "src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)",
+    "backward weights of the layers of stem_product, strides as of stem_product and stem_pack; the same sums for the "
+    "same number of threads."};
 
 }  // namespace dgo

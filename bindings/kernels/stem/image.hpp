@@ -5,13 +5,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/copy/vtable.hpp"
+#include "kernels/copy/copy_list.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/row_taps.hpp"
 #include "kernels/stem/vtable.hpp"
 
 namespace dgo {
+
+// The first layer of a network, or any ordinary convolution of few channels: the backward data of a transposed one. dst is
+// its image of c channels, which are few, src its results, of `channels`. Strides: n, channel, spatial for src and dst.
+struct StemProblem : LayerSizes {
+    int64_t channels;
+    int dst_dtype;
+    Dims dst_strides;
+    int src_dtype;
+    Dims src_strides;
+};
 
 // A spatial axis; those that are missing in front have one position.
 struct StemAxis {
@@ -75,6 +84,9 @@ double stem_work(const LayerSizes& layer, int64_t channels, int64_t item);
 
 // Throws unless the kernels compute the problem.
 void check_stem(const StemProblem& problem);
+
+// Elements (f32) of the packed weights.
+int64_t stem_packed_size(const LayerSizes& layer, int64_t channels);
 
 // The copies from weights of these strides to packed ones.
 std::vector<CopyItem> stem_packing(const LayerSizes& layer, int64_t channels, const Dims& strides);

@@ -6,11 +6,13 @@
 
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
 #include "kernels/stem/image.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 namespace {
@@ -165,8 +167,6 @@ struct StemKernel : Kernel {
     }
 };
 
-}  // namespace
-
 std::string stem_refusal(const LayerSizes& layer) {
     check_layer(kName, layer);
     if (layer.c < 1 || layer.c > kMostChannels) {
@@ -181,6 +181,8 @@ std::string stem_refusal(const LayerSizes& layer) {
     }
     return "";
 }
+
+}  // namespace
 
 int64_t stem_packed_size(const LayerSizes& layer, int64_t channels) {
     check_layer(kName, layer);
@@ -217,12 +219,6 @@ std::vector<CopyItem> stem_packing(const LayerSizes& layer, int64_t channels, co
     return items;
 }
 
-std::shared_ptr<Kernel> make_stem_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides) {
-    const bool whole = channels % code().panel == 0;
-    return make_copy_list(stem_packing(layer, channels, strides), dtype, kF32,
-                          whole ? 0 : stem_packed_size(layer, channels));
-}
-
 void check_stem(const StemProblem& p) {
     const std::string what = kName;
     const std::string why = stem_refusal(p);
@@ -235,9 +231,36 @@ void check_stem(const StemProblem& p) {
     check_strides(what, "src_strides", results, p.src_spatial, p.src_strides);
 }
 
-std::shared_ptr<Kernel> make_stem_product(const StemProblem& p, bool has_bias, int bias_dtype, const Tail& tail) {
-    check_stem(p);
-    return std::make_shared<StemKernel>(p, has_bias, bias_dtype, tail);
+namespace {
+
+std::shared_ptr<Kernel> make_pack(const LayerSizes& layer, int64_t channels, int dtype, const Dims& strides) {
+    const bool whole = channels % code().panel == 0;
+    return make_copy_list(stem_packing(layer, channels, strides), dtype, kF32,
+                          whole ? 0 : stem_packed_size(layer, channels));
 }
+
+std::shared_ptr<Kernel> make_product(const LayerSizes& layer, int64_t channels, int diff_dst_dtype,
+                                     const Dims& diff_dst_strides, int diff_src_dtype, const Dims& diff_src_strides,
+                                     int bias_dtype, const Tail& tail) {
+    const StemProblem p{layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides};
+    check_stem(p);
+    return std::make_shared<StemKernel>(p, bias_dtype != 0, bias_dtype != 0 ? bias_dtype : kF32, tail);
+}
+
+}  // namespace
+
+const Declaration kStem[] = {
+    {"stem_refusal(layer)", stem_refusal,
+     "Why stem_product does not compute a layer whose dst has c channels; empty if it does."},
+    {"stem_packed_size(layer, channels)", stem_packed_size, "f32 elements of the packed weights."},
+    {"stem_pack(layer, channels, weights_dtype, weights_strides)", make_pack, "weights (channels, c, kernel), packed",
+     "Strides: channel of src, channel of dst, kernel."},
+    {"stem_product(layer, channels, diff_dst_dtype, diff_dst_strides, diff_src_dtype, diff_src_strides, bias_dtype=0, "
+     "tail=...)",
+     make_product,
+     "diff_dst (n, c, dst_spatial), packed, [bias (channels)], tail's..., diff_src (n, channels, src_spatial)",
+     "backward data of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel, spatial; "
+     "bias_dtype 0 means none. Sums are f32."},
+};
 
 }  // namespace dgo

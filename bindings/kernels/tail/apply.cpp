@@ -2,11 +2,12 @@
 #include <algorithm>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/factories.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/row_taps.hpp"
+#include "kernels/tail/tail.hpp"
 
 namespace dgo {
 namespace {
@@ -50,6 +51,12 @@ struct TailKernel : Kernel {
     }
 };
 
+std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides) {
+    for (const int64_t size : positions) check_number(kName, "positions", size, 0, kMostSize);
+    for (const int64_t stride : strides) check_number(kName, "strides", stride, 0, kMostElements);
+    return std::make_shared<TailKernel>(tail, positions, channels, strides);
+}
+
 }  // namespace
 
 void apply_tail(const TailParams& params, const char* const* operands, const TailRun& run) {
@@ -76,10 +83,8 @@ void apply_tail(const TailParams& params, const char* const* operands, const Tai
     }
 }
 
-std::shared_ptr<Kernel> make_tail(const Tail& tail, const Dims& positions, int64_t channels, const Dims& strides) {
-    for (const int64_t size : positions) check_number(kName, "positions", size, 0, kMostSize);
-    for (const int64_t stride : strides) check_number(kName, "strides", stride, 0, kMostElements);
-    return std::make_shared<TailKernel>(tail, positions, channels, strides);
-}
+const Declaration kTail{"tail(tail, positions, channels, strides)", make_tail, "tail's..., dst (positions, channels)",
+                        "the post-ops on dst itself, f32, channels last; positions: the sizes of its axes without the "
+                        "channels, images first, and their strides."};
 
 }  // namespace dgo

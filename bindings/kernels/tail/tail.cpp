@@ -5,6 +5,7 @@
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 
 namespace dgo {
 namespace {
@@ -169,5 +170,33 @@ Finish finish_of(const TailParams& params) {
         default: return {};
     }
 }
+
+std::vector<TailStepSpec> tail_step_specs(const std::vector<TailStepTuple>& steps) {
+    std::vector<TailStepSpec> specs;
+    for (const auto& [op, left, right, to, alpha, beta] : steps) specs.push_back({op, left, right, to, alpha, beta});
+    return specs;
+}
+
+namespace {
+
+Tail make_tail(const std::vector<TailStepTuple>& steps, const std::vector<std::pair<std::string, int>>& operands) {
+    std::vector<TailOperandSpec> specs;
+    for (const auto& [spread, dtype] : operands) specs.push_back({spread, dtype});
+    return Tail(tail_step_specs(steps), specs);
+}
+
+}  // namespace
+
+const Declaration kTails[] = {
+    {"Tail(steps=(), operands=())", make_tail,
+     "Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written, and "
+     "operands, numbered from OPERANDS; operands are (spread, data type)."},
+    {"Tail.REGISTERS", +[] { return int64_t{kTailRegisters}; }, "Registers that steps have."},
+    {"Tail.OPERANDS", +[] { return int64_t{kTailOperands}; }, "The number of the first operand."},
+    {"Tail.REPEAT", +[] { return int64_t{kTailRepeat}; },
+     "Elements that operands by channel go on for behind the last channel, beginning again with the first."},
+    {"Tail.__bool__(self)", +[](const Tail& tail) { return !tail.empty(); }, "Whether there are any steps."},
+    {"Tail.operands", +[](const Tail& tail) { return tail.operands(); }, "How many it adds to a kernel's operands."},
+};
 
 }  // namespace dgo

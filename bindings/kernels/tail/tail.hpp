@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/tail/vtable.hpp"
@@ -15,6 +16,10 @@ struct TailStepSpec {
     double alpha, beta;
 };
 
+// Its parts as declarations read them.
+using TailStepTuple = std::tuple<std::string, int64_t, int64_t, int64_t, double, double>;
+std::vector<TailStepSpec> tail_step_specs(const std::vector<TailStepTuple>& steps);
+
 // An operand by the name of its spread and its data type.
 struct TailOperandSpec {
     std::string spread;
@@ -23,6 +28,7 @@ struct TailOperandSpec {
 
 class Tail {
 public:
+    static constexpr const char* kClass = "Tail";
     Tail() = default;
     // Throws unless every step reads what a step before it wrote, or an operand.
     Tail(const std::vector<TailStepSpec>& steps, const std::vector<TailOperandSpec>& operands);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/factories.hpp"
+#include "kernels/kernel.hpp"
 
 namespace dgo {
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -10,6 +11,17 @@
 
 namespace dgo {
 namespace {
+
+// Windows over 1 to 3 spatial axes: the largest element of each, or the mean. Strides count elements in the order n, c,
+// spatial; channels lie side by side. An end of padding may be negative; an average counts only what the explicit
+// padding reaches, or with exclude_pad the source, and has no dilations.
+struct PoolProblem {
+    int64_t n, c;
+    Dims src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations;
+    int dtype;
+    Dims src_strides, dst_strides;
+    bool average, exclude_pad;
+};
 
 constexpr const char* kName = "pool";
 
@@ -207,6 +219,12 @@ struct PoolKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_pool(const PoolProblem& problem) { return std::make_shared<PoolKernel>(problem); }
+const Declaration kPool{
+    "pool(n, c, src_spatial, dst_spatial, kernel, strides, pads_begin, pads_end, dilations, dtype, src_strides, "
+    "dst_strides, average, exclude_pad)",
+    kernel_of<PoolKernel, PoolProblem, int64_t, int64_t, Dims, Dims, Dims, Dims, Dims, Dims, Dims, int, Dims, Dims,
+              bool, bool>,
+    "src (n, c, src_spatial), dst (n, c, dst_spatial)",
+    "the largest of each window, or the mean. Strides: n, c, spatial; channels lie side by side."};
 
 }  // namespace dgo

@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 
+#include "common/error.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
@@ -14,6 +16,16 @@
 
 namespace dgo {
 namespace {
+
+// Over the axes that are `reduced`; the strides of dst on these do not count.
+struct ReduceProblem {
+    Dims shape;
+    std::vector<bool> reduced;
+    int dtype;
+    Dims src_strides, dst_strides;
+    Fold fold;
+    bool mean;
+};
 
 constexpr const char* kName = "reduce";
 constexpr int64_t kStrip = 128;  // channels of a task
@@ -254,8 +266,24 @@ struct ReduceKernel : Kernel {
     }
 };
 
+Fold fold_of(const std::string& name) {
+    if (name == "sum" || name == "mean") return Fold::sum;
+    if (name == "max") return Fold::max;
+    if (name == "min") return Fold::min;
+    fail(ErrorKind::invalid_argument, "reduce: '" + name + "' is none of sum, mean, max and min");
+}
+
+std::shared_ptr<Kernel> make_reduce(const std::string& kind, const Dims& shape, const std::vector<bool>& reduced,
+                                    int dtype, const Dims& src_strides, const Dims& dst_strides) {
+    return std::make_shared<ReduceKernel>(
+        ReduceProblem{shape, reduced, dtype, src_strides, dst_strides, fold_of(kind), kind == "mean"});
+}
+
 }  // namespace
 
-std::shared_ptr<Kernel> make_reduce(const ReduceProblem& problem) { return std::make_shared<ReduceKernel>(problem); }
+const Declaration kReduce{
+    "reduce(kind, shape, reduced, dtype, src_strides, dst_strides)", make_reduce, "src (shape), dst (shape)",
+    "sum, mean, max or min over the axes that are `reduced`, none of size 0. The strides of dst on these do not "
+    "count."};
 
 }  // namespace dgo

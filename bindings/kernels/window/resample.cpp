@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kernels/checked.hpp"
+#include "kernels/declaration.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -11,6 +12,16 @@
 
 namespace dgo {
 namespace {
+
+// Each result from the nearest element, or linearly from those around it: at (index + 0.5) * size / results - 0.5, or
+// with align_corners at index * (size - 1) / (results - 1). Strides count elements in the order n, c, spatial.
+struct ResampleProblem {
+    int64_t n, c;
+    Dims src_spatial, dst_spatial;
+    int dtype;
+    Dims src_strides, dst_strides;
+    bool linear, align_corners;
+};
 
 constexpr const char* kName = "resample";
 
@@ -163,8 +174,10 @@ struct ResampleKernel : Kernel {
 
 }  // namespace
 
-std::shared_ptr<Kernel> make_resample(const ResampleProblem& problem) {
-    return std::make_shared<ResampleKernel>(problem);
-}
+const Declaration kResample{
+    "resample(n, c, src_spatial, dst_spatial, dtype, src_strides, dst_strides, linear, align_corners)",
+    kernel_of<ResampleKernel, ResampleProblem, int64_t, int64_t, Dims, Dims, int, Dims, Dims, bool, bool>,
+    "src (n, c, src_spatial), dst (n, c, dst_spatial)",
+    "linear between, or the nearest of, the elements. Strides: n, c, spatial; channels lie side by side."};
 
 }  // namespace dgo

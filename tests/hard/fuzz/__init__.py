@@ -19,6 +19,7 @@ TARGETS = {
         Target("pickles"),
         Target("saved"),
         Target("kernels"),
+        Target("declared"),
         Target("calls", guided=False),
     )
 }
