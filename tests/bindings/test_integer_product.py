@@ -292,7 +292,7 @@ def test_refusals_name_the_cause():
         kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 16, isa="sse")
     with pytest.raises(errors.InvalidArgumentError, match="weights must be s8 or u8"):
         kernels.integer_pack(problem, "forward", code("f32"), [16, 1, 256], 16, isa="avx2words")
-    with pytest.raises(errors.InvalidArgumentError, match="channels contains 12, at least 13"):
+    with pytest.raises(errors.InvalidArgumentError, match="channels contains 12, at least 15"):
         kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 12, isa="avx2words")
 
     def make(**changes: Any) -> None:
