@@ -74,7 +74,7 @@ def difference_to_pytorch(photo: np.ndarray, factor: int, enlarged: np.ndarray) 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--output", type=Path, default=Path(), help="folder of the PNG files")
+    options.add_argument("--output", type=Path, default=Path("build"), help="folder of the PNG files")
     options.add_argument("--size", type=int, default=None, help="take only so many rows and columns")
     chosen = options.parse_args()
     chosen.output.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ def save_grid(path: Path, images: np.ndarray, results: np.ndarray, pixel: int = 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--output", type=Path, default=Path(), help="folder of the PNG file")
+    options.add_argument("--output", type=Path, default=Path("build"), help="folder of the PNG file")
     options.add_argument("--epochs", type=int, default=12)
     options.add_argument("--batch", type=int, default=64)
     options.add_argument("--seed", type=int, default=0)

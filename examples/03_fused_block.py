@@ -49,7 +49,7 @@ def in_numpy(x: np.ndarray, skip: np.ndarray, weights: np.ndarray, bias: np.ndar
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+    options.add_argument("--output", type=Path, default=Path("build"), help="folder of the drawing")
     chosen = options.parse_args()
     chosen.output.mkdir(parents=True, exist_ok=True)
 

@@ -67,7 +67,7 @@ def numpy_decoder(y: np.ndarray, skips: list[np.ndarray]) -> np.ndarray:
 
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+options.add_argument("--output", type=Path, default=Path("build"), help="folder of the drawing")
 folder = options.parse_args().output
 folder.mkdir(parents=True, exist_ok=True)
 

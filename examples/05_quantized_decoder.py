@@ -30,7 +30,7 @@ def draw(path: Path, exact: np.ndarray, coarse: np.ndarray, count: int = 10, pix
 
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--output", type=Path, default=Path(), help="folder of the PNG file")
+options.add_argument("--output", type=Path, default=Path("build"), help="folder of the PNG file")
 folder = options.parse_args().output
 folder.mkdir(parents=True, exist_ok=True)
 

@@ -32,8 +32,9 @@ def write_graph(path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="a graph of f32 tensors; default: one is written")
-    parser.add_argument("--output", type=Path, default=Path(), help="folder for the files")
+    parser.add_argument("--output", type=Path, default=Path("build"), help="folder for the files")
     options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
     file = options.file
     if file is None:
         file = options.output / "decoder.json"

@@ -46,7 +46,7 @@ def export() -> tuple[bytes, np.ndarray]:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--output", type=Path, default=Path(), help="folder of the drawing")
+    options.add_argument("--output", type=Path, default=Path("build"), help="folder of the drawing")
     chosen = options.parse_args()
     try:
         import onnx  # noqa: F401

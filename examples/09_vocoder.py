@@ -166,7 +166,7 @@ def draw(path: Path, lengths: np.ndarray, times: dict[str, np.ndarray]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(), help="folder of the PNG file")
+    parser.add_argument("--output", type=Path, default=Path("build"), help="folder of the PNG file")
     parser.add_argument("--sentences", type=int, default=16)
     chosen = parser.parse_args()
     chosen.output.mkdir(parents=True, exist_ok=True)

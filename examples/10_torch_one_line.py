@@ -262,7 +262,9 @@ def draw(path: Path, results: dict[str, Curves]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(), help="folder of the PNG file and the table of layers")
+    parser.add_argument(
+        "--output", type=Path, default=Path("build"), help="folder of the PNG file and the table of layers"
+    )
     parser.add_argument("--steps", type=int, default=30, help="of training")
     parser.add_argument("--rounds", type=int, default=10, help="of inference")
     parser.add_argument("--large", action="store_true", help="models as wide as published, which take minutes")

@@ -174,7 +174,7 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
+PyType_Slot net_slots[] = {
     {Py_tp_doc, const_cast<char*>("A callable over compiled plans; a subclass provides _slow_call(args, kwargs).")},
     {Py_tp_new, reinterpret_cast<void*>(&net_new)},
     {Py_tp_init, reinterpret_cast<void*>(&net_init)},
@@ -186,15 +186,16 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {"dnnl_graph_ops._core.NetBase", sizeof(Net), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec net_spec = {"dnnl_graph_ops._core.NetBase", sizeof(Net), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                        net_slots};
 
 }  // namespace
 
 PyObject* make_net_type() {
     str_out = PyUnicode_InternFromString("out");
     str_slow_call = PyUnicode_InternFromString("_slow_call");
-    PyObject* const type = str_out && str_slow_call ? PyType_FromSpec(&spec) : nullptr;
+    PyObject* const type = str_out && str_slow_call ? PyType_FromSpec(&net_spec) : nullptr;
     if (!type) throw py::error_already_set();
     return type;
 }

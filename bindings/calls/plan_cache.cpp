@@ -255,7 +255,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
+PyType_Slot cache_slots[] = {
     {Py_tp_doc, const_cast<char*>("Plans of a net or of one-shot functions.")},
     {Py_tp_new, reinterpret_cast<void*>(&cache_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&cache_dealloc)},
@@ -265,7 +265,8 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {"dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+PyType_Spec cache_spec = {"dnnl_graph_ops._core.PlanCache", sizeof(Cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                          cache_slots};
 
 PyTypeObject* cache_type = nullptr;
 
@@ -278,7 +279,7 @@ PlanStore* store_in(PyObject* object) {
 }
 
 PyObject* make_plan_cache_type() {
-    PyObject* const type = PyType_FromSpec(&spec);
+    PyObject* const type = PyType_FromSpec(&cache_spec);
     if (!type) throw py::error_already_set();
     cache_type = reinterpret_cast<PyTypeObject*>(type);
     return type;

@@ -48,9 +48,9 @@ def page(source: Path, folder: Path) -> Iterator[str]:
     first, rest = _sentence(text)
     yield f"# {source.stem}"
     yield f"\n{first}\n\n{rest}\n"
-    pictures = sorted(path.name for path in folder.iterdir() if path.suffix in _PICTURES)
-    for name in pictures:
-        yield f"![{source.stem}: {name}]({source.stem}/{name})\n"
+    pictures = sorted(path for path in folder.rglob("*") if path.suffix in _PICTURES)
+    for path in pictures:
+        yield f"![{source.stem}: {path.name}]({path.relative_to(folder.parent).as_posix()})\n"
     yield "## What it prints\n"
     yield f"````text\n{(folder / 'output.txt').read_text('utf-8').rstrip()}\n````\n"
     yield "## Source\n"

@@ -291,13 +291,13 @@ def test_refusals_name_the_cause():
     with pytest.raises(errors.InvalidArgumentError, match="is 'sse', which is no instruction set of integer"):
         kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 16, isa="sse")
     with pytest.raises(errors.InvalidArgumentError, match="weights must be s8 or u8"):
-        kernels.integer_pack(problem, "forward", code("f32"), [16, 1, 256], 16, isa="emulatedint8")
-    with pytest.raises(errors.InvalidArgumentError, match="channels contains 12, at least 13"):
-        kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 12, isa="emulatedint8")
+        kernels.integer_pack(problem, "forward", code("f32"), [16, 1, 256], 16, isa="avx2words")
+    with pytest.raises(errors.InvalidArgumentError, match="channels contains 12, at least 15"):
+        kernels.integer_pack(problem, "forward", code("s8"), [16, 1, 256], 12, isa="avx2words")
 
     def make(**changes: Any) -> None:
         given = {
-            "dst_dtype": code("u8"), "src_dtype": code("u8"), "src_zero": 0, "isa": "emulatedint8",
+            "dst_dtype": code("u8"), "src_dtype": code("u8"), "src_zero": 0, "isa": "avx2words",
             "rows_strides": [64, 16], "dst_strides": [64, 16],
         }  # fmt: skip
         kernels.integer_product(problem, "forward", **{**given, **changes})

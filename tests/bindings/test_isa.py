@@ -8,6 +8,8 @@ from family.test_isa import cpu_flags
 
 from dnnl_graph_ops._core import kernels
 
+from .emulated import built, emulated, needs_emulated_sets
+
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 PROGRAM = """
 from dnnl_graph_ops import _core, errors
@@ -91,12 +93,20 @@ def test_narrow_products_obey_the_librarys_limit(limit):
 
 def test_a_set_of_narrow_products_by_its_name():
     assert narrow_isa(isa="avx2") == ": DNNL_GRAPH_OPS_ISA is avx2"
-    assert narrow_isa(isa="avx2", narrow="emulated") == "emulated:"
     assert narrow_isa(narrow="none") == ": DNNL_GRAPH_OPS_NARROW is none"
     assert narrow_isa(narrow="sse2").startswith("InvalidArgumentError DNNL_GRAPH_OPS_NARROW is 'sse2', which is no")
     if "amx_bf16" not in cpu_flags():
         found = narrow_isa(narrow="amx")
         assert found.startswith("RuntimeUnavailableError narrow products by 'amx' do not run here: this CPU lacks")
+
+
+def test_an_emulated_set_by_its_name():
+    found = narrow_isa(isa="avx2", narrow="emulated")
+    if built():
+        assert found == "emulated:"
+    else:
+        assert found.startswith("RuntimeUnavailableError narrow products by 'emulated' do not run here: this build")
+        assert "DGO_TEST_SETS=ON" in found
 
 
 INFO = """
@@ -142,13 +152,14 @@ def test_info_names_what_was_asked_for(variable, value, said):
     assert found["s8"] == {"set": "avx2words", "not": {"amxint8": said, "avx512vnni": said, "avxvnni": said}}
 
 
+@needs_emulated_sets
 def test_info_names_a_set_of_narrow_products_that_was_asked_for():
     said = "DNNL_GRAPH_OPS_NARROW is emulated"
     found = own_kernels(DNNL_GRAPH_OPS_NARROW="emulated")["bf16"]
     assert found == {"set": "emulated", "not": {"amx": said, "avx512bf16": said}}
 
 
-@pytest.mark.parametrize("name", ["emulatedint8", "emulatedint8tiles", "avx2words", "none"])
+@pytest.mark.parametrize("name", [emulated("emulatedint8"), emulated("emulatedint8tiles"), "avx2words", "none"])
 def test_info_names_a_set_of_integers_that_was_asked_for(name):
     better = [one for one in ("amxint8", "avx512vnni", "avxvnni", "avx2words") if one != name]
     said = dict.fromkeys(better, f"DNNL_GRAPH_OPS_INT8 is {name}")

@@ -12,6 +12,7 @@ from reference.data import unwritten
 
 from dnnl_graph_ops import _core, errors
 
+from .emulated import LACKING
 from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code, element_strides, random_strides, span, view
 from .test_filter_product import random_case
@@ -230,14 +231,15 @@ def test_any_number_of_threads(seed, isa, threads):
     np.testing.assert_array_equal(got, truth(case, "forward", src, weights, bias).astype(np.float32).astype(got.dtype))
 
 
+@pytest.mark.skipif(not SETS, reason=LACKING)
 def test_refusals_name_the_cause():
     problem = case_of(16, 16).problem()
     with pytest.raises(errors.InvalidArgumentError, match="is 'sse', which is no instruction set of narrow"):
         kernels.narrow_pack(problem, "forward", code("bf16"), [16, 1, 256], isa="sse")
     with pytest.raises(errors.InvalidArgumentError, match="weights must be bf16"):
-        kernels.narrow_pack(problem, "forward", code("f32"), [16, 1, 256], isa="emulated")
+        kernels.narrow_pack(problem, "forward", code("f32"), [16, 1, 256], isa=SETS[0])
     with pytest.raises(errors.InvalidArgumentError, match="src must be bf16"):
-        kernels.narrow_product(problem, "forward", code("f16"), [64, 16], code("f16"), [64, 16], isa="emulated")
+        kernels.narrow_product(problem, "forward", code("f16"), [64, 16], code("f16"), [64, 16], isa=SETS[0])
     tiled = replace(case_of(16, 16), kernel=(3,), tile=(2,)).problem()
     with pytest.raises(errors.InvalidArgumentError, match="direct form only"):
-        kernels.narrow_pack(tiled, "forward", code("bf16"), [16, 1, 256], isa="emulated")
+        kernels.narrow_pack(tiled, "forward", code("bf16"), [16, 1, 256], isa=SETS[0])

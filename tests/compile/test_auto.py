@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from bindings.emulated import needs_emulated_sets
 from children import child
 
 import dnnl_graph_ops as dgo
@@ -217,6 +218,7 @@ assert [op.dtype for op in net.precision_report.ops] == ["bf16"]
 """
 
 
+@needs_emulated_sets
 def test_with_the_emulated_set():
     done = child("-c", EMULATED, DNNL_GRAPH_OPS_NARROW="emulated")
     assert done.returncode == 0, done.stderr

@@ -45,12 +45,14 @@ def test_example(name, tmp_path):
     done = run(name, *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
-    assert {path.name for path in tmp_path.iterdir()} == set(files)
-    assert all(path.stat().st_size for path in tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == (["build"] if files else [])
+    written = {path.name: path for path in tmp_path.glob("build/*")}
+    assert set(written) == set(files)
+    assert all(path.stat().st_size for path in written.values())
     for picture, size in pictures.items():
         from PIL import Image
 
-        pixels = np.asarray(Image.open(tmp_path / picture))
+        pixels = np.asarray(Image.open(written[picture]))
         assert pixels.shape[:2] == size
         assert pixels.std() > 10
 

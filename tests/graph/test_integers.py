@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bindings.emulated import needs_emulated_sets
 from children import child
 from reference import conv_transpose as ct
 from reference import convolution as conv
@@ -172,6 +173,7 @@ print("own", exact({seed}, {block}))"""
     assert int(done.stdout.split()[-1]) > CASES // 10 // 2
 
 
+@needs_emulated_sets
 def test_few_channels_are_not_multiplied_in_tiles(seed):
     # the emulated sets stand for those of a CPU with tiles
     code = f"""

@@ -145,6 +145,8 @@ def build(name: str, sanitizers: str, *, emulate: bool = False) -> Build:
             **launcher,
             "DGO_SANITIZE": sanitizers,
             "DGO_EMULATE_AVX512": "ON" if emulate else "OFF",
+            "DGO_TEST_SETS": "ON",
+            "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # every file includes what it uses
         }
         _run(cmake, "-S", ROOT, "-B", objects, *(f"-D{key}={value}" for key, value in given.items()))
         _run(cmake, "--build", objects, "-j", min(os.cpu_count() or 1, 4))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bindings.emulated import emulated
 from children import child
 from reference import conv_transpose as truth
 from reference.rounding import wide
@@ -278,7 +279,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             assert_equal(form, result, want)
 
 
-@pytest.mark.parametrize("isa", ["emulated", "none"])
+@pytest.mark.parametrize("isa", [emulated("emulated"), "none"])
 def test_narrow_products_by_name(isa: str, seed: int) -> None:
     """The forms of bf16 by plain code, and without narrow products."""
     cases = [f"lowering/test_forms.py::test_every_form_is_exact[{kind}-bf16]" for kind in KINDS]

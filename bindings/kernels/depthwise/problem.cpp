@@ -137,6 +137,12 @@ PhaseTaps::PhaseTaps(const TapAxis& axis, int64_t phase, int64_t most_taps)
     counts[0] = rest > 0 ? rest : segments;
     sizes[1] = number / segments;
     counts[1] = segments - counts[0];
+    // few kernels have segments of six taps: halves need no code of their own
+    for (int part = 0; part < 2; ++part) {
+        if (sizes[part] != 6) continue;
+        sizes[part] /= 2;
+        counts[part] *= 2;
+    }
 }
 
 std::vector<PhaseTaps> taps_of_phases(const DepthwiseProblem& p, const TapAxis& axis, Path path,

@@ -15,7 +15,7 @@ struct GatherSegment {
     int64_t begin, end;
 };
 
-// Segments of equally many taps, at most DepthwiseCode::most_taps.
+// Segments of equally many taps: 1 to 5 or 7, at most DepthwiseCode::most_taps.
 struct GatherPart {
     const GatherSegment* segments;
     int64_t count, taps;

@@ -19,12 +19,14 @@ extern const IntegerCode kIntegerCode;
 namespace avx2words {
 extern const IntegerCode kIntegerCode;
 }
+#ifdef DGO_TEST_SETS
 namespace emulatedint8tiles {
 extern const IntegerCode kIntegerCode;
 }
 namespace emulatedint8 {
 extern const IntegerCode kIntegerCode;
 }
+#endif
 
 namespace {
 
@@ -51,30 +53,38 @@ std::string tiles_of_integers_refusal() {
     return __builtin_cpu_supports("amx-int8") ? tiles_refusal() : "this CPU lacks AMX-INT8";
 }
 
+#ifdef DGO_TEST_SETS
+constexpr const IntegerCode *kEmulatedTiles = &emulatedint8tiles::kIntegerCode,
+                            *kEmulated = &emulatedint8::kIntegerCode;
+#else
+constexpr const IntegerCode *kEmulatedTiles = nullptr, *kEmulated = nullptr;
+#endif
+
 // In the order of preference; the emulated ones are used by their names only.
 struct Row {
+    const char* name;
     const IntegerCode* code;
     std::string (*refusal)();
     bool IsaLimit::* allowed;
 };
 const Row kRows[] = {
-    {&amxint8::kIntegerCode, tiles_of_integers_refusal, &IsaLimit::tiles},
-    {&avx512vnni::kIntegerCode, quads_refusal, &IsaLimit::quads},
-    {&avxvnni::kIntegerCode, short_quads_refusal, &IsaLimit::short_quads},
-    {&avx2words::kIntegerCode, nothing, nullptr},
-    {&emulatedint8tiles::kIntegerCode, nothing, nullptr},
-    {&emulatedint8::kIntegerCode, nothing, nullptr},
+    {"amxint8", &amxint8::kIntegerCode, tiles_of_integers_refusal, &IsaLimit::tiles},
+    {"avx512vnni", &avx512vnni::kIntegerCode, quads_refusal, &IsaLimit::quads},
+    {"avxvnni", &avxvnni::kIntegerCode, short_quads_refusal, &IsaLimit::short_quads},
+    {"avx2words", &avx2words::kIntegerCode, nothing, nullptr},
+    {"emulatedint8tiles", kEmulatedTiles, test_sets_refusal, nullptr},
+    {"emulatedint8", kEmulated, test_sets_refusal, nullptr},
 };
 
 std::string all_sets() {
     std::string sets;
-    for (const Row& row : kRows) sets += std::string(row.code->isa) + ", ";
+    for (const Row& row : kRows) sets += std::string(row.name) + ", ";
     return sets + "or none";
 }
 
 const IntegerCode& named(const std::string& name) {
     for (const Row& row : kRows) {
-        if (name != row.code->isa) continue;
+        if (name != row.name) continue;
         const std::string why = row.refusal();
         if (why.empty()) return *row.code;
         fail(ErrorKind::runtime_unavailable, "integer products by '" + name + "' do not run here: " + why + "; set " +

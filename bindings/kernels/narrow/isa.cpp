@@ -18,9 +18,11 @@ extern const NarrowCode kNarrowCode;
 namespace avx512bf16 {
 extern const NarrowCode kNarrowCode;
 }
+#ifdef DGO_TEST_SETS
 namespace emulated {
 extern const NarrowCode kNarrowCode;
 }
+#endif
 
 namespace {
 
@@ -50,23 +52,30 @@ std::string amx_refusal() {
     return __builtin_cpu_supports("amx-bf16") ? tiles_refusal() : "this CPU lacks AMX-BF16";
 }
 
+#ifdef DGO_TEST_SETS
+constexpr const NarrowCode* kEmulated = &emulated::kNarrowCode;
+#else
+constexpr const NarrowCode* kEmulated = nullptr;
+#endif
+
 struct Row {
+    const char* name;
     const NarrowCode* code;
     std::string (*refusal)();
 };
 const Row kRows[] = {
-    {&amx::kNarrowCode, amx_refusal},
-    {&avx512bf16::kNarrowCode, pairs_refusal},
-    {&emulated::kNarrowCode, [] { return std::string(); }},
+    {"amx", &amx::kNarrowCode, amx_refusal},
+    {"avx512bf16", &avx512bf16::kNarrowCode, pairs_refusal},
+    {"emulated", kEmulated, test_sets_refusal},
 };
 
 const NarrowCode& named(const std::string& name) {
     for (const Row& row : kRows) {
-        if (name != row.code->isa) continue;
+        if (name != row.name) continue;
         const std::string why = row.refusal();
         if (why.empty()) return *row.code;
         fail(ErrorKind::runtime_unavailable, "narrow products by '" + name + "' do not run here: " + why + "; set " +
-                                                 kVariable + " to emulated or none, or leave it out");
+                                                 kVariable + " to another set or none, or leave it out");
     }
     fail(ErrorKind::invalid_argument, std::string(kVariable) + " is '" + name +
                                           "', which is no instruction set of narrow products; set it to amx, "
@@ -103,6 +112,14 @@ const std::string& tiles_refusal() {
         return __builtin_cpu_supports("amx-tile") ? permission_refusal() : "this CPU lacks AMX";
     }();
     return refusal;
+}
+
+std::string test_sets_refusal() {
+#ifdef DGO_TEST_SETS
+    return "";
+#else
+    return "this build lacks the emulated sets, which DGO_TEST_SETS=ON builds";
+#endif
 }
 
 std::string variable(const char* name) {

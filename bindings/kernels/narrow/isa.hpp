@@ -16,6 +16,8 @@ struct IsaLimit {
 IsaLimit isa_limit();
 // Empty: the CPU and the operating system let this process, all of its threads included, use tiles.
 const std::string& tiles_refusal();
+// Empty: this build has the emulated sets.
+std::string test_sets_refusal();
 // An environment variable, or empty.
 std::string variable(const char* name);
 

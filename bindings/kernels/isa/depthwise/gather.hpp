@@ -48,6 +48,11 @@ DGO_INLINE Floats<L> permute(Floats<L> v, typename Vec<L>::s32 lanes) {
     }
 }
 
+template <int N>
+struct Number {
+    static constexpr int value = N;
+};
+
 // The tile's outputs [q, q + outputs).
 struct GatherTile {
     int64_t q, outputs;
@@ -64,7 +69,7 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v, int64_t count) {
     for (int64_t i = 0; i < count; ++i) at[i] = lane[i];
 }
 
-// Adds what the units of one segment are worth with weights in registers; bit i of `present`: unit i exists.
+// Adds the products of K taps with their weights in registers; bit i of `present`: unit i exists.
 template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
 DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
                           int64_t tap_step, uint64_t present, typename Vec<L>::s32 lanes) {
@@ -92,6 +97,24 @@ DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t
     }
 }
 
+// Adds the products of all taps of a segment: K, or where K is 0 as many as the run says.
+template <class C, int L, int Q, int K, int A, bool Edge, Lay lay>
+DGO_INLINE void add_taps(Floats<L> (&sum)[Q], const typename C::T* src, int64_t unit, const float* weights,
+                         int64_t tap_step, int64_t taps, uint64_t present, typename Vec<L>::s32 lanes) {
+    const auto add = [&](auto number) __attribute__((always_inline)) {
+        add_units<C, L, Q, number.value, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
+    };
+    if constexpr (K > 0) return add(Number<K>());
+    if (taps == 1) return add(Number<1>());
+    if (taps == 2) return add(Number<2>());
+    if (taps == 3) return add(Number<3>());
+    if constexpr (lay == Lay::own) {
+        if (taps == 4) return add(Number<4>());
+        if (taps == 5) return add(Number<5>());
+        add(Number<7>());
+    }
+}
+
 // Bits [first, last) of a number, as far as it has them.
 DGO_INLINE uint64_t bits_between(int64_t first, int64_t last) {
     first = larger(first, 0);
@@ -106,7 +129,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
     // copies, which no store can change
     const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
     const int64_t dst_step = run.dst_step, count = part.count, first_unit = tile.q * A;
-    const int64_t units = (tile.outputs - 1) * A + K;
+    const int64_t taps = part.taps, units = (tile.outputs - 1) * A + taps;
     const GatherSegment* segments = part.segments;
     const Finish finish = run.finish;
     float* partial = tile.partial;
@@ -142,18 +165,18 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             }
             if constexpr (lay == Lay::around) {
                 for (int64_t m = 0; m < width; ++m) {
-                    add_units<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, present, group);
+                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, taps, present, group);
                     weights += input_step;
                 }
             } else if constexpr (lay == Lay::within) {
                 Lane lanes = group + static_cast<int32_t>(c - from);
                 for (int64_t m = 0; m < width; ++m) {
-                    add_units<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, lanes);
+                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, lanes);
                     weights += input_step;
                     lanes += 1;
                 }
             } else {
-                add_units<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, present, group);
+                add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, group);
             }
         }
         if (!tile.last) {
@@ -179,26 +202,17 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
 
 using GatherTiles = void (*)(const GatherRun&, const GatherPart&, const GatherTile&);
 
-template <class C, int L, int Q, int A, bool Edge, Lay lay>
-GatherTiles tiles_of(int64_t taps) {
-    if constexpr (L == kLanes) {
-        if (taps == 2) return gather_tiles<C, L, Q, 2, A, Edge, lay>;
-        if (taps == 3) return gather_tiles<C, L, Q, 3, A, Edge, lay>;
-        if constexpr (lay == Lay::own) {
-            if (taps == 4) return gather_tiles<C, L, Q, 4, A, Edge, lay>;
-            if (taps == 5) return gather_tiles<C, L, Q, 5, A, Edge, lay>;
-            if (taps == 6) return gather_tiles<C, L, Q, 6, A, Edge, lay>;
-            if (taps == 7) return gather_tiles<C, L, Q, 7, A, Edge, lay>;
-        }
+// Those of outputs two units apart have a function for each number of taps: in a single one registers do not suffice.
+template <class C, int L, int Q, bool Edge, Lay lay>
+GatherTiles tiles_of(int64_t taps, bool two) {
+    if constexpr (L < kLanes) return gather_tiles<C, L, Q, 1, 1, Edge, lay>;
+    if (!two) return gather_tiles<C, L, Q, 0, 1, Edge, lay>;
+    if constexpr (lay == Lay::own) {
+        if (taps == 4) return gather_tiles<C, L, Q, 4, 2, Edge, lay>;
+        if (taps == 5) return gather_tiles<C, L, Q, 5, 2, Edge, lay>;
+        if (taps == 7) return gather_tiles<C, L, Q, 7, 2, Edge, lay>;
     }
-    return gather_tiles<C, L, Q, 1, 1, Edge, lay>;
-}
-
-template <class C, int L, int Q, Lay lay>
-GatherTiles tiles_of(int64_t taps, bool two, bool edge) {
-    return edge  ? two ? tiles_of<C, L, Q, 2, true, lay>(taps) : tiles_of<C, L, Q, 1, true, lay>(taps)
-           : two ? tiles_of<C, L, Q, 2, false, lay>(taps)
-                 : tiles_of<C, L, Q, 1, false, lay>(taps);
+    return taps == 2 ? gather_tiles<C, L, Q, 2, 2, Edge, lay> : gather_tiles<C, L, Q, 3, 2, Edge, lay>;
 }
 
 template <class C, int L, Lay lay>
@@ -218,8 +232,11 @@ void gather_with(const GatherRun& run) {
             for (int64_t s = 0; s < part.count && !edge; ++s) {
                 edge = part.segments[s].begin > begin || part.segments[s].end < end;
             }
-            const GatherTiles tiles = fewer ? tiles_of<C, L, kFewer, lay>(part.taps, run.advance == 2, edge)
-                                            : tiles_of<C, L, Q, lay>(part.taps, run.advance == 2, edge);
+            const bool two = run.advance == 2;
+            const GatherTiles tiles = fewer  ? edge ? tiles_of<C, L, kFewer, true, lay>(part.taps, two)
+                                                    : tiles_of<C, L, kFewer, false, lay>(part.taps, two)
+                                      : edge ? tiles_of<C, L, Q, true, lay>(part.taps, two)
+                                             : tiles_of<C, L, Q, false, lay>(part.taps, two);
             tiles(run, part, {q, outputs, block, partial, index == 0, single || index == 1});
         }
     }

@@ -103,7 +103,6 @@ DGO_INLINE void gradient_of(const ChannelsGradient& run) {
     if (run.taps == 3) return gradient_run<C, kLanes, 3, A>(run);
     if (run.taps == 4) return gradient_run<C, kLanes, 4, A>(run);
     if (run.taps == 5) return gradient_run<C, kLanes, 5, A>(run);
-    if (run.taps == 6) return gradient_run<C, kLanes, 6, A>(run);
     if (run.taps == 7) return gradient_run<C, kLanes, 7, A>(run);
     gradient_run<C, kLanes, 1, 1>(run);
 }

@@ -9,19 +9,24 @@ namespace dgo::DGO_ISA {
 template <int L>
 using Floats = typename Vec<L>::f32;
 
-template <class C, int L>
+// K of L lanes; the others are not defined.
+template <class C, int L, int K = L>
 DGO_INLINE Floats<L> load_lanes(const typename C::T* at) {
     if constexpr (L == 1) {
         return Floats<1>{C::get(at)};
+    } else if constexpr (K < L) {
+        return bits<Floats<L>>(load_few<C, K>(at));
     } else {
         return load_float<C, L>(at);
     }
 }
 
-template <class C, int L>
+template <class C, int L, int K = L>
 DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v) {
     if constexpr (L == 1) {
         C::put(at, v[0]);
+    } else if constexpr (K < L) {
+        store_few<C, K>(at, bits<typename Vec<L>::u32>(v));
     } else {
         store_float<C, L>(at, v);
     }
@@ -59,32 +64,33 @@ constexpr float kFirst = F == Fold::sum   ? 0.0f
                          : F == Fold::max ? -__builtin_inff()
                                           : __builtin_inff();
 
-// Calls piece.at<L, V>(c) for V vectors of channels from c on, until all are treated. The last may begin within what is
-// before it: what is computed twice is the same twice.
-template <int L, class Piece>
+// Calls piece.at<L, V, K>(c) for V vectors of channels from c on, until all are treated; K < L: of a vector's lanes so
+// many are all. The last may begin within what is before it: what is computed twice is the same twice.
+template <int L, int K, class Piece>
 DGO_INLINE void pieces(int64_t channels, const Piece& piece) {
+    if constexpr (K < L) return piece.template at<L, 1, K>(0);
     int64_t c = 0;
-    for (; c + 4 * L <= channels; c += 4 * L) piece.template at<L, 4>(c);
-    if (c + 2 * L <= channels) {
-        piece.template at<L, 2>(c);
-        c += 2 * L;
+    if constexpr (L == kLanes) {  // by_width leaves fewer than two narrower vectors
+        for (; c + 4 * L <= channels; c += 4 * L) piece.template at<L, 4, L>(c);
+        if (c + 2 * L <= channels) {
+            piece.template at<L, 2, L>(c);
+            c += 2 * L;
+        }
     }
-    if (c + L <= channels) {
-        piece.template at<L, 1>(c);
-        c += L;
-    }
-    if (c < channels) piece.template at<L, 1>(channels - L);
+    for (; c < channels; c += L) piece.template at<L, 1, L>(smaller(c, channels - L));
 }
 
-// Calls body.template with<L>() with the widest vectors that so many channels fill.
+// Calls body.template with<L, K>() with the widest vectors that so many channels fill, K < L: in part.
 template <class Body>
 DGO_INLINE void by_width(int64_t channels, const Body& body) {
-    if (channels >= kLanes) return body.template with<kLanes>();
+    if (channels >= kLanes) return body.template with<kLanes, kLanes>();
 #ifdef DGO_WIDE
-    if (channels >= 8) return body.template with<8>();
+    if (channels >= 8) return body.template with<8, 8>();
 #endif
-    if (channels >= 4) return body.template with<4>();
-    body.template with<1>();
+    if (channels >= 4) return body.template with<4, 4>();
+    if (channels == 3) return body.template with<4, 3>();
+    if (channels == 2) return body.template with<4, 2>();
+    body.template with<1, 1>();
 }
 
 }  // namespace dgo::DGO_ISA

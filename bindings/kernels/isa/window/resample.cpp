@@ -10,18 +10,18 @@ struct MixPixel {
     const MixRun& run;
     int64_t q;
 
-    template <int L, int V>
+    template <int L, int V, int K>
     DGO_INLINE void at(int64_t c) const {
         Floats<L> sum[V] = {};
         for (int64_t r = 0; r < run.row_count; ++r) {
             const auto* src = reinterpret_cast<const typename In::T*>(run.rows[r]) + q * run.step + c;
             const float weight = run.weights[r];
 #pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) sum[v] += load_lanes<In, L>(src + v * L) * weight;
+            for (int v = 0; v < V; ++v) sum[v] += load_lanes<In, L, K>(src + v * L) * weight;
         }
         auto* dst = reinterpret_cast<F32::T*>(run.dst) + q * run.dst_step + c;
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) store_lanes<F32, L>(dst + v * L, sum[v]);
+        for (int v = 0; v < V; ++v) store_lanes<F32, L, K>(dst + v * L, sum[v]);
     }
 };
 
@@ -29,9 +29,9 @@ template <class In>
 struct MixPixels {
     const MixRun& run;
 
-    template <int L>
+    template <int L, int K>
     DGO_INLINE void with() const {
-        for (int64_t q = 0; q < run.outputs; ++q) pieces<L>(run.channels, MixPixel<In>{run, q});
+        for (int64_t q = 0; q < run.outputs; ++q) pieces<L, K>(run.channels, MixPixel<In>{run, q});
     }
 };
 
@@ -51,13 +51,13 @@ struct LinearPixel {
     float part;
     typename Out::T* dst;
 
-    template <int L, int V>
+    template <int L, int V, int K>
     DGO_INLINE void at(int64_t c) const {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
-            Floats<L> sum = load_lanes<In, L>(left + c + v * L);
-            if (Two) sum = sum * (1.0f - part) + load_lanes<In, L>(right + c + v * L) * part;
-            store_lanes<Out, L>(dst + c + v * L, sum);
+            Floats<L> sum = load_lanes<In, L, K>(left + c + v * L);
+            if (Two) sum = sum * (1.0f - part) + load_lanes<In, L, K>(right + c + v * L) * part;
+            store_lanes<Out, L, K>(dst + c + v * L, sum);
         }
     }
 };
@@ -66,16 +66,16 @@ template <class In, class Out>
 struct LinearPixels {
     const LinearRun& run;
 
-    template <int L>
+    template <int L, int K>
     DGO_INLINE void with() const {
         const auto* src = reinterpret_cast<const typename In::T*>(run.src);
         auto* dst = reinterpret_cast<typename Out::T*>(run.dst);
         for (int64_t q = 0; q < run.outputs; ++q, dst += run.dst_step) {
             const LinearTap& tap = run.taps[q];
             if (tap.part != 0.0f) {
-                pieces<L>(run.channels, LinearPixel<In, Out, true>{src + tap.left, src + tap.right, tap.part, dst});
+                pieces<L, K>(run.channels, LinearPixel<In, Out, true>{src + tap.left, src + tap.right, tap.part, dst});
             } else {
-                pieces<L>(run.channels, LinearPixel<In, Out, false>{src + tap.left, nullptr, 0.0f, dst});
+                pieces<L, K>(run.channels, LinearPixel<In, Out, false>{src + tap.left, nullptr, 0.0f, dst});
             }
         }
     }
