@@ -163,6 +163,7 @@ def test_a_second_dtype_joins_the_first(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_fitting_lowers_what_choosing_costs(tmp_path):
     """Times that are exactly what some constants say are predicted again."""
     truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").constants["f32"]}

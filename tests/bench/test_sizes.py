@@ -125,6 +125,7 @@ def test_wrong_numbers_at_one_size_are_told(tmp_path: Path) -> None:
     assert "at [[1, 4]] off by 0.5 of onnxruntime's largest value" in entries[2].reason
 
 
+@pytest.mark.sweep(every=5)
 @pytest.mark.parametrize("name", [name for name, entry in zoo.ENTRIES.items() if entry.step])
 def test_a_model_of_unknown_sizes_gives_pytorchs_numbers(name: str) -> None:
     torch: Any = pytest.importorskip("torch")

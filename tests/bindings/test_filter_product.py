@@ -346,6 +346,7 @@ def test_wrong_ranks_are_refused():
         kernels.FilterProblem(1, 16, 16, [4], [8], [4], [2], [0], [1], [1], 3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data"])
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from family.test_isa import cpu_flags
 
 from dnnl_graph_ops._core import kernels
 
+pytestmark = pytest.mark.child
+
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 PROGRAM = """
 from dnnl_graph_ops import _core, errors

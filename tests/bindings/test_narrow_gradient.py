@@ -121,6 +121,7 @@ LARGER = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("case", LARGER, ids=range(len(LARGER)))

@@ -170,6 +170,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed: int, case: Case) -> None:
     image, weights, bias = operands(np.random.default_rng(seed), case)

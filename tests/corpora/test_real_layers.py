@@ -23,7 +23,7 @@ LAYERS = read_json("real_layers.json")
 LIMIT, LIMIT_ALL, LARGE = 0.4, 2.2, 0.25
 PLACES = 1 << 14
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 def gmacs(layer, batch, spatial):
@@ -31,9 +31,9 @@ def gmacs(layer, batch, spatial):
     return batch * per_place * math.prod(spatial) / 1e9
 
 
-def reduced(layer, run_all):
+def reduced(layer, full):
     """Batch and spatial size to run."""
-    limit, places = (LIMIT_ALL, math.inf) if run_all else (LIMIT, PLACES)
+    limit, places = (LIMIT_ALL, math.inf) if full else (LIMIT, PLACES)
     batch, spatial = layer["N"], list(layer["spatial"])
     if gmacs(layer, batch, spatial) > LARGE:
         batch = 1
@@ -44,9 +44,9 @@ def reduced(layer, run_all):
 
 
 @pytest.mark.parametrize("layer", named(LAYERS, "id"))
-def test_three_directions(layer, run_all):
+def test_three_directions(layer, full):
     """Exact in f32 (every partial sum stays below 2**24), within one unit in the last place in bf16."""
-    batch, spatial = reduced(layer, run_all)
+    batch, spatial = reduced(layer, full)
     attributes = {
         "strides": layer["S"],
         "dilations": layer["D"],

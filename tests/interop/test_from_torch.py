@@ -46,6 +46,7 @@ def agree(net, module, inputs, tolerance=TOLERANCE):
 ZOO = [name for name in zoo.ENTRIES if not name.endswith(("_b16", "_v2"))]
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_zoo(name):
     module = zoo.build(name, small=True)

@@ -546,6 +546,7 @@ def test_wrong_python_types():
         dgo.from_onnx("no such file.onnx")
 
 
+@pytest.mark.child
 def test_without_the_package():
     code = (
         "import sys; sys.modules['onnx'] = None\n"

@@ -131,7 +131,7 @@ ALWAYS_OWN = {KINDS[0]: {"columns", "columns of images"}, KINDS[1]: {"own column
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_form_is_exact(kind: str, dtype: str, seed: int, run_all: bool) -> None:
+def test_every_form_is_exact(kind: str, dtype: str, seed: int, full: bool) -> None:
     """Of bf16 and f16: those that convert themselves, whose results are the rounded sums."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     engine = dgo.engine("cpu")
@@ -144,7 +144,7 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, run_all: bool) ->
         every = {form.name for form in registry.FORMULATIONS if form.direction == direction} - narrow
     ran: set[str] = set()
     for case in range(CASES):
-        if case >= PART and ran >= every and not run_all:
+        if case >= PART and ran >= every and not full:
             break
         problem = draw(rng)
         if problem is None:
@@ -278,6 +278,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             assert_equal(form, result, want)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("isa", ["emulated", "none"])
 def test_narrow_products_by_name(isa: str, seed: int) -> None:
     """The forms of bf16 by plain code, and without narrow products."""

@@ -174,6 +174,7 @@ def test_from_run_to_run(threads: int) -> None:
             assert hashlib.sha256(first.tobytes()).hexdigest() == digests(threads)[f"{label}, {form}"]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("threads", [1, 2])
 def test_in_another_process(threads: int) -> None:
     done = child("-m", "lowering.test_repeatable", str(threads))

@@ -362,6 +362,7 @@ def test_threads(counted):
     assert not failures
 
 
+@pytest.mark.child
 def test_the_name_alone_is_enough(tmp_path):
     """PyTorch finds the backend by the entry point that pyproject.toml has."""
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()

@@ -106,6 +106,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("change", CHANGES)

@@ -93,6 +93,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_computed_weights(layer, name, before):

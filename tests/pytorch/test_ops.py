@@ -33,6 +33,7 @@ def expected(case, direction, operands):
     return torch.ops.aten.convolution_backward(dy, x, w, None, *case.aten, mask)[mask.index(True)].to(operands[0].dtype)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_and_strides(name, direction, by):
@@ -63,6 +64,7 @@ def test_our_engine_takes_the_others(name):
             case.op(direction)(*case.operands(direction), *case.arguments)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name, direction):
@@ -180,6 +182,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", UNSOUND)
 def test_unsound_sizes_are_as_pytorch_has_them(name, transposed):
@@ -220,6 +223,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", WRONG)
