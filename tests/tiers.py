@@ -47,15 +47,20 @@ def _selection(cases: list[pytest.Item]) -> list[pytest.Item]:
     mark = cases[0].get_closest_marker("sweep")
     if "every" in mark.kwargs:
         return cases[:: mark.kwargs["every"]]
-    return covering({case: case.callspec.indices for case in cases}, *mark.args)
+    return covering({case: _axes(case) for case in cases}, *mark.args)
+
+
+def _axes(case: pytest.Item) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """The case's values by the names that one `parametrize` gives together: {("rows", "columns"): ids of both}."""
+    params = case.callspec.params
+    texts = [mark.args[0] for mark in case.iter_markers("parametrize")]
+    together = [tuple(n.strip() for n in text.split(",")) if isinstance(text, str) else tuple(text) for text in texts]
+    alone = [(name,) for name in params if not any(name in names for names in together)]
+    return {names: tuple(id(params[name]) for name in names) for names in together + alone}
 
 
 def covering(cases: dict, strength: int = 2) -> list:
-    """Few of `cases`, each a dict from an axis to its value, that have every `strength` values that cases combine.
-
-    >>> covering({"a": {"x": 0, "y": 0}, "b": {"x": 0, "y": 1}, "c": {"x": 1, "y": 1}}, 1)
-    ['a', 'c']
-    """
+    """Few of `cases`, each a dict from axes to values, with every `strength` values that stand together in one."""
     rest = {case: set(combinations(sorted(axes.items()), strength)) for case, axes in cases.items()}
     selection = []
     while rest:

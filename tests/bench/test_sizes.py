@@ -77,6 +77,7 @@ def test_models_that_cannot_take_the_sizes_are_named(tmp_path: Path) -> None:
         models.wanted(["dcgan"], "1:4x2")
 
 
+@pytest.mark.bench
 def test_a_run_from_start_to_end_has_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     files = {kind: str(tmp_path / f"result.{kind}") for kind in ("json", "csv", "markdown")}

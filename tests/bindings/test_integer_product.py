@@ -11,12 +11,11 @@ from reference import conv_transpose as ct
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, in_out_taps, positions, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, positions, scratch
 from .kernel_cases import code
 from .test_filter_product import random_case
 
 kernels = _core.kernels
-EACH = 20
 GUARD = 64  # elements before and behind what is written
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 
@@ -202,11 +201,8 @@ def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None
 @pytest.mark.cases(20, 100, 1000, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
 def test_exact_in_any_quantization(seed, isa, start):
-    for number in range(start, start + EACH):
-        rng = np.random.default_rng([seed, number])
-        case = random_case(rng)
-        case = replace(case, tile=(1,) * len(case.source))
-        print(f"--seed={seed} number {number}: {case}")
+    for rng, drawn in draws(seed, start, random_case):
+        case = replace(drawn, tile=(1,) * len(drawn.source))
         check(rng, case, isa)
 
 

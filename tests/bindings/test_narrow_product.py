@@ -12,12 +12,11 @@ from reference.data import unwritten
 
 from dnnl_graph_ops import _core, errors
 
-from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code, element_strides, random_strides, span, view
 from .test_filter_product import random_case
 
 kernels = _core.kernels
-EACH = 20
 DIRECTIONS = ("forward", "backward_data")
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
 GUARD = 64  # elements before and behind what is written
@@ -100,10 +99,7 @@ def narrow_case(rng: np.random.Generator) -> Case:
 @pytest.mark.cases(20, 100, 1000, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
 def test_exact_on_small_integers(seed, isa, start):
-    for number in range(start, start + EACH):
-        rng = np.random.default_rng([seed, number])
-        case = narrow_case(rng)
-        print(f"--seed={seed} number {number}: {case}")
+    for rng, case in draws(seed, start, narrow_case):
         check(rng, case, isa, str(rng.choice(["bf16", "bf16", "f32"])))
 
 

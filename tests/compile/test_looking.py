@@ -229,6 +229,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("options", ({}, *OPTIONS, {"tune": "off", "policy": "debug"}), ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name, options, rng):

@@ -76,6 +76,7 @@ PYTORCH = ("dcgan", "pix2pix_in", "pix2pix_bn", "unet", "nnunet_decoder", "hifig
            "resnet18", "vae_decoder")  # fmt: skip
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", PYTORCH)
 def test_the_zoo_is_one_graph_and_one_net(name, counted):
     module = zoo.build(name, small=True)
@@ -85,6 +86,7 @@ def test_the_zoo_is_one_graph_and_one_net(name, counted):
     assert all(entry.net is not None for entry in counted.entries)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", user_models.MODELS)
 def test_what_users_have(name, counted):
     module, inputs = user_models.made(name)

@@ -104,6 +104,7 @@ def differentiable(case, direction):
     )
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.filterwarnings("ignore:Input #. requires gradient and is not a double precision")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", SMALL)
@@ -115,6 +116,7 @@ def test_derivatives_by_our_engine_are_exact(name, direction):
         assert gradgradcheck(op, tensors, grad_output, **EXACT)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", SMALL)
 def test_derivatives_in_float64(name, direction):

@@ -70,6 +70,7 @@ def assert_same(ours, theirs):
         assert torch.equal(mine, other)
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("strict", [False, True])
 def test_export(case, strict):
     ours, theirs = both(case)
@@ -83,6 +84,7 @@ def test_export(case, strict):
     assert torch.equal(program.module()(x), theirs(x))
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("strict", [False, True])
 def test_export_of_any_batch_and_length(case, strict):
     ours, theirs = both(case)
@@ -102,6 +104,7 @@ def test_export_saved(tmp_path):
     assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), theirs(x))
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_traced_ahead_of_time(case, dynamic):
     ours, theirs = both(case)
