@@ -1,6 +1,6 @@
 """Graphs in benchdnn's JSON format: load, compile, run against an evaluation op by op, write back.
 
-Graphs of more than `ELEMENTS` tensor elements (of the driver's: a tenth) run with --all only.
+Graphs of more than `ELEMENTS` tensor elements (of the driver's: a tenth) run with --random=full only.
 """
 
 import json
@@ -183,7 +183,7 @@ def compare(graph, net, inputs, *, exact: bool) -> None:
 def load(path, full: bool, most: int = ELEMENTS) -> dict[str, Any]:
     graph = json.loads(path.read_text())
     if elements(graph) > most and not full:
-        pytest.skip(f"{elements(graph)} elements: with --all")
+        pytest.skip(f"{elements(graph)} elements: with --random=full")
     return graph
 
 

@@ -1,7 +1,7 @@
 """The transposed convolutions of published models at their true channels and kernels.
 
 The batch is 1 beyond a quarter of a gmac, and the longest axis is halved until a layer has at most
-`LIMIT` gmac and `PLACES` source positions. With --all only layers beyond `LIMIT_ALL` gmac are halved:
+`LIMIT` gmac and `PLACES` source positions. With --random=full only layers beyond `LIMIT_ALL` gmac are halved:
 StyleGAN2/up_64_129_b4, DAC_44k/up_384_r4, PSMNet/hourglass.conv6.
 """
 

@@ -429,7 +429,7 @@ print(json.dumps(seen))
 @pytest.mark.child
 @pytest.mark.parametrize("kind", ["deterministic", "measured"])
 def test_rounds_of_optimize_run_drop(kind, full):
-    """Each has 1.2 MB of weights; 1,000 rounds with --all."""
+    """Each has 1.2 MB of weights; 1,000 rounds with --random=full."""
     warm, count = (100, 1000) if full else (20, 80)
     done = child("-c", ROUNDS, kind, str(warm), str(count), seconds=500, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
