@@ -65,6 +65,12 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=left_out)
 
 
+def pytest_collection_finish():
+    """Modules and tests stay: without them a collection, which many tests ask for, takes no second."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header(config):
     name = ("default: --all runs every fixed case", "--all", "--random=full")[tier(config)]
     return [f"tier: {name}", f"random tests: --seed={config.getoption('--seed')}"]

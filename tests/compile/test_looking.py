@@ -143,6 +143,7 @@ def cases_of(kind: str, request, seed: int, amount) -> Iterator[Case]:
 KINDS = sorted(kind for kind, spec in schema.OPS.items() if spec.outputs and kind != "Wildcard")
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_op(kind, request, seed, amount):
     looked = 0

@@ -49,6 +49,7 @@ def held(found):
         assert all(not BY_REFERENCE.isdisjoint(ops.split("+")) for ops in slow), counts_of(found)
 
 
+@pytest.mark.slow
 def test_none_is_wrong(rng, amount):
     """Each passes or is refused with a reason."""
     cases = node_cases()

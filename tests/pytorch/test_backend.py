@@ -96,6 +96,7 @@ def test_what_users_have(name, counted):
     assert counted.entries or name in ("gru", "lstm", "seq2seq")
 
 
+@pytest.mark.slow
 def test_a_new_length_needs_no_new_graph(counted):
     module = zoo.build("hifigan", small=True)
     compiled = torch.compile(module, backend=counted, dynamic=True)
