@@ -72,6 +72,7 @@ def test_choices_by_estimates(name):
         assert found[direction][0].times < once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS_BY_OTHERS)
 def test_choices_by_other_layers(name):
     """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""

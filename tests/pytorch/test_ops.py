@@ -64,7 +64,7 @@ def test_our_engine_takes_the_others(name):
             case.op(direction)(*case.operands(direction), *case.arguments)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.sweep(every=11)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name, direction):
@@ -76,6 +76,7 @@ def test_opcheck(name, direction):
         opcheck(case.op(direction), (*case.operands(direction), *case.arguments), test_utils=tests)
 
 
+@pytest.mark.slow
 def test_opcheck_without_recording():
     for name in ("2d last", "t 1d"):
         for direction in DIRECTIONS:
