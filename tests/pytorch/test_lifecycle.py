@@ -93,7 +93,7 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_computed_weights(layer, name, before):
