@@ -142,6 +142,7 @@ def check_all(seed: int, count: int) -> None:
         check_stem(rng)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("block", range(4))
 def test_post_ops_inside_of_kernels(seed: int, block: int) -> None:
     check_all(seed + block, 60)

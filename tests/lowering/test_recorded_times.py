@@ -57,6 +57,7 @@ def without_fits_of_the_user(monkeypatch, tmp_path):
     fit.fits.find.cache_clear()
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", LIMITS)
 def test_choices_by_estimates(name):
     recorded = fit.read(TIMES / f"{name}.json")
