@@ -433,6 +433,7 @@ def test_exported_by_torch_export():
     assert_near(program.module()(x), theirs(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [True, False])
 def test_compiled(train):
     """In whole, with gradients, and copied."""

@@ -126,6 +126,7 @@ def test_derivatives_in_float64(name, direction):
     assert gradgradcheck(op, tensors)
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.filterwarnings("ignore:Input #. requires gradient and is not a double precision")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", ["1d", "t 2d"])

@@ -127,6 +127,7 @@ def test_marked_dynamic(case):
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2d", "t 1d"])
 def test_inductor(name):
     torch.compiler.reset()
@@ -139,6 +140,7 @@ def test_inductor(name):
             assert_same(trained(compiled, x), trained(theirs, x))
 
 
+@pytest.mark.slow
 def test_inductor_keeps_memory_formats():
     torch.compiler.reset()
     case = CASES["2d"]
