@@ -203,6 +203,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
     assert changed >= SPLIT
 
 
+@pytest.mark.slow
 def test_forms_that_no_batch_changes() -> None:
     for label, asked in questions():
         direction = MEMBERS[asked.kind].direction

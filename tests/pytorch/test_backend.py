@@ -86,7 +86,7 @@ def test_the_zoo_is_one_graph_and_one_net(name, counted):
     assert all(entry.net is not None for entry in counted.entries)
 
 
-@pytest.mark.sweep(every=2)
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", user_models.MODELS)
 def test_what_users_have(name, counted):
     module, inputs = user_models.made(name)

@@ -315,6 +315,7 @@ def test_an_empty_batch(case):
     both(case, lambda op: op(empty, w, b))
 
 
+@pytest.mark.sweep(every=3)
 def test_traced_by_make_fx(case):
     tensors = case.tensors()
     for mode in ("real", "fake", "symbolic"):
