@@ -36,11 +36,6 @@ def child(
     )
 
 
-def starts(config: pytest.Config, some: int, all_of_them: int, each: int) -> range:
-    """The first case of each process: `some` cases by default, all with --all."""
-    return range(0, all_of_them if config.getoption("--all") else some, each)
-
-
 def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: float = 0.5) -> tuple[int, int]:
     """`python -m module SEED START STOP` feeds faulty things to the package: it must live, and refuse most of them.
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from children import starts
+from budget import Seconds
 from corpora.cases import FOLDER, VARIABLE
+from tiers import amount as amount_of
+from tiers import split, tier
 
 import dnnl_graph_ops as dgo
 
@@ -21,7 +23,14 @@ def pytest_addoption(parser):
     group = parser.getgroup("dnnl_graph_ops")
     group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random tests")
     group.addoption("--case", type=int, default=None, help="run this one case of a random test")
-    group.addoption("--all", action="store_true", help="every random case and the largest fixed ones")
+    group.addoption("--all", action="store_true", help="every fixed case, those that start processes included")
+    group.addoption(
+        "--random",
+        choices=("some", "full"),
+        default="some",
+        help="full: --all with every random case, and the largest fixed ones",
+    )
+    group.addoption("--seconds", metavar="FILE", default=None, help="write the process seconds of each test")
     group.addoption(
         "--hard",
         action="store_true",
@@ -32,26 +41,39 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "short: a test of tests/hard that has a short form for runs without --hard")
-    config.addinivalue_line("markers", "cases(some, all, each): `start` is the first case of each process")
+    if config.getoption("--seconds"):
+        config.pluginmanager.register(Seconds(config.getoption("--seconds")))
 
 
 def pytest_generate_tests(metafunc):
-    cases = metafunc.definition.get_closest_marker("cases")
-    if cases:
-        metafunc.parametrize("start", starts(metafunc.config, *cases.args))
+    config, mark = metafunc.config, metafunc.definition.get_closest_marker
+    if cases := mark("cases"):
+        metafunc.parametrize("start", range(0, amount_of(config, *cases.args), cases.kwargs["each"]))
+    if "number" in metafunc.fixturenames and (numbers := mark("numbers")):
+        case, every = config.getoption("--case"), amount_of(config, *numbers.kwargs["every"])
+        metafunc.parametrize("number", range(0, *numbers.args, every) if case is None else [case])
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--hard"):
-        return
     for item in items:
-        if HARD in item.path.parents and not item.get_closest_marker("short"):
-            item.add_marker(pytest.mark.skip(reason="only with --hard"))
+        if HARD in item.path.parents:
+            item.add_marker("child")
+            if not config.getoption("--hard") and not item.get_closest_marker("short"):
+                item.add_marker(pytest.mark.skip(reason="only with --hard"))
+    items[:], left_out = split(config, items)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish():
+    """Modules and tests stay: without them a collection, which many tests ask for, takes no second."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config):
-    return f"random tests: --seed={config.getoption('--seed')}"
+    name = ("default: --all runs every fixed case", "--all", "--random=full")[tier(config)]
+    return [f"tier: {name}", f"random tests: --seed={config.getoption('--seed')}"]
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -91,8 +113,15 @@ def limit() -> Iterator[Callable[[int | None], None]]:
 
 
 @pytest.fixture(scope="session")
-def run_all(request) -> bool:
-    return request.config.getoption("--all")
+def full(request) -> bool:
+    """Every random case and the largest fixed ones."""
+    return tier(request.config) == 2
+
+
+@pytest.fixture(scope="session")
+def amount(request) -> Callable[..., int]:
+    """`amount(10, 100, 1000)`: the number of the default tier, of --all, of --random=full."""
+    return lambda *numbers: amount_of(request.config, *numbers)
 
 
 @pytest.fixture(scope="session")

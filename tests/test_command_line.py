@@ -99,5 +99,6 @@ def test_outputs_are_looked_at_before_any_work(words, said, tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.child
 def test_as_a_process():
     assert child("-m", "dnnl_graph_ops", "--version").stdout.startswith("dnnl_graph_ops ")

@@ -59,6 +59,7 @@ def weights(groups, rank, dtype=np.float32):
     return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("source", "target"), list(product(NAMES, NAMES)))
@@ -71,6 +72,7 @@ def test_all_pairs(source, target, rank, groups):
     assert (found == expected).all()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("source", "target"), [pair for pair in product(NAMES, NAMES) if not set(pair) & set(DOCUMENTED)]
 )
@@ -82,6 +84,7 @@ def test_views(source, target, groups):
     assert (np.array(found.strides) >= 0).all()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("source", "target"), list(product(ORDINARY, ORDINARY)))
@@ -116,6 +119,7 @@ def test_documented_groups_are_copied_without_need_never():
     assert np.shares_memory(dgo.convert_weights(grouped, "documented_iox", "megengine", groups=1), grouped)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "megengine"])
 def test_results_agree(name, groups, seed):

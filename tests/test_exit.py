@@ -3,6 +3,8 @@
 import pytest
 from children import child
 
+pytestmark = pytest.mark.child
+
 RUNS = 20
 SECONDS = 60
 
@@ -103,9 +105,9 @@ time.sleep({delay})
 
 
 @pytest.mark.parametrize("work", ["call", "one_shot", "benchmark", "compile", "host_step", "first_calls", "submit"])
-def test_daemon_threads_inside_calls(work, run_all):
+def test_daemon_threads_inside_calls(work, full):
     """Python up to 3.13 ends them by unwinding their stacks, which ours cannot take."""
-    for number in range(RUNS if run_all else RUNS // 4):
+    for number in range(RUNS if full else RUNS // 4):
         done = child("-c", BEGIN + END.format(work=work, delay=0.05 + 0.013 * number), seconds=SECONDS)
         assert done.returncode == 0, f"run {number}: exit {done.returncode}\n{done.stderr[-2000:]}"
         assert not done.stderr

@@ -152,11 +152,12 @@ HOLDERS = (
 )
 
 
+@pytest.mark.child
 @pytest.mark.skipif(sys.platform != "linux", reason="fork")
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_lock_that_another_thread_holds(holder, run_all):
+def test_a_lock_that_another_thread_holds(holder, full):
     script = SCRIPT.replace("{holder}", holder).replace("{seconds}", str(SECONDS))
-    done = child("-c", script.replace("{forks}", str(FORKS if run_all else FORKS // 5)), OMP_NUM_THREADS="2")
+    done = child("-c", script.replace("{forks}", str(FORKS if full else FORKS // 5)), OMP_NUM_THREADS="2")
     last = done.stderr.split("\n--")[-1]
     assert done.returncode == 0, done.stdout + last[-3000:]
 

@@ -19,6 +19,7 @@ PACKAGE = Path(dgo.__file__).parent
 OPTIONAL = ("torch", "onnx", "onnxruntime", "matplotlib", "sklearn", "PIL", "openvino", "pytest")
 
 
+@pytest.mark.child
 def test_import_is_light():
     done = child("-c", "import sys, dnnl_graph_ops; print(*sys.modules)")
     assert done.returncode == 0, done.stderr
@@ -27,6 +28,7 @@ def test_import_is_light():
     assert not loaded & set(OPTIONAL)
 
 
+@pytest.mark.child
 def test_import_opens_no_library():
     done = child("-c", "import dnnl_graph_ops; print(open('/proc/self/maps').read())")
     assert done.returncode == 0, done.stderr
@@ -41,12 +43,14 @@ def test_public_names():
     assert not {name for name in dir(dgo) if not name.startswith("__")} - set(dgo.__all__)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", ["nn", "quantize", "bench"])
 def test_what_is_loaded_on_demand(name):
     show = f"import sys, dnnl_graph_ops as dgo; print('dnnl_graph_ops.{name}' in sys.modules, dgo.{name}.__name__)"
     assert child("-c", show).stdout.split() == ["False", f"dnnl_graph_ops.{name}"]
 
 
+@pytest.mark.child
 def test_pytorch_is_never_loaded_on_demand():
     words = "has no attribute 'torch' before import dnnl_graph_ops.torch"
     with pytest.raises(AttributeError, match=re.escape(words)):
@@ -56,6 +60,7 @@ def test_pytorch_is_never_loaded_on_demand():
     assert child("-c", show).stdout.split() == ["False", "False"]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("before", "words"),
     [
@@ -94,6 +99,7 @@ def test_version(monkeypatch, tmp_path):
     assert version() == "1.2.3"
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("module", "name", "meant"),
     [
@@ -113,6 +119,7 @@ def test_a_wrong_name_is_told_the_right_one(module, name, meant):
     assert shown.lower().count("did you mean") == 1, shown
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("arguments", [[], ["info"]])
 def test_command_line_prints_info(arguments):
     done = child("-m", "dnnl_graph_ops", *arguments)
@@ -121,12 +128,14 @@ def test_command_line_prints_info(arguments):
         assert words in done.stdout
 
 
+@pytest.mark.child
 def test_command_line_prints_json():
     done = child("-m", "dnnl_graph_ops", "info", "--json")
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)) == set(dgo.info())
 
 
+@pytest.mark.child
 def test_command_line_knows_its_commands():
     done = child("-m", "dnnl_graph_ops", "explode")
     assert done.returncode == 2
@@ -144,12 +153,14 @@ def source_folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.child
 def test_source_folder_hands_over_to_the_installed_package(source_folder):
     show = "import dnnl_graph_ops as dgo; print(dgo.__path__, dgo.ops.__file__)"
     done = child("-c", show, cwd=source_folder, PYTHONPATH=str(PACKAGE.parent))
     assert done.stdout.split() == [f"['{PACKAGE}']", str(PACKAGE / "ops" / "__init__.py")], done.stderr
 
 
+@pytest.mark.child
 def test_source_folder_alone_says_what_to_do(source_folder):
     # without site-packages, where an installed package would be found
     command = f"import sys; sys.path.insert(0, {str(source_folder)!r}); import dnnl_graph_ops"
@@ -159,6 +170,7 @@ def test_source_folder_alone_says_what_to_do(source_folder):
     assert "pip install ." in done.stderr
 
 
+@pytest.mark.child
 def test_a_system_without_openmp_is_told_which_package_has_it(tmp_path):
     copy = tmp_path / "dnnl_graph_ops"
     copy.mkdir()
@@ -174,6 +186,7 @@ def test_a_system_without_openmp_is_told_which_package_has_it(tmp_path):
     assert "apt-get install libgomp1" in last and "dnf install libgomp" in last and said in last
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("asked", "rounds"), [({}, 2000), ({"GOMP_SPINCOUNT": "77"}, 77), ({"OMP_WAIT_POLICY": "passive"}, 0)]
 )

@@ -117,9 +117,10 @@ print("done")
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("work", ["compile", "tune", "first_calls", "waits", "benchmark", "profile"])
-def test_interrupted(work, tmp_path, run_all):
-    interrupts = INTERRUPTS_ALL if run_all else INTERRUPTS
+def test_interrupted(work, tmp_path, full):
+    interrupts = INTERRUPTS_ALL if full else INTERRUPTS
     script = SCRIPT.replace("{work}", work).replace("{interrupts}", str(interrupts)).replace("{ops}", "4")
     # a cache of its own, so that nothing tuned is remembered
     done = child("-c", script, XDG_CACHE_HOME=str(tmp_path), OMP_NUM_THREADS="2")

@@ -46,14 +46,14 @@ def test_plans_that_do_not_fit_go(limit):
 
 
 @pytest.mark.parametrize("bytes", [None, LIMIT, 0], ids=["room", "a small limit", "no room"])
-def test_threads(bytes, limit, seed, run_all):
+def test_threads(bytes, limit, seed, full):
     """Each in an order of its own; caches are emptied meanwhile, and the limit changes."""
     print(f"--seed={seed}")
-    todo = calls(seed, SHAPES if run_all else SOME)
+    todo = calls(seed, SHAPES if full else SOME)
     limit(bytes)
 
     def work(number):
-        for step, call in enumerate(in_order(todo, seed + number)[:: 1 if run_all else 3]):
+        for step, call in enumerate(in_order(todo, seed + number)[:: 1 if full else 3]):
             call.check()
             if number == 0 and step % 25 == 24:
                 dgo.clear_caches()
@@ -128,9 +128,10 @@ print("failed", failed)
 """
 
 
+@pytest.mark.child
 @pytest.mark.skipif(sys.platform != "linux", reason="fork")
-def test_forks(seed, run_all):
+def test_forks(seed, full):
     """A child of a process that has computed is told; one from before computes; the parent goes on."""
-    script = FORKS.format(seed=seed, count=SHAPES if run_all else 60, forks=40 if run_all else 8)
+    script = FORKS.format(seed=seed, count=SHAPES if full else 60, forks=40 if full else 8)
     done = child("-c", script, OMP_NUM_THREADS="2")
     assert done.returncode == 0 and done.stdout.splitlines()[-1:] == ["failed []"], done.stdout + done.stderr[-3000:]

@@ -5,6 +5,8 @@ import json
 import pytest
 from children import child
 
+pytestmark = pytest.mark.child
+
 ROUNDS, WARM, LIMIT_MB = 300, 20, 30
 CHILD = f"""
 import numpy as np
@@ -78,10 +80,9 @@ print(json.dumps(seen))
 
 
 @pytest.mark.parametrize("kind", ["own", "library"])
-def test_nets_made_and_dropped(kind, request, record_property):
+def test_nets_made_and_dropped(kind, full, record_property):
     """What is resident stays, with the code that the library makes for each of them."""
-    whole = request.config.getoption("--all")
-    warm, count = (1000, 10_000) if whole else (100, 400)
+    warm, count = (1000, 10_000) if full else (100, 400)
     done = child("-c", MADE_AND_DROPPED, kind, str(warm), str(count), seconds=900, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     (before, cleared), (after, cleared_again) = json.loads(done.stdout)

@@ -24,6 +24,7 @@ print(dgo.convolution_output_shape((1, 8, 8, 3), (4, 4, 3, 5), strides=2))
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("attributes", SETTINGS)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("weights_format", ["IOX", "XOI", "OIX", "XIO"])
@@ -122,6 +123,7 @@ def test_mistakes_of_convolution(src, weights, attributes, error, words):
         dgo.convolution_output_shape(src, weights, **attributes)
 
 
+@pytest.mark.child
 def test_needs_no_library(tmp_path):
     done = child("-c", WITHOUT_LIBRARY, DNNL_GRAPH_OPS_LIBRARY=str(tmp_path / "absent.so"))
     assert done.stdout.splitlines() == ["(1, 8, 8, 5)", "(1, 3, 3, 5)"], done.stderr

@@ -54,6 +54,7 @@ def test_net_of_unknown_size():
             assert np.array_equal(found, expected)
 
 
+@pytest.mark.child
 def test_net_in_another_process(tmp_path):
     graph = dgo.Graph()
     value = graph.input("x", (1, 3, 3, 2))

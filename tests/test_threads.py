@@ -158,9 +158,9 @@ def test_a_net_keeps_no_plan_of_an_old_number(fixed, threads, monkeypatch, seed)
     assert {executor.threads for executor in net._plans.executors()} == {1}
 
 
-def test_nets_made_while_others_are_counted(threads, seed, run_all):
+def test_nets_made_while_others_are_counted(threads, seed, full):
     weights = data(seed)["weights"]
-    looks = 200 if run_all else 25
+    looks = 200 if full else 25
 
     def work(number):
         for _ in range(CALLS // 4):
@@ -225,6 +225,7 @@ print(len(os.listdir("/proc/self/task")))
 """
 
 
+@pytest.mark.child
 def test_the_first_thread_runs_its_own_gradients(monkeypatch):
     """A team of another thread's would be one more, and let no team wait awake where there are few CPUs."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
@@ -267,6 +268,7 @@ SEEN = """
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("first", "then"),
     [
@@ -282,6 +284,7 @@ def test_threadpoolctl_sees_and_limits_the_pool(first, then):
     assert done.stdout == "limited\n", done.stderr
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("before", ["sys.modules['threadpoolctl'] = None", "sys.modules['threadpoolctl'] = sys"])
 def test_without_a_threadpoolctl_that_takes_controllers(before):
     """Absent, or as old versions: the package imports, and registering says what it needs."""

@@ -15,7 +15,7 @@ from dnnl_graph_ops.errors import InvalidArgumentError, RuntimeUnavailableError
 
 from . import synthetic
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.bench
 OPTIONS = Options(peers=("none",), layouts=("NXC",), min_rounds=1, max_rounds=1, burst=0.002, threads=1, wait="passive")
 
 

@@ -137,6 +137,7 @@ def test_looks_like_descriptor():
     assert not looks_like_descriptor("problems.json")
 
 
+@pytest.mark.corpus
 def test_the_library_s_own_problems(corpora):
     lines = (corpora / "deconv_problems.jsonl").read_text().splitlines()
     assert len(lines) > 100

@@ -35,6 +35,7 @@ def rows_of(path):
     return json.loads(path.read_text("utf-8"))["rows"]
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 def test_rows_are_saved_and_loaded(tmp_path, capsys, dtype):
     times = tmp_path / "times.json"
@@ -85,6 +86,7 @@ def test_an_interruption_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
     assert rows_of(times)[:5] == first
 
 
+@pytest.mark.bench
 def test_forms_that_changed_are_measured_anew(monkeypatch, tmp_path):
     times = tmp_path / "times.json"
     fit.main(["--save", str(times)])
@@ -149,6 +151,7 @@ def test_what_is_written_is_picked_up(tmp_path):
     assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)
 
 
+@pytest.mark.bench
 def test_a_second_dtype_joins_the_first(tmp_path):
     """bf16 is a class of its own where the library computes in it, and f32's again where it does not."""
     written = tmp_path / "fit.json"
@@ -163,6 +166,7 @@ def test_a_second_dtype_joins_the_first(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_fitting_lowers_what_choosing_costs(tmp_path):
     """Times that are exactly what some constants say are predicted again."""
     truth = {key: tuple(3e-9 * (i + 1) for i in range(fits.FIELDS)) for key in fits.package("avx2").constants["f32"]}

@@ -78,6 +78,7 @@ def test_every_module_of_a_peer_for_models_is_there() -> None:
             assert (Path(cli.__file__).parent / "peers/whole" / f"{peer.models.rpartition('.')[2]}.py").is_file()
 
 
+@pytest.mark.bench
 def test_a_run_from_start_to_end_has_every_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxruntime")

@@ -104,6 +104,7 @@ def test_ours_may_be_as_far_from_the_truth_as_pytorchs_layouts() -> None:
     assert alone[0].status == "ok"
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("mode", ["--optimized", "--train"])
 def test_a_run_from_start_to_end(mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("dnnl_graph_ops.torch")

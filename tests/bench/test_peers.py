@@ -33,6 +33,7 @@ PROBLEMS = (
 )
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("peer", PEERS, ids=[peer.name for peer in PEERS])
 def test_a_peer_computes_what_the_reference_does(peer, tmp_path):
     reason = peer.missing()

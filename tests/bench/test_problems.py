@@ -398,6 +398,7 @@ def test_peers_are_listed_without_importing_them():
     assert "pip install no_such_module_here" in absent.missing()
 
 
+@pytest.mark.corpus
 def test_graph_files_become_problems(corpora):
     found = dict.fromkeys(OPS, 0)
     for path in sorted(

@@ -306,6 +306,7 @@ def test_listing_measures_nothing(capsys):
     assert "peer torch" in out
 
 
+@pytest.mark.child
 def test_importing_the_package_imports_none_of_this():
     code = (
         "import sys, dnnl_graph_ops; "

@@ -77,6 +77,7 @@ def test_models_that_cannot_take_the_sizes_are_named(tmp_path: Path) -> None:
         models.wanted(["dcgan"], "1:4x2")
 
 
+@pytest.mark.bench
 def test_a_run_from_start_to_end_has_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     files = {kind: str(tmp_path / f"result.{kind}") for kind in ("json", "csv", "markdown")}
@@ -125,6 +126,7 @@ def test_wrong_numbers_at_one_size_are_told(tmp_path: Path) -> None:
     assert "at [[1, 4]] off by 0.5 of onnxruntime's largest value" in entries[2].reason
 
 
+@pytest.mark.sweep(every=5)
 @pytest.mark.parametrize("name", [name for name, entry in zoo.ENTRIES.items() if entry.step])
 def test_a_model_of_unknown_sizes_gives_pytorchs_numbers(name: str) -> None:
     torch: Any = pytest.importorskip("torch")

@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx")
 from dnnl_graph_ops.bench.zoo import export  # noqa: E402
 
 
+@pytest.mark.sweep(every=5)
 @pytest.mark.parametrize("name", zoo.ENTRIES)
 def test_a_model_gives_pytorchs_numbers(name: str) -> None:
     path = export.path(name, small=True)

@@ -91,7 +91,7 @@ def one_thread() -> Iterator[None]:
     dgo.set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.parametrize("name", PRESENT)
 def test_nothing_runs_beside_the_work_that_did_not(name: str, one_thread: None) -> None:
     net = dgo.from_onnx(str(export.path(name))).compile()

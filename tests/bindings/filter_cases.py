@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from dnnl_graph_ops import _core
 from .kernel_cases import element_strides
 
 Array = np.ndarray[Any, Any]
+EACH = 20
 
 # so small that transformed products are exact as well
 integers = partial(data.integers, limit=2)
@@ -95,3 +97,19 @@ def random_operands(rng: np.random.Generator, case: Case, draw: Any) -> tuple[Ar
     weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox()), case.weights_format))
     diff_dst = draw(rng, (case.batch, *case.output, case.channels[1]))
     return src, weights, draw(rng, (case.channels[1],)), diff_dst
+
+
+def draws(
+    seed: int, start: int, draw: Callable[[np.random.Generator], Case]
+) -> Iterator[tuple[np.random.Generator, Case]]:
+    """EACH layers, and the generator of each, which goes on to draw its operands."""
+    for number in range(start, start + EACH):
+        rng = np.random.default_rng([seed, number])
+        case = draw(rng)
+        print(f"--seed={seed} number {number}: {case}")
+        yield rng, case
+
+
+def assert_exact(results: Sequence[Array], expected: Sequence[Array]) -> None:
+    for result, exact in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, exact)

@@ -39,6 +39,7 @@ def floats(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("number", range(60))
 def test_random_sizes(number: int, seed: int) -> None:
     print(f"--seed={seed} number {number}")

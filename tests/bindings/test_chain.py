@@ -84,6 +84,7 @@ def test_random_chains():
     check_all(0, 600)
 
 
+@pytest.mark.child
 def test_avx2():
     done = child("-c", "from bindings import test_chain; test_chain.check_all(5000, 300)", DNNL_GRAPH_OPS_ISA="avx2")
     assert done.returncode == 0, done.stderr

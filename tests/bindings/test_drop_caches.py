@@ -1,6 +1,9 @@
 """The library's primitives stay right while its cache of them is emptied: before 3.4 a MatMul lost its ReLU."""
 
+import pytest
 from children import child
+
+pytestmark = pytest.mark.child
 
 SCRIPT = """
 import sys, threading
@@ -46,8 +49,8 @@ def check(threads: int, compilations: int, drops: bool, **environment: str) -> N
     assert done.returncode == 0 and done.stdout == "done\n", f"exit {done.returncode}\n{done.stderr[-2000:]}"
 
 
-def test_caches_emptied_while_others_compile(run_all):
-    check(3, 20_000 if run_all else 1_000, drops=True)
+def test_caches_emptied_while_others_compile(full):
+    check(3, 20_000 if full else 1_000, drops=True)
 
 
 def test_a_cache_that_is_too_small():

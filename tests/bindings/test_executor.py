@@ -580,6 +580,7 @@ FORK = """
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(("before", "refused"), [("plan.run([], [array])", 4), ("fill.run(array)", 4), ("pass", 0)])
 def test_fork(before, refused):
     script = textwrap.dedent(FORK).format(before=before)

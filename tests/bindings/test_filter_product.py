@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,18 @@ from reference.data import unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import (
+    EACH,
+    Array,
+    Case,
+    assert_exact,
+    draws,
+    in_out_taps,
+    integers,
+    positions,
+    random_operands,
+    scratch,
+)
 from .kernel_cases import code
 
 kernels = _core.kernels
@@ -106,15 +118,11 @@ def truth(case: Case, src: Array, weights: Array, bias: Array, diff_dst: Array) 
     ]
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_exact_on_small_integers(seed, block):
-    for number in range(20):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+@pytest.mark.cases(80, 200, 200, each=EACH)
+def test_exact_on_small_integers(seed, start):
+    for rng, case in draws(seed, start, random_case):
         operands = random_operands(rng, case, integers)
-        for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
-            np.testing.assert_array_equal(got, expected)
+        assert_exact(run_all_directions(case, *operands), truth(case, *operands))
 
 
 def assert_whole(got: Sequence[Array], expected: Sequence[Array]) -> None:
@@ -123,12 +131,9 @@ def assert_whole(got: Sequence[Array], expected: Sequence[Array]) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize("block", range(6))
-def test_larger_tiles_of_small_integers(seed, block):
-    for number in range(20):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng, 4)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+@pytest.mark.cases(60, 120, 120, each=EACH)
+def test_larger_tiles_of_small_integers(seed, start):
+    for rng, case in draws(seed, start, partial(random_case, wide=4)):
         operands = random_operands(rng, case, integers)
         assert_whole(run_all_directions(case, *operands), truth(case, *operands))
 
@@ -158,8 +163,7 @@ def test_any_number_of_rows(seed, count):
     rng = np.random.default_rng([seed, count])
     case = Case(1, (24, 40), (2 * count,), (2 * count,), (3,), (1,), (1,), (2,), (1,), 1, "IOX")
     operands = random_operands(rng, case, integers)
-    for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
-        np.testing.assert_array_equal(got, expected)
+    assert_exact(run_all_directions(case, *operands), truth(case, *operands))
 
 
 # Paths of their own: one position, few positions and many channels, runs of few channels, many taps, panels that
@@ -189,8 +193,7 @@ SPECIAL = [
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed, case):
     operands = random_operands(np.random.default_rng(seed), case, integers)
-    for got, expected in zip(run_all_directions(case, *operands), truth(case, *operands), strict=True):
-        np.testing.assert_array_equal(got, expected)
+    assert_exact(run_all_directions(case, *operands), truth(case, *operands))
 
 
 @pytest.mark.parametrize("weights_format", ["IOX", "XOI"])
@@ -346,6 +349,7 @@ def test_wrong_ranks_are_refused():
         kernels.FilterProblem(1, 16, 16, [4], [8], [4], [2], [0], [1], [1], 3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data"])
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from reference import conv_transpose as ct
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, in_out_taps, positions, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, positions, scratch
 from .kernel_cases import code
 from .test_filter_product import random_case
 
 kernels = _core.kernels
-CASES, EVERY = 1000, 10
 GUARD = 64  # elements before and behind what is written
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 
@@ -32,12 +31,6 @@ def runs(isa: str) -> bool:
 SETS = [
     isa for isa in ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8") if runs(isa)
 ]
-
-
-def pytest_generate_tests(metafunc: Any) -> None:
-    if "block" in metafunc.fixturenames:
-        every = 1 if metafunc.config.getoption("--all") else EVERY
-        metafunc.parametrize("block", range(CASES // 20 // every))
 
 
 @dataclass(frozen=True)
@@ -205,13 +198,11 @@ def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None
         np.testing.assert_array_equal(got, expected, err_msg=direction)
 
 
+@pytest.mark.cases(20, 100, 1000, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
-def test_exact_in_any_quantization(seed, isa, block):
-    for number in range(20):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
-        case = replace(case, tile=(1,) * len(case.source))
-        print(f"--seed={seed} block {block} number {number}: {case}")
+def test_exact_in_any_quantization(seed, isa, start):
+    for rng, drawn in draws(seed, start, random_case):
+        case = replace(drawn, tile=(1,) * len(drawn.source))
         check(rng, case, isa)
 
 
@@ -230,6 +221,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed, case, isa):

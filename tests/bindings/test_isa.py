@@ -10,6 +10,8 @@ from dnnl_graph_ops._core import kernels
 
 from .emulated import built, emulated, needs_emulated_sets
 
+pytestmark = pytest.mark.child
+
 NEEDED = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 PROGRAM = """
 from dnnl_graph_ops import _core, errors

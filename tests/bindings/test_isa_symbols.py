@@ -42,6 +42,7 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, CHECK, "nm", *arguments], capture_output=True, text=True)
 
 
+@pytest.mark.child
 def test_what_stays_in_its_namespace_passes(tmp_path):
     own = compiled(tmp_path, "own", OWN)
     wide = compiled(tmp_path, "wide", OWN.replace("avx2", "avx512"))
@@ -50,6 +51,7 @@ def test_what_stays_in_its_namespace_passes(tmp_path):
     assert check("avx2", own, "--", "avx512", own).returncode == 1
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_could_be_merged_fails_the_build(tmp_path, what):
     own, foreign = compiled(tmp_path, "own", OWN), compiled(tmp_path, "foreign", FOREIGN[what])
@@ -58,5 +60,6 @@ def test_what_could_be_merged_fails_the_build(tmp_path, what):
     assert f"{foreign} defines" in done.stderr and "outside dgo::avx2" in done.stderr
 
 
+@pytest.mark.child
 def test_a_set_without_symbols_is_not_taken_for_a_good_one(tmp_path):
     assert "nothing was checked" in check("avx2", compiled(tmp_path, "none", "static int f();")).stderr

@@ -142,11 +142,13 @@ def check_all(seed: int, count: int) -> None:
         check_stem(rng)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("block", range(4))
 def test_post_ops_inside_of_kernels(seed: int, block: int) -> None:
     check_all(seed + block, 60)
 
 
+@pytest.mark.child
 def test_avx2() -> None:
     done = child("-c", "from bindings import test_kernel_tails as t; t.check_all(7, 40)", DNNL_GRAPH_OPS_ISA="avx2")
     assert done.returncode == 0, done.stdout + done.stderr

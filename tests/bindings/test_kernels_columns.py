@@ -88,6 +88,7 @@ def signal(rng, channels, layout, length, kernel, stride, pad, cut):
     return layer
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("columns", LAYOUTS)
 @pytest.mark.parametrize("layout", ["NXC", "NCX"])
 @pytest.mark.parametrize(

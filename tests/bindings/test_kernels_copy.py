@@ -56,6 +56,7 @@ def test_copy_of_random_layouts(seed, block):
         check_copy(view(buffer, shape, strides), src_dtype, dst_dtype, random_strides(rng, shape))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("src_dtype", NUMBERS)
 @pytest.mark.parametrize("dst_dtype", NUMBERS)
 @pytest.mark.parametrize(
@@ -140,6 +141,7 @@ def test_copy_large_enough_for_several_threads(seed, dtype):
     check_copy(np.broadcast_to(src[:, :, :, :1], src.shape), dtype, "f32", element_strides(src))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", [2, 3, 4, 8])
 @pytest.mark.parametrize("channels", [1, 2, 3, 16])
 @pytest.mark.parametrize("dtypes_", [("f32", "f32"), ("f32", "bf16"), ("bf16", "f32"), ("f16", "f16")])

@@ -145,6 +145,7 @@ def check_all(layer, dtype, rng, has_bias=False):
     assert_written(result, layer.backward_weights(double(src), double(diff)), dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("block", range(4))
@@ -156,6 +157,7 @@ def test_random_layers(seed, rank, dtype, block):
         check_all(layer, dtype, rng, bool(rng.random() < 0.5))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", ["NXC", "NCX"])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
@@ -255,6 +257,7 @@ for c_stride, channels in ((1, 24), (None, 3)):
 """
 
 
+@pytest.mark.child
 def test_gradient_does_not_depend_on_the_number_of_threads(seed):
     results = []
     for threads in ("1", "2", "5"):

@@ -67,6 +67,7 @@ def check(layer, dtype, forward, rng):
     assert set(memory[span(shape, strides) :].view(np.uint8)) == {0xA5}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_random_layers(seed, width, dtype):
@@ -134,6 +135,7 @@ for width in (1, 4, 16):
 """
 
 
+@pytest.mark.child
 def test_threads_and_addresses_change_no_bits():
     results = []
     for threads in ("1", "2"):

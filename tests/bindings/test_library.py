@@ -65,11 +65,13 @@ def compiled_fake(folder, **version):
     return library
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(("major", "minor"), [(3, 1), (2, 7), (4, 0)])
 def test_another_version(tmp_path, major, minor):
     refused(compiled_fake(tmp_path, major=major, minor=minor), f"oneDNN {major}.{minor}.0", "3.2")
 
 
+@pytest.mark.child
 def test_a_build_without_the_graph_api(tmp_path):
     refused(compiled_fake(tmp_path, major=3, minor=5), "lacks the function dnnl_")
 

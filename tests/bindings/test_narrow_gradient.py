@@ -12,11 +12,10 @@ from reference.data import unwritten
 from dnnl_graph_ops import _core, dtypes, errors
 
 from .emulated import LACKING
-from .filter_cases import Array, Case, in_out_taps, integers, positions, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, scratch
 from .kernel_cases import code
 
 kernels = _core.kernels
-CASES = 60  # of a block
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
 
 
@@ -81,14 +80,12 @@ def check(rng: np.random.Generator, case: Case, isa: str, dtype: str, threads: i
     np.testing.assert_array_equal(got, want.astype(np.float32).astype(got.dtype))
 
 
+@pytest.mark.cases(40, 300, 300, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
-@pytest.mark.parametrize("block", range(5))
-def test_exact_on_small_integers(seed: int, block: int, isa: str) -> None:
-    for number in range(CASES):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
+def test_exact_on_small_integers(seed: int, start: int, isa: str) -> None:
+    for rng, case in draws(seed, start, random_case):
         dtype, threads = str(rng.choice(["bf16", "f32"])), int(rng.choice([1, 2, 3]))
-        print(f"--seed={seed} block {block} number {number}: {case} {isa} {dtype}, {threads} threads")
+        print(f"{isa} {dtype}, {threads} threads")
         check(rng, case, isa, dtype, threads)
 
 
@@ -122,6 +119,7 @@ LARGER = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("case", LARGER, ids=range(len(LARGER)))

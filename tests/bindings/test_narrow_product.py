@@ -13,12 +13,11 @@ from reference.data import unwritten
 from dnnl_graph_ops import _core, errors
 
 from .emulated import LACKING
-from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code, element_strides, random_strides, span, view
 from .test_filter_product import random_case
 
 kernels = _core.kernels
-CASES, EVERY = 1000, 10
 DIRECTIONS = ("forward", "backward_data")
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
 GUARD = 64  # elements before and behind what is written
@@ -37,12 +36,6 @@ def case_of(ic: int, oc: int) -> Case:
 
 
 SETS = [isa for isa in ("amx", "avx512bf16", "emulated") if runs(isa)]
-
-
-def pytest_generate_tests(metafunc: Any) -> None:
-    if "block" in metafunc.fixturenames:
-        every = 1 if metafunc.config.getoption("--all") else EVERY
-        metafunc.parametrize("block", range(CASES // 20 // every))
 
 
 def guarded(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
@@ -104,12 +97,10 @@ def narrow_case(rng: np.random.Generator) -> Case:
     return replace(case, channels=wide, tile=(1,) * len(case.source), weights_format=str(rng.choice(FORMATS)))
 
 
+@pytest.mark.cases(20, 100, 1000, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
-def test_exact_on_small_integers(seed, isa, block):
-    for number in range(20):
-        rng = np.random.default_rng([seed, block, number])
-        case = narrow_case(rng)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+def test_exact_on_small_integers(seed, isa, start):
+    for rng, case in draws(seed, start, narrow_case):
         check(rng, case, isa, str(rng.choice(["bf16", "bf16", "f32"])))
 
 
@@ -131,6 +122,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed, case, isa):

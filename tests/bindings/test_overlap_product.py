@@ -12,7 +12,7 @@ from reference.data import unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
 
-from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code
 
 kernels = _core.kernels
@@ -52,12 +52,9 @@ def truth(case: Case, src: Array, weights: Array) -> Array:
     return case.crop(ct.forward(src, weights, **layout))
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_exact_on_small_integers(seed: int, block: int) -> None:
-    for number in range(20):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+@pytest.mark.cases(80, 200, 200, each=EACH)
+def test_exact_on_small_integers(seed: int, start: int) -> None:
+    for rng, case in draws(seed, start, random_case):
         src, weights, bias, diff_dst = random_operands(rng, case, integers)
         for extra in (None, bias):
             dst = unwritten(diff_dst.shape)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from children import child
 
+pytestmark = pytest.mark.child
+
 HEADER = Path(__file__).resolve().parents[2] / "bindings" / "kernels" / "parallel.hpp"
 PROGRAM = """
 #include "parallel.hpp"

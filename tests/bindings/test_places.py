@@ -41,6 +41,7 @@ def test_outside_is_refused(index):
 HOW = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("index_item", [4, 8])
 @pytest.mark.parametrize("each", [False, True])
@@ -105,6 +106,7 @@ def test_other_ways_to_put_are_refused():
         kernels.pick(problem(data, 1, 4, 4))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])

@@ -51,6 +51,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("op", "kind"), PAIRS)
 @pytest.mark.parametrize(
     "shapes", [((40,), (40,)), ((3, 9), (3, 1)), ((1, 4), (5, 1)), ((2, 3, 4), (3, 4)), ((0,), (0,))]

@@ -73,10 +73,11 @@ def check_all(first, count):
         check(seed)
 
 
-def test_at_random(run_all):
-    check_all(0, 2000 if run_all else 200)
+def test_at_random(full):
+    check_all(0, 2000 if full else 200)
 
 
+@pytest.mark.child
 def test_avx2():
     done = child(
         "-c", "from bindings import test_recurrent; test_recurrent.check_all(5000, 100)", DNNL_GRAPH_OPS_ISA="avx2"

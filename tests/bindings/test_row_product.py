@@ -64,6 +64,7 @@ def check(
     np.testing.assert_array_equal(bits(c + 0), bits(expected + 0))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "depth"), SIZES)
@@ -73,6 +74,7 @@ def test_a_product_of_rows(rows: int, columns: int, depth: int, transposed: bool
         check(seed, sizes, (True, True), (kind, kind, kind), transposed=transposed, threads=threads)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("layout", [(True, False), (False, True), (False, False)])
 @pytest.mark.parametrize(("rows", "columns", "depth"), SIZES)
 def test_factors_contiguous_along_their_rows(
@@ -83,6 +85,7 @@ def test_factors_contiguous_along_their_rows(
         check(seed, (1, rows, columns, depth), layout, (kind, "f32", kind), transposed=True)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kinds", [("f32", "f16", "bf16"), ("bf16", "f32", "f16"), ("f16", "bf16", "f32")])
 @pytest.mark.parametrize("layout", [(True, True), (True, False), (False, False)])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(5, 70, 33), (100, 70, 40), (100, 70, 1030)])
@@ -95,6 +98,7 @@ def test_every_operand_has_its_own_type_and_a_bias_is_added_before_rounding(
             check(seed, (3, rows, columns, depth), layout, kinds, bias=bias, bias_axis=axis, transposed=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(5, 7, 33), (40, 12, 700), (130, 300, 50), (7, 5, 5000)])

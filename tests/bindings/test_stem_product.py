@@ -13,7 +13,7 @@ from reference.data import DTYPES, unwritten
 from dnnl_graph_ops import _core, dtypes, errors
 from dnnl_graph_ops.runtime import threads
 
-from .filter_cases import Array, Case, in_out_taps, integers
+from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers
 from .kernel_cases import blank, code, element_strides, random_strides, span, view
 
 kernels = _core.kernels
@@ -100,12 +100,9 @@ def laid_out(rng: np.random.Generator, array: Array) -> Array:
     return found
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_exact_on_small_integers_in_any_layout(seed: int, block: int) -> None:
-    for number in range(25):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+@pytest.mark.cases(80, 260, 260, each=EACH)
+def test_exact_on_small_integers_in_any_layout(seed: int, start: int) -> None:
+    for rng, case in draws(seed, start, random_case):
         image, weights, bias = operands(rng, case)
         exact = truth(case, image, weights)
         for extra in (None, bias):
@@ -116,12 +113,9 @@ def test_exact_on_small_integers_in_any_layout(seed: int, block: int) -> None:
 
 
 @pytest.mark.parametrize("threads_", [1, 2])
-@pytest.mark.parametrize("block", range(5))
-def test_gradients_are_exact_on_small_integers_in_any_layout(seed: int, block: int, threads_: int) -> None:
-    for number in range(25):
-        rng = np.random.default_rng([seed, block, number])
-        case = random_case(rng)
-        print(f"--seed={seed} block {block} number {number}: {case}")
+@pytest.mark.cases(60, 140, 140, each=EACH)
+def test_gradients_are_exact_on_small_integers_in_any_layout(seed: int, start: int, threads_: int) -> None:
+    for rng, case in draws(seed, start, random_case):
         image, weights, _ = operands(rng, case)
         src = integers(rng, (case.batch, case.channels[0], *case.source))
         with threads.using(threads_):
@@ -170,6 +164,7 @@ SPECIAL = [
 ]
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
 def test_special_paths_are_exact(seed: int, case: Case) -> None:
     image, weights, bias = operands(np.random.default_rng(seed), case)

@@ -249,6 +249,7 @@ def test_random_programs():
     run_programs(1000, 400)
 
 
+@pytest.mark.child
 def test_avx2():
     done = child("-c", "from bindings import test_tail; test_tail.check_all()", DNNL_GRAPH_OPS_ISA="avx2")
     assert done.returncode == 0, done.stderr

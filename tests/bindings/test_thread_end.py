@@ -1,5 +1,6 @@
 """Threads that have executed partitions end while these are destroyed: the library alone corrupts its memory then."""
 
+import pytest
 from children import child
 
 SCRIPT = """
@@ -38,6 +39,7 @@ print("done")
 """
 
 
-def test_partitions_dropped_while_threads_end(run_all):
-    done = child("-c", SCRIPT, "150" if run_all else "12", seconds=600)
+@pytest.mark.child
+def test_partitions_dropped_while_threads_end(full):
+    done = child("-c", SCRIPT, "150" if full else "12", seconds=600)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]

@@ -20,6 +20,7 @@ def expected(x, count, largest):
     return np.take_along_axis(x, places, 1), places
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 9, 1), (2, 40, 3), (2, 70, 100), (0, 3, 2), (5, 200, 1)])
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("count", [1, 3, 32, 33, 70])

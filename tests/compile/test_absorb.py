@@ -35,6 +35,7 @@ def kinds(net):
     return [part["ops"] for part in net.explain().to_dict()["partitions"]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("family", ["conv_transpose", "convolution"])
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("weights_format", FORMATS)

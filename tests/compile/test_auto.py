@@ -219,6 +219,7 @@ assert [op.dtype for op in net.precision_report.ops] == ["bf16"]
 
 
 @needs_emulated_sets
+@pytest.mark.child
 def test_with_the_emulated_set():
     done = child("-c", EMULATED, DNNL_GRAPH_OPS_NARROW="emulated")
     assert done.returncode == 0, done.stderr

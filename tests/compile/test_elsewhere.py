@@ -115,6 +115,7 @@ def gaps(array):
 LAYOUTS = {"C": lambda a: a, "F": lambda a: np.asfortranarray(a) if a.ndim else a, "gaps": gaps}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("kind", "inputs", "attrs"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_as_evaluated(kind, inputs, attrs, layout):

@@ -137,6 +137,7 @@ assert not any("pack" in step.step for step in net.explain().steps)
 """
 
 
+@pytest.mark.child
 def test_quantized_weights_of_a_layer_in_floats_are_packed_once():
     done = child("-c", QUANTIZED, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")
     assert done.returncode == 0, done.stderr[-2000:]

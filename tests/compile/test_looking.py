@@ -23,7 +23,7 @@ from dnnl_graph_ops.ops.build import apply
 Build = Callable[[], tuple[dgo.Graph, dict[str, dgo.Value]]]
 Arrays = list[np.ndarray]
 
-CASES, ALL_CASES = 2, 20
+CASES = (1, 2, 20)
 
 
 def texts(net, *arrays):
@@ -132,9 +132,9 @@ def compiles(build: Build, **options) -> bool:
     return True
 
 
-def cases_of(kind: str, request, seed: int, run_all: bool) -> Iterator[Case]:
+def cases_of(kind: str, request, seed: int, amount) -> Iterator[Case]:
     chosen = request.config.getoption("--case")
-    for number in range(ALL_CASES if run_all else CASES) if chosen is None else [chosen]:
+    for number in range(amount(*CASES)) if chosen is None else [chosen]:
         case = GENERATORS[kind](Random(f"{seed} {kind} {number}"))
         print(f"reproduce: pytest {__file__} -k {kind} --seed {seed} --case {number}\n{case}")
         yield case
@@ -143,10 +143,11 @@ def cases_of(kind: str, request, seed: int, run_all: bool) -> Iterator[Case]:
 KINDS = sorted(kind for kind, spec in schema.OPS.items() if spec.outputs and kind != "Wildcard")
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_op(kind, request, seed, run_all):
+def test_every_op(kind, request, seed, amount):
     looked = 0
-    for case in cases_of(kind, request, seed, run_all):
+    for case in cases_of(kind, request, seed, amount):
         for fixed in constants(len(case.shapes)):
             build, arrays = of_case(kind, case, fixed)
             if compiles(build):
@@ -171,18 +172,19 @@ OPTIONS = ({"tune": "off"}, {"policy": "debug"}, {"algorithm": "direct"})
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", HEAVY)
-def test_other_options(kind, options, request, seed, run_all):
-    for case in cases_of(kind, request, seed, run_all):
+def test_other_options(kind, options, request, seed, amount):
+    for case in cases_of(kind, request, seed, amount):
         build, arrays = of_case(kind, case, (False, *[True] * (len(case.shapes) - 1)))
         check(build, arrays, ["explain", "profile", "benchmark"], **options)
         check_report(build, arrays, **options)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_dtypes(kind, dtype, request, seed, run_all):
+def test_other_dtypes(kind, dtype, request, seed, amount):
     looked = 0
-    for case in cases_of(kind, request, seed, run_all):
+    for case in cases_of(kind, request, seed, amount):
         build, arrays = of_case(kind, case, (False, *[True] * (len(case.shapes) - 1)), dtype)
         if compiles(build):
             looked += 1
@@ -228,6 +230,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("options", ({}, *OPTIONS, {"tune": "off", "policy": "debug"}), ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name, options, rng):

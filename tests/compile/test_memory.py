@@ -154,6 +154,7 @@ def test_arrays_are_apart_or_not_as_numpy_says(rng):
     assert met == {True, False}
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", ["chain", "crowd", "constants", "arrays"])
 def test_forty_thousand_steps(name):
     done = child(__file__, name, seconds=120)

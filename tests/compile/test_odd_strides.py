@@ -129,6 +129,7 @@ def test_the_rule_is_the_library_s(case, seed):
         assert describable(View(Buffer(Place.INPUT, "f32", 0), shape, strides)) == taken, (shape, strides)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tune", ["heuristic", "off"])
 @pytest.mark.parametrize(
     "build",

@@ -214,6 +214,7 @@ MODULES = {
 }
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("opset", [13, 17, 18])
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

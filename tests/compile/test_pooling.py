@@ -11,6 +11,7 @@ from dnnl_graph_ops import ops
 WINDOW = {"kernel": (3, 3), "strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 1)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 @pytest.mark.parametrize("follows", ["add", "multiply", "maximum"])
 @pytest.mark.parametrize("operand", ["full", "channels", "one"])

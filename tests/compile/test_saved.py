@@ -461,11 +461,13 @@ def test_a_small_file_of_petabytes(path):
         dgo.load(path)
 
 
-@pytest.mark.cases(1200, 12_000, EACH)
+@pytest.mark.child
+@pytest.mark.cases(400, 1200, 12_000, each=EACH)
 def test_damaged_files(seed, start):
     check_faulty_cases("compile.saved_mutations", seed, start, start + EACH)
 
 
+@pytest.mark.child
 def test_other_processes(path, rng):
     net = deep()
     net.save(path)
@@ -499,6 +501,7 @@ print(own() - before)
 """
 
 
+@pytest.mark.child
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not say what is shared")
 def test_packed_weights_are_no_memory_of_a_process(path):
     files = []

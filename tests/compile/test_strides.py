@@ -51,7 +51,7 @@ def built(case):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_dense(kind, seed, run_all, request):
+def test_as_dense(kind, seed, full, request):
     chosen = request.config.getoption("--case")
     compared = 0
     for number in range(CASES) if chosen is None else [chosen]:
@@ -74,7 +74,7 @@ def test_as_dense(kind, seed, run_all, request):
         expected = net.run(dict(zip(names, arrays, strict=True)))
         operands = [*names, *expected]
         # all at once, then one alone
-        for loose in [operands] + [[name] for name in (operands if run_all else rng.sample(operands, 1))]:
+        for loose in [operands] + [[name] for name in (operands if full else rng.sample(operands, 1))]:
             layout = rng.choice(LAYOUTS)
             print(f"{layout.__name__} for {loose}")
             given = {

@@ -57,6 +57,7 @@ print(part.estimated_from, " from " in str(net.explain()), sep="|")
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("limit", "dtype", "how", "expected"),
     [

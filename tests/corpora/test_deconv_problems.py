@@ -16,7 +16,7 @@ ATTRIBUTES = ("strides", "dilations", "pads_begin", "pads_end", "output_padding"
 BATCH = 2
 LIMIT_GMACS = 0.1
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 def batches(problem):

@@ -18,7 +18,7 @@ ATTRIBUTES = (
     "groups",
 )
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 @pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])

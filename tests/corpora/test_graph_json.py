@@ -1,6 +1,6 @@
 """Graphs in benchdnn's JSON format: load, compile, run against an evaluation op by op, write back.
 
-Graphs of more than `ELEMENTS` tensor elements (of the driver's: a tenth) run with --all only.
+Graphs of more than `ELEMENTS` tensor elements (of the driver's: a tenth) run with --random=full only.
 """
 
 import json
@@ -93,7 +93,7 @@ SINCE = {
     "softmax_w_stats.json": (3, 9),
 }
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 def by_name(paths):
@@ -180,16 +180,16 @@ def compare(graph, net, inputs, *, exact: bool) -> None:
         np.testing.assert_allclose(wide(actual), wide(wanted), rtol=0, atol=limit, err_msg=f"tensor {i}")
 
 
-def load(path, run_all: bool, most: int = ELEMENTS) -> dict[str, Any]:
+def load(path, full: bool, most: int = ELEMENTS) -> dict[str, Any]:
     graph = json.loads(path.read_text())
-    if elements(graph) > most and not run_all:
-        pytest.skip(f"{elements(graph)} elements: with --all")
+    if elements(graph) > most and not full:
+        pytest.skip(f"{elements(graph)} elements: with --random=full")
     return graph
 
 
 @pytest.mark.parametrize("path", by_name(FAMILY))
-def test_family_graph(path, run_all):
-    graph, entry = load(path, run_all), MANIFEST[path.name]
+def test_family_graph(path, full):
+    graph, entry = load(path, full), MANIFEST[path.name]
     net = dgo.Graph.from_json(graph).compile(tune="off")
     post_ops = len(graph["graph"]) - sum(k in ("Quantize", "Dequantize") for k in entry["ops"]) - 1
     if entry["expected_n_partitions"] and (post_ops <= FUSED_BEFORE_313 or version() >= (3, 13)):
@@ -198,8 +198,8 @@ def test_family_graph(path, run_all):
 
 
 @pytest.mark.parametrize("path", by_name(p for p in SINGLE if p.name != STALE))
-def test_single_op(path, run_all):
-    graph = load(path, run_all)
+def test_single_op(path, full):
+    graph = load(path, full)
     try:
         net = dgo.Graph.from_json(path).compile(tune="off")
     except dgo.UnsupportedError as reason:
@@ -222,8 +222,8 @@ def test_driver_graph_is_read(path):
 
 @pytest.mark.filterwarnings("ignore:graph JSON")
 @pytest.mark.parametrize("path", by_name(DRIVER))
-def test_driver_graph(path, run_all):
-    graph = load(path, run_all, ELEMENTS // 10)
+def test_driver_graph(path, full):
+    graph = load(path, full, ELEMENTS // 10)
     net = dgo.Graph.from_json(graph).compile()
     if path.name == BY_GROUP:
         graph["graph"][1]["attrs"]["axis"]["value"] = 0

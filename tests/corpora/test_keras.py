@@ -9,7 +9,7 @@ from .cases import FOLDER, named, needed, read_json
 
 CASES = read_json("keras_conv_transpose.json")
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 @pytest.fixture(scope="module")

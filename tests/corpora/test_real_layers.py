@@ -1,7 +1,7 @@
 """The transposed convolutions of published models at their true channels and kernels.
 
 The batch is 1 beyond a quarter of a gmac, and the longest axis is halved until a layer has at most
-`LIMIT` gmac and `PLACES` source positions. With --all only layers beyond `LIMIT_ALL` gmac are halved:
+`LIMIT` gmac and `PLACES` source positions. With --random=full only layers beyond `LIMIT_ALL` gmac are halved:
 StyleGAN2/up_64_129_b4, DAC_44k/up_384_r4, PSMNet/hourglass.conv6.
 """
 
@@ -23,7 +23,7 @@ LAYERS = read_json("real_layers.json")
 LIMIT, LIMIT_ALL, LARGE = 0.4, 2.2, 0.25
 PLACES = 1 << 14
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.corpus]
 
 
 def gmacs(layer, batch, spatial):
@@ -31,9 +31,9 @@ def gmacs(layer, batch, spatial):
     return batch * per_place * math.prod(spatial) / 1e9
 
 
-def reduced(layer, run_all):
+def reduced(layer, full):
     """Batch and spatial size to run."""
-    limit, places = (LIMIT_ALL, math.inf) if run_all else (LIMIT, PLACES)
+    limit, places = (LIMIT_ALL, math.inf) if full else (LIMIT, PLACES)
     batch, spatial = layer["N"], list(layer["spatial"])
     if gmacs(layer, batch, spatial) > LARGE:
         batch = 1
@@ -44,9 +44,9 @@ def reduced(layer, run_all):
 
 
 @pytest.mark.parametrize("layer", named(LAYERS, "id"))
-def test_three_directions(layer, run_all):
+def test_three_directions(layer, full):
     """Exact in f32 (every partial sum stays below 2**24), within one unit in the last place in bf16."""
-    batch, spatial = reduced(layer, run_all)
+    batch, spatial = reduced(layer, full)
     attributes = {
         "strides": layer["S"],
         "dilations": layer["D"],

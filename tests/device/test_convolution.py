@@ -9,6 +9,7 @@ import dnnl_graph_ops as dgo
 from .engines import open_engine
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("number", range(0, 240, 4))
 @pytest.mark.parametrize("name", ["sycl", "device"])
 def test_three_directions(name, number, seed):

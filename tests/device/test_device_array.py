@@ -147,6 +147,7 @@ def _in_child(held, pipe):
         pipe.send(str(error))
 
 
+@pytest.mark.child
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_told_and_ends(engine):
     held = doubled(engine)(dgo.DeviceArray.from_numpy(values((2, 3, 4)), engine))

@@ -10,6 +10,8 @@ from children import child
 
 from .engines import open_engine
 
+pytestmark = pytest.mark.child
+
 SOURCE = Path(__file__).with_name("fake_gpu.c")
 PRELUDE = """
 import numpy as np

@@ -17,6 +17,7 @@ def device():
     return open_engine("device")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("data_format", "weights_format"), LAYOUTS)
 @pytest.mark.parametrize("name", CASES)

@@ -121,6 +121,7 @@ def test_callbacks_and_await(engine):
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.child
 def test_the_interpreter_ends_after_the_queue():
     """What was submitted is done, nothing hangs, nothing is printed."""
     code = """
@@ -144,6 +145,7 @@ def _forked(net, data, pipe):
         pipe.send(f"{type(error).__name__}: {error}")
 
 
+@pytest.mark.child
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_told():
     net, data, _ = upsample(None)

@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITH_CODE = [name for name, text in PAGES.items() if BLOCK.search(text)]
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("name", WITH_CODE)
 def test_code_of_a_page(name, tmp_path, monkeypatch):
     text = PAGES[name]
@@ -39,11 +40,13 @@ def test_pages_were_found():
     assert len(WITH_CODE) >= 12 and len(PAGES) >= 35
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("name", PAGES)
 def test_every_fence_is_closed(name):
     assert PAGES[name].count("```") % 2 == 0
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_to_pages(name):
     """The build looks at them too, anchors among them; this needs nothing installed."""

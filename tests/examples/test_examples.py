@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from children import child
 
+pytestmark = [pytest.mark.child, pytest.mark.docs]
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # small sizes, and the files that must appear; pictures with their (rows, columns)
 ARGUMENTS = {

@@ -9,6 +9,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_python(number):
     exec(compile(BLOCKS[number], f"README.md, Python block {number}", "exec"), {})

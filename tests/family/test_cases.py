@@ -64,6 +64,7 @@ def agrees(actual: np.ndarray, exact: np.ndarray, dtype: str) -> None:
     assert error <= (dtype != "f32")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize(("data_format", "weights_format"), LAYOUTS)
 @pytest.mark.parametrize("name", CASES)
@@ -88,6 +89,7 @@ def test_three_directions(name, data_format, weights_format, dtype):
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tune", ["off", "heuristic"])
 @pytest.mark.parametrize("constant", [False, True], ids=["variable", "constant"])
 @pytest.mark.parametrize("name", CASES)

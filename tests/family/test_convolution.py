@@ -1,6 +1,6 @@
 """The ordinary family against the definition on random problems.
 
-Every fourth case runs by default, all of them with --all. One case again:
+Every 16th case runs by default, every fourth with --all, all of them with --random=full. One case again:
 pytest tests/family/test_convolution.py --seed=SEED --case=NUMBER
 """
 
@@ -18,15 +18,8 @@ import dnnl_graph_ops as dgo
 
 from .problems import FORMATS, LAYOUTS, blank, view
 
-CASES, EVERY = 1000, 4
+pytestmark = pytest.mark.numbers(1000, every=(16, 4, 1))
 _LARGEST = {1: 40, 2: 14, 3: 7}
-
-
-def pytest_generate_tests(metafunc):
-    if "number" in metafunc.fixturenames:
-        config = metafunc.config
-        chosen, every = config.getoption("--case"), 1 if config.getoption("--all") else EVERY
-        metafunc.parametrize("number", range(0, CASES, every) if chosen is None else [chosen])
 
 
 @dataclass

@@ -61,6 +61,7 @@ def check(rng, source, shape, dtype, data_format, weights_format, with_bias, att
     agrees(dgo.convolution_backward_bias(diff, data_format=data_format), exact.diff_bias, dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize(("data_format", "weights_format"), list(product(LAYOUTS, WEIGHTS)))
 @pytest.mark.parametrize("auto_pad", ["none", "valid", "same_upper", "Same_Lower"])

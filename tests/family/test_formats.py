@@ -31,6 +31,7 @@ def written(weights: np.ndarray, name: str, groups: int) -> np.ndarray:
     return ct.from_iox(weights, plain.get(name, name))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)

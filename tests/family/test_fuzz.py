@@ -9,6 +9,7 @@ from children import check_faulty_cases
 EACH = 500
 
 
-@pytest.mark.cases(2000, 10_000, EACH)
+@pytest.mark.child
+@pytest.mark.cases(500, 2000, 10_000, each=EACH)
 def test_malformed_calls(seed, start):
     check_faulty_cases("family.fuzz_child", seed, start, start + EACH)

@@ -14,6 +14,7 @@ def cpu_flags() -> set[str]:
         return {flag for line in cpu if line.startswith("flags") for flag in line.split(":")[1].split()}
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("isa", FLAGS)
 def test_family_on(isa, seed):
     if FLAGS[isa] not in cpu_flags():

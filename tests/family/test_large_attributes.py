@@ -23,6 +23,7 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("value", HUGE)
 @pytest.mark.parametrize("name", ONE_PER_AXIS)
 @pytest.mark.parametrize("groups", [1, 4])
@@ -124,6 +125,7 @@ def like(array, view):
     return np.lib.stride_tricks.as_strided(flat, view.shape, [4 * stride for stride in view.strides])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", DIRECTIONS)
 @pytest.mark.parametrize("groups", [1, 8])
 @pytest.mark.parametrize("name", FAR)
@@ -184,6 +186,7 @@ def bounded(code, gigabytes=3):
     assert float(done.stdout.split("seconds")[1]) < 20
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("d", [2**61 - 1, 2**61, 2**62, 2**63 - 1])
 @pytest.mark.parametrize("shape", ["depthwise", "overlap-add"])
 def test_overflowing_sizes_are_refused(d, shape):
@@ -200,6 +203,7 @@ def test_overflowing_sizes_are_refused(d, shape):
     )
 
 
+@pytest.mark.child
 def test_the_row_cache_holds_no_more_than_src():
     """9 GB a thread for 256 KB of src, and an abort when they were not there."""
     bounded(
@@ -210,6 +214,7 @@ def test_the_row_cache_holds_no_more_than_src():
     )
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     "call",
     [

@@ -1,6 +1,6 @@
 """The family against PyTorch on random problems.
 
-Every fourth case runs by default, all of them with --all. One case again:
+Every 16th case runs by default, every fourth with --all, all of them with --random=full. One case again:
 pytest tests/family/test_random.py --seed=SEED --case=NUMBER
 """
 
@@ -16,15 +16,8 @@ from .problems import Problem, blank, draw, view
 
 peer = pytest.importorskip("reference.peer", reason="needs PyTorch")
 
-CASES, EVERY = 640, 4
+pytestmark = pytest.mark.numbers(640, every=(16, 4, 1))
 SMOOTH = {"sigmoid", "tanh"}
-
-
-def pytest_generate_tests(metafunc):
-    if "number" in metafunc.fixturenames:
-        config = metafunc.config
-        chosen, every = config.getoption("--case"), 1 if config.getoption("--all") else EVERY
-        metafunc.parametrize("number", range(0, CASES, every) if chosen is None else [chosen])
 
 
 class Case:

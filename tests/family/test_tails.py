@@ -25,7 +25,7 @@ from dnnl_graph_ops.lowering.tail import TailOp, map_views
 from family.test_isa import cpu_flags
 
 Array = np.ndarray[Any, Any]
-CASES = 70
+CASES = (35, 70, 700)
 KINDS = ("ConvTranspose", "Convolution")
 # forms that apply post-ops themselves wherever these have a program
 FUSING = {
@@ -254,22 +254,23 @@ def run(
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-def test_post_ops_are_exact(dtype: str, seed: int, run_all: bool) -> None:
+def test_post_ops_are_exact(dtype: str, seed: int, amount: Callable[..., int]) -> None:
     """Of narrow types too: sums of small integers and their post-ops are rounded once."""
-    fused = run(dtype, EXACT, seed, exactly, CASES * (10 if run_all else 1))
+    fused = run(dtype, EXACT, seed, exactly, amount(*CASES))
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 
-def test_long_lines_are_exact(seed: int, run_all: bool) -> None:
-    fused = run("f32", EXACT, seed, exactly, CASES * (10 if run_all else 1), draw_lines)
+def test_long_lines_are_exact(seed: int, amount: Callable[..., int]) -> None:
+    fused = run("f32", EXACT, seed, exactly, amount(*CASES), draw_lines)
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_post_ops_that_round(dtype: str, seed: int) -> None:
-    run(dtype, (*ROUNDING, "Add", "ReLU"), seed, nearly, CASES // 2)
+    run(dtype, (*ROUNDING, "Add", "ReLU"), seed, nearly, 35)
 
 
+@pytest.mark.child
 def test_on_avx2(seed: int) -> None:
     if "avx512f" not in cpu_flags():
         pytest.skip("this CPU has no more than AVX2")

@@ -69,6 +69,7 @@ def test_explain_of_wrong_sizes(open_file, word, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.child
 def test_explain_as_a_process(file):
     done = child("-m", "dnnl_graph_ops", "explain", str(file), "--tune", "off")
     assert done.returncode == 0, done.stderr

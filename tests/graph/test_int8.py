@@ -51,6 +51,7 @@ def run(graph, data, y, one_partition=True):
 CASES = list(itertools.product(["u8", "s8"], ["NCX", "NXC"], ["IOX", "XOI"], [False, True], ["u8", "s8", "f32"]))
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize(("src", "layout", "fmt", "per_channel", "dst"), CASES)
 def test_quantized_pattern(src, layout, fmt, per_channel, dst):
     rng, graph, data = np.random.default_rng(len(src + layout)), dgo.Graph(), {}

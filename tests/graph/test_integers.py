@@ -13,7 +13,7 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.runtime import cpu
 
 SETS = ("amxint8", "avx512vnni", "avxvnni", "avx2words", "emulatedint8tiles", "emulatedint8")
-CASES, EVERY = 400, 10
+EACH = 40
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
 TRUTH = {"Convolution": conv.forward, "ConvTranspose": ct.forward}
@@ -136,18 +136,13 @@ def check(rng):
     return own
 
 
-def exact(seed, block):
-    """A tenth of all layers: how many were own."""
+def exact(seed, start):
+    """Checks EACH layers: how many were own."""
     count = 0
-    for number in range(CASES // 10):
-        print(f"--seed={seed} block {block} number {number}")
-        count += check(np.random.default_rng([seed, block, number]))
+    for number in range(start, start + EACH):
+        print(f"--seed={seed} number {number}")
+        count += check(np.random.default_rng([seed, number]))
     return count
-
-
-def pytest_generate_tests(metafunc):
-    if "block" in metafunc.fixturenames:
-        metafunc.parametrize("block", range(10 if metafunc.config.getoption("--all") else 1))
 
 
 def refusal(isa):
@@ -158,22 +153,25 @@ def refusal(isa):
     return ""
 
 
+@pytest.mark.child
+@pytest.mark.cases(40, 40, 400, each=EACH)
 @pytest.mark.parametrize("isa", SETS)
-def test_exact_where_the_library_is_not(isa, seed, block):
+def test_exact_where_the_library_is_not(isa, seed, start):
     if refusal(isa):
         pytest.skip(refusal(isa))
     code = f"""
 from dnnl_graph_ops.lowering import integers
 from graph.test_integers import exact
 integers._floats_are_faster = lambda *what: False
-print("own", exact({seed}, {block}))"""
+print("own", exact({seed}, {start}))"""
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
     # others have too few channels for whole vectors
-    assert int(done.stdout.split()[-1]) > CASES // 10 // 2
+    assert int(done.stdout.split()[-1]) > EACH // 2
 
 
 @needs_emulated_sets
+@pytest.mark.child
 def test_few_channels_are_not_multiplied_in_tiles(seed):
     # the emulated sets stand for those of a CPU with tiles
     code = f"""
@@ -281,6 +279,7 @@ def test_sizes_that_vary_share_packed_weights(seed):
         np.testing.assert_array_equal(net(data), np.clip(np.rint(f32 * np.float32(4) + np.float32(2)), -128, 127))
 
 
+@pytest.mark.child
 def test_none_leaves_integers_to_the_library_and_to_floats():
     code = "from dnnl_graph_ops._core import kernels\nfrom graph.test_integers import exact\nassert exact(0, 0) == 0"
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="none")

@@ -9,6 +9,7 @@ from children import check_faulty_cases
 EACH = 500
 
 
-@pytest.mark.cases(2000, 8000, EACH)
+@pytest.mark.child
+@pytest.mark.cases(500, 2000, 8000, each=EACH)
 def test_broken_files(seed, start):
     check_faulty_cases("graph.mutations", seed, start, start + EACH)

@@ -53,6 +53,7 @@ def check(graph, y, data, tune, dtype):
     np.testing.assert_allclose(actual, exact, rtol=0, atol=limit)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("tune", ["off", "heuristic"])
 @pytest.mark.parametrize("name", UNARY)
@@ -63,6 +64,7 @@ def test_unary(name, tune, dtype):
     check(graph, getattr(ops, name)(y, **UNARY[name]), data, tune, dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", ["full", "channel", "scalar", "row"])
 @pytest.mark.parametrize("tune", ["off", "heuristic"])
 @pytest.mark.parametrize("name", BINARY)

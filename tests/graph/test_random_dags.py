@@ -1,25 +1,18 @@
 """Random graphs against the NumPy evaluation of each op.
 
-Every fourth case runs by default, all of them with --all. One case again:
+Every eighth case runs by default, every fourth with --all, all of them with --random=full. One case again:
 pytest tests/graph/test_random_dags.py --seed=SEED --case=NUMBER
 """
 
 import numpy as np
+import pytest
 from reference.data import strided, unwritten
 from reference.rounding import wide
 
 from .dags import MOST_OPS, draw
 
-CASES, EVERY = 320, 4
 EXACT = 2e-4  # of the largest value: up to 40 roundings, some of them magnified
 ROUNDED = 0.15  # where f32 may be computed in bf16
-
-
-def pytest_generate_tests(metafunc):
-    if "number" in metafunc.fixturenames:
-        config = metafunc.config
-        chosen, every = config.getoption("--case"), 1 if config.getoption("--all") else EVERY
-        metafunc.parametrize("number", range(0, CASES, every) if chosen is None else [chosen])
 
 
 def chosen_outputs(dag):
@@ -41,6 +34,7 @@ def laid_out(rng, array):
     return strided(array, [int(a) for a in rng.permutation(array.ndim)], int(rng.integers(0, 3)))
 
 
+@pytest.mark.numbers(320, every=(8, 4, 1))
 def test_random_dag(seed, number):
     print(f"pytest tests/graph/test_random_dags.py --seed={seed} --case={number}")
     fpmath = ("strict", "strict", "strict", "bf16", "any")[number % 5]

@@ -33,7 +33,7 @@ def test_without_a_finding(emulate, tmp_path, seed, figures):
 
     start = time.monotonic()
     found, done = built.python(
-        *("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--timeout", "1200", f"--seed={seed}"),
+        *("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--timeout", "1200", "--all", f"--seed={seed}"),
         *("--rootdir", ROOT, "-c", ROOT / "pyproject.toml"),
         *(ROOT / "tests" / part for part in TESTS),
         reports=tmp_path / "tests",

@@ -132,6 +132,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("source", ["array", "dgo.to_dlpack(array)", "dgo.DeviceArray.from_numpy(array)"])
 @pytest.mark.parametrize(
     "register",

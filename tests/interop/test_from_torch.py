@@ -46,6 +46,7 @@ def agree(net, module, inputs, tolerance=TOLERANCE):
 ZOO = [name for name in zoo.ENTRIES if not name.endswith(("_b16", "_v2"))]
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", ZOO)
 def test_the_zoo(name):
     module = zoo.build(name, small=True)
@@ -55,12 +56,14 @@ def test_the_zoo(name):
     assert "PyTorch" not in str(net.explain())
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", user_models.MODELS)
 def test_what_users_have(name):
     module, inputs = user_models.made(name)
     agree(dgo.from_torch(program(module, *inputs)).compile(), module, inputs)
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("name", [name for name, case in user_models.MODELS.items() if case.sizes])
 def test_sizes_that_vary(name):
     module, inputs = user_models.made(name)
@@ -78,6 +81,7 @@ def test_sizes_that_vary(name):
         agree(net, module, inputs)
 
 
+@pytest.mark.sweep(every=6)
 @pytest.mark.parametrize("name", ["unet", "hifigan", "wavenet", "edsr", "mobilenet", "vae_decoder"])
 def test_the_zoo_in_any_size(name, tmp_path):
     module = zoo.build(name, small=True)

@@ -65,10 +65,11 @@ def known(module):
         return None
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", OPS)
-def test_samples(name):
+def test_samples(name, amount):
     samples = list(itertools.islice(OPS[name].sample_inputs("cpu", torch.float32), 40))
-    for sample in samples[:: max(len(samples) // 3, 1)][:4]:
+    for sample in samples[:: max(len(samples) // 3, 1)][:4][-amount(1, 4, 4) :]:
         module = Called(OPS[name].op, ((sample.input, *sample.args), sample.kwargs)).eval()
         found = known(module)
         if found is None:

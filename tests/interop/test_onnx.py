@@ -39,6 +39,7 @@ def agree(proto, inputs, tolerance=1e-5):
 # -- ONNX's own cases of ConvTranspose ---
 
 
+@pytest.mark.slow
 def test_node_cases():
     """In one test: the cases take seconds to generate, which must not slow down the collection of others."""
     cases, wrong = [case for case in node_cases() if ops_of(case) == "ConvTranspose"], []
@@ -546,6 +547,7 @@ def test_wrong_python_types():
         dgo.from_onnx("no such file.onnx")
 
 
+@pytest.mark.child
 def test_without_the_package():
     code = (
         "import sys; sys.modules['onnx'] = None\n"

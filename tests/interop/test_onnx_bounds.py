@@ -3,6 +3,8 @@
 import pytest
 from children import child
 
+pytestmark = pytest.mark.child
+
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
 # what each is refused with; - is read

@@ -183,6 +183,7 @@ print(loaded, memory.peak() - before, sum(value.nbytes for value in {
 """
 
 
+@pytest.mark.child
 def test_weights_are_held_once(tmp_path):
     small, large = tmp_path / "small.onnx", tmp_path / "large.onnx"
     small.write_bytes(layers(0).SerializeToString())

@@ -93,6 +93,7 @@ def test_views_that_must_be_copied_are_counted():
     assert _FOLDS["Reshape"].size(node, [wide.copy(), whole(-1)]) == 0
 
 
+@pytest.mark.slow
 def test_weights_may_be_cast_and_turned():
     """More than the budget of a small file, because the model holds half of it."""
     half = np.zeros((1 << 13, 1 << 13), np.float16)

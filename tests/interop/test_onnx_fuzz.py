@@ -11,6 +11,7 @@ pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 EACH = 500
 
 
-@pytest.mark.cases(1000, 20_000, EACH)
+@pytest.mark.child
+@pytest.mark.cases(500, 1000, 20_000, each=EACH)
 def test_broken_models(seed, start):
     check_faulty_cases("interop.onnx_mutations", seed, start, start + EACH)

@@ -17,7 +17,7 @@ from .node_cases import model_cases, node_cases, ops_of, outcome  # noqa: E402
 
 # a part of the tests, in processes of their own chance; of all, so many in a hundred pass, and do so without
 # onnx.reference
-SOME = 400
+CASES = (100, 400, 10_000)
 LEAST = 97
 LEAST_OWN = 92
 # operators some of whose tests are refused: what not even onnx.reference runs
@@ -49,12 +49,12 @@ def held(found):
         assert all(not BY_REFERENCE.isdisjoint(ops.split("+")) for ops in slow), counts_of(found)
 
 
-def test_none_is_wrong(rng, pytestconfig):
+@pytest.mark.slow
+def test_none_is_wrong(rng, amount):
     """Each passes or is refused with a reason."""
     cases = node_cases()
     assert len(cases) > 1000
-    if not pytestconfig.getoption("--all"):
-        cases = tuple(cases[i] for i in rng.permutation(len(cases))[:SOME])
+    cases = tuple(cases[i] for i in rng.permutation(len(cases))[: amount(*CASES)])
     found = {case.name: (ops_of(case), outcome(case)) for case in cases}
     held(found)
     passed = [result for _, result in found.values() if result.way == "passed"]

@@ -191,6 +191,7 @@ def built(case, first_only):
     return onnx.shape_inference.infer_shapes(made), given
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("first_only", [False, True], ids=["call", "first"])
 @pytest.mark.parametrize("name", CASES)
 def test_agrees(name, first_only):

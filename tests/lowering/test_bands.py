@@ -103,7 +103,7 @@ class Chain:
         return value
 
 
-@pytest.mark.cases(40, 1000, EACH)
+@pytest.mark.cases(20, 40, 1000, each=EACH)
 def test_random_chains(start: int, threads: int, always: Callable[[int], None], seed: int) -> None:
     used = 0
     for case in range(start, start + EACH):

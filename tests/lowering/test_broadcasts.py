@@ -46,6 +46,7 @@ HEADS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("binary", ["add", "multiply", "subtract", "maximum"])
 @pytest.mark.parametrize("operand", OPERANDS)
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])

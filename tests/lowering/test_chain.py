@@ -154,6 +154,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("seed", range(60))
 def test_programs_of_post_ops(seed: int) -> None:
     print(f"seed {seed}")

@@ -44,6 +44,7 @@ def test_every_native_dtype_has_constants_of_its_set(row):
         assert fits.find(row.name, RELEASE, "bf16") is fits.package(row.fit).constants["bf16"]
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("row", cpu.SETS, ids=lambda row: row.name)
 def test_every_combination_has_constants_and_says_whose(row, dtype):

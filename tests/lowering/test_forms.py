@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,7 @@ from dnnl_graph_ops.lowering.tail import TailOp
 from dnnl_graph_ops.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
-CASES = 1000
-PART = 60
+CASES = (15, 60, 1000)
 
 
 def draw(rng: np.random.Generator) -> dict[str, Any] | None:
@@ -132,7 +132,7 @@ ALWAYS_OWN = {KINDS[0]: {"columns", "columns of images"}, KINDS[1]: {"own column
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_form_is_exact(kind: str, dtype: str, seed: int, run_all: bool) -> None:
+def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[..., int]) -> None:
     """Of bf16 and f16: those that convert themselves, whose results are the rounded sums."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     engine = dgo.engine("cpu")
@@ -144,8 +144,8 @@ def test_every_form_is_exact(kind: str, dtype: str, seed: int, run_all: bool) ->
     if dtype == "f32":
         every = {form.name for form in registry.FORMULATIONS if form.direction == direction} - narrow
     ran: set[str] = set()
-    for case in range(CASES):
-        if case >= PART and ran >= every and not run_all:
+    for case in range(max(CASES)):
+        if case >= amount(*CASES) and ran >= every:
             break
         problem = draw(rng)
         if problem is None:
@@ -231,6 +231,7 @@ def test_one_tap_from_channels_first_to_channels_last() -> None:
     assert "columns of images" in forward_forms_give(want, attrs, [x, w, bias], order=(0, 2, 3, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [3, 4])
 def test_results_larger_than_caches_are_exact(channels: int) -> None:
     """Own code writes them past the caches; borders leave lines that begin anywhere."""
@@ -279,6 +280,7 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             assert_equal(form, result, want)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("isa", [emulated("emulated"), "none"])
 def test_narrow_products_by_name(isa: str, seed: int) -> None:
     """The forms of bf16 by plain code, and without narrow products."""

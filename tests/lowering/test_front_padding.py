@@ -54,6 +54,7 @@ def check(case: tuple[int, ...], kind: str, layout: str, dtype: str, tune: str) 
         np.testing.assert_array_equal(net(*arrays), want)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("kind", ["conv_transpose", "convolution"])
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])

@@ -99,6 +99,7 @@ def test_the_gradient_of_average_pooling_without_padding_in_memory(exclude_pad, 
         near(run("AvgPoolBackward", attrs, [diff], src), truth.avg_pool_backward(diff, src, **attrs))
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", ["resample", "pool"])
 def test_memory_is_that_of_the_tensors(name):
     done = child(__file__, name)

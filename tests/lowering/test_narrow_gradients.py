@@ -51,6 +51,7 @@ def check(seed: int, dtype: str, fpmath_mode: str) -> None:
         done += 1
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(("dtype", "fpmath_mode"), [("bf16", "strict"), ("f32", "bf16"), ("f16", "strict")])
 def test_exact(dtype: str, fpmath_mode: str, seed: int) -> None:
     done = child("-m", "lowering.test_narrow_gradients", str(seed), dtype, fpmath_mode)

@@ -139,12 +139,12 @@ def test_every_form_is_in_the_table() -> None:
         assert names <= set(OPERANDS[direction])
 
 
-def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, run_all: bool) -> None:
+def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, full: bool, amount: Callable[..., int]) -> None:
     """One Inf or NaN reaches all that it touches, in every form, and nothing else where the table says so."""
     rng = np.random.default_rng([seed, 22])
     env = cpu_env("fast")
     seen = set()
-    for _, _, case in cases(rng, 400 if run_all else 50):
+    for _, _, case in cases(rng, amount(20, 50, 400)):
         for which, operand in enumerate(OPERANDS[case.direction]):
             arrays = arrays_of(case, rng)
             plain = case.of(*arrays)
@@ -165,18 +165,18 @@ def test_forms_spread_what_the_table_says_and_lose_nothing(seed: int, run_all: b
                     seen.add((form.direction, form.name, operand))
     listed = {(*key, operand) for key, operands in nonfinite.SPREADS.items() for operand in operands}
     assert seen <= listed
-    if run_all:
+    if full:
         assert listed - RARE <= seen
 
 
 @pytest.mark.parametrize(
     ("dtype", "fpmath"), [("f32", "strict"), ("f32", "bf16"), ("bf16", "strict"), ("f16", "strict")]
 )
-def test_guarded_forms_keep_to_the_terms(dtype: str, fpmath: str, seed: int, run_all: bool) -> None:
+def test_guarded_forms_keep_to_the_terms(dtype: str, fpmath: str, seed: int, amount: Callable[..., int]) -> None:
     """Every form that "direct" may choose, on operands of which none, one or both hold Inf and NaN."""
     rng = np.random.default_rng([seed, 23])
     env = cpu_env("direct", fpmath)
-    for _, _, case in cases(rng, 60 if run_all else 15):
+    for _, _, case in cases(rng, amount(6, 15, 60)):
         arrays = [array.astype(dtypes.numpy_dtype(dtype)) for array in arrays_of(case, rng)]
         spoilt = [array.copy() for array in arrays]
         for array in spoilt:
@@ -226,11 +226,13 @@ def keywords(case: Case, problem: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def test_nets_and_calls_keep_to_the_terms(seed: int, run_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nets_and_calls_keep_to_the_terms(
+    seed: int, amount: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Chosen by themselves: operands that vary, constant ones, and one-shot calls, in any format and stride."""
     rng = np.random.default_rng([seed, 24])
     monkeypatch.setenv(ALGORITHM_VARIABLE, "direct")
-    for kind, problem, case in cases(rng, 80 if run_all else 25):
+    for kind, problem, case in cases(rng, amount(10, 25, 80)):
         arrays = [with_gaps(array, rng) for array in arrays_of(case, rng)]
         for array in arrays:
             spoil(array, rng, int(rng.integers(0, 3)))
@@ -342,11 +344,13 @@ def test_measured_choices_keep_to_the_terms(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("algorithm, bound", [("auto", 1e37), ("fast", 5e36)])
-def test_automatic_choices_stay_finite_below_the_bound(seed: int, run_all: bool, algorithm: str, bound: float) -> None:
+def test_automatic_choices_stay_finite_below_the_bound(
+    seed: int, amount: Callable[..., int], algorithm: str, bound: float
+) -> None:
     """Terms times the largest values of both operands below it: no form overflows on the way, whatever the signs."""
     rng = np.random.default_rng([seed, 25])
     env = cpu_env(algorithm)
-    for _, problem, case in cases(rng, 80 if run_all else 25):
+    for _, problem, case in cases(rng, amount(10, 25, 80)):
         ones = [np.ones(shape) for shape in case.shapes]
         terms = max(case.of(*ones).max(), np.prod(problem["kernel"]) * max(problem["x"][-1], problem["x"][1]))
         large = 10.0 ** rng.uniform(0, 36.5)

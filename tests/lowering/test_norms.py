@@ -69,6 +69,7 @@ def random_shape(rng: np.random.Generator) -> tuple[tuple[int, ...], int]:
     return (int(rng.integers(1, 4)), share * groups, *spatial), groups
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("seed", range(60))
 def test_group_norm(seed: int) -> None:
     print("seed", seed)
@@ -178,6 +179,7 @@ def net_of(x: Array, strides: list[int], dtype: str, groups: int, data_format: s
     return graph.compile(made), vectors
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 @pytest.mark.parametrize("layout", ["dense", "turned", "slice", "odd"])
@@ -222,6 +224,7 @@ def test_bf16_statistics_are_of_exact_sums() -> None:
 # ---- post-ops --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("shape", [(2, 6, 5, 7), (1, 40, 33, 9), (2, 3, 50), (1, 130, 7, 11), (1, 1, 6, 6)])
 @pytest.mark.parametrize("turned", [False, True])
@@ -259,6 +262,7 @@ def softmax(x: Array, axis: int, logarithm: bool) -> Array:
     return np.asarray((torch.log_softmax if logarithm else torch.softmax)(wide, axis).numpy())
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("seed", range(40))
 def test_softmax(seed: int) -> None:
     print("seed", seed)

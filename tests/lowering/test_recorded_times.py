@@ -57,6 +57,7 @@ def without_fits_of_the_user(monkeypatch, tmp_path):
     fit.fits.find.cache_clear()
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", LIMITS)
 def test_choices_by_estimates(name):
     recorded = fit.read(TIMES / f"{name}.json")
@@ -72,6 +73,7 @@ def test_choices_by_estimates(name):
         assert found[direction][0].times < once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS_BY_OTHERS)
 def test_choices_by_other_layers(name):
     """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""

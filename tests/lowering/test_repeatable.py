@@ -165,6 +165,7 @@ def digests(threads: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_from_run_to_run(threads: int) -> None:
     """Of one plan, and of another that is made of the same net."""
@@ -174,6 +175,7 @@ def test_from_run_to_run(threads: int) -> None:
             assert hashlib.sha256(first.tobytes()).hexdigest() == digests(threads)[f"{label}, {form}"]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("threads", [1, 2])
 def test_in_another_process(threads: int) -> None:
     done = child("-m", "lowering.test_repeatable", str(threads))
@@ -183,6 +185,7 @@ def test_in_another_process(threads: int) -> None:
     assert [name for name in mine if mine[name] != theirs[name]] == []
 
 
+@pytest.mark.slow
 def test_forms_that_no_number_of_threads_changes() -> None:
     """And own code that is said to change does: the list is no longer than it must be."""
     changed, ran = set(), set()
@@ -200,6 +203,7 @@ def test_forms_that_no_number_of_threads_changes() -> None:
     assert changed >= SPLIT
 
 
+@pytest.mark.slow
 def test_forms_that_no_batch_changes() -> None:
     for label, asked in questions():
         direction = MEMBERS[asked.kind].direction

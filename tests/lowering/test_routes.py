@@ -53,6 +53,7 @@ def way_of(net, kind):
     return elsewhere.get(decision.formulation, native), decision.compute
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
@@ -105,6 +106,7 @@ def engine_like(kind, version, **more):
     return found
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("version", [(3, 2), (3, 5), (3, 8), (3, 13)])
 @pytest.mark.parametrize("kind", schema.OPS)
 def test_the_answers_print_the_ladder(kind, version):

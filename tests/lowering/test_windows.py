@@ -92,6 +92,7 @@ def test_last_axes_of_one_channel_stand_for_channels(kernel, average, gap):
     np.testing.assert_allclose(made, wanted.numpy(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [2, 3, 16, 17])
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "min"])
 @pytest.mark.parametrize("keep", [False, True])
@@ -125,6 +126,7 @@ def test_pooling(kind, data_format, dtype, rng, seed):
         near(found, getattr(truth, name)(x.astype(np.float64), **attrs), dtype, exact=kind == "max")
 
 
+@pytest.mark.sweep
 @OWN_CODE
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
@@ -168,6 +170,7 @@ def test_reductions(kind, dtype, rng, seed):
         near(found.astype(np.float64), expected, dtype, exact=kind != "ReduceMean")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(1, 20, 160, 161), (1, 3, 200_000), (2, 300, 7, 7), (64, 3, 5)])
 @pytest.mark.parametrize("last", [True, False])
@@ -256,6 +259,7 @@ def test_nothing_reduced_over_no_elements():
         np.testing.assert_array_equal(found[name], np.full((2, 3), value, np.float32))
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("isa", ["avx2"])
 def test_the_narrow_vectors(isa, seed):
     if kernels.isa() == isa:

@@ -61,6 +61,7 @@ def truth(module, src, diff):
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("rank", "setting", "data_format", "dtype"),
     [

@@ -38,6 +38,7 @@ def fill(module, rng):
     module.bias[...] = integers(rng, module.bias.shape)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("rank", "setting", "data_format", "dtype"),
     [

@@ -27,6 +27,7 @@ def pair(kind, rank=2, groups=1, dtype="f32", bias=True):
     return ours, theirs
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)

@@ -76,6 +76,7 @@ PYTORCH = ("dcgan", "pix2pix_in", "pix2pix_bn", "unet", "nnunet_decoder", "hifig
            "resnet18", "vae_decoder")  # fmt: skip
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", PYTORCH)
 def test_the_zoo_is_one_graph_and_one_net(name, counted):
     module = zoo.build(name, small=True)
@@ -85,6 +86,7 @@ def test_the_zoo_is_one_graph_and_one_net(name, counted):
     assert all(entry.net is not None for entry in counted.entries)
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("name", user_models.MODELS)
 def test_what_users_have(name, counted):
     module, inputs = user_models.made(name)
@@ -94,6 +96,7 @@ def test_what_users_have(name, counted):
     assert counted.entries or name in ("gru", "lstm", "seq2seq")
 
 
+@pytest.mark.slow
 def test_a_new_length_needs_no_new_graph(counted):
     module = zoo.build("hifigan", small=True)
     compiled = torch.compile(module, backend=counted, dynamic=True)
@@ -374,6 +377,7 @@ def test_threads(counted):
     assert not failures
 
 
+@pytest.mark.child
 def test_the_name_alone_is_enough(tmp_path):
     """PyTorch finds the backend by the entry point that pyproject.toml has."""
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()

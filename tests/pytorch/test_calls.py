@@ -106,6 +106,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("change", CHANGES)
@@ -166,6 +167,7 @@ def test_gradients_are_not_copied(name, layout, monkeypatch):
             assert parameter.grad.stride() == parameter.stride()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_leave_nothing(mode):

@@ -87,6 +87,7 @@ def _ddp(rank):
         assert torch.equal(wrapped(batch()), theirs(batch()))
 
 
+@pytest.mark.child
 def test_two_ranks_have_the_gradients_of_one():
     run(_ddp)
 
@@ -136,11 +137,13 @@ def _trained(models, rank):
             assert torch.equal(out, outs[-1]), (out - outs[-1]).abs().max()
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("reshard", [True, False])
 def test_fully_shard(reshard):
     run(_sharded, reshard)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("originals", [True, False])
 def test_fully_sharded_data_parallel(originals):
     run(_fully_sharded, originals)
@@ -162,6 +165,7 @@ def _shared_child(ours, x, queue, go):
         queue.put(ours(x).tolist())
 
 
+@pytest.mark.child
 def test_shared_memory_and_a_spawned_process():
     context = torch.multiprocessing.get_context("spawn")
     queue, go = context.Queue(), context.Event()
@@ -196,6 +200,7 @@ def _forked_child(ours, x, wanted, pipe):
         pipe.send(repr(error))
 
 
+@pytest.mark.child
 def test_a_forked_child_computes_by_pytorch():
     """Ours has threads in the parent, which a child does not get."""
     ours, x = dgt.optimize(model()), batch()

@@ -93,6 +93,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_computed_weights(layer, name, before):
@@ -432,6 +433,7 @@ def test_exported_by_torch_export():
     assert_near(program.module()(x), theirs(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [True, False])
 def test_compiled(train):
     """In whole, with gradients, and copied."""

@@ -56,6 +56,7 @@ def every(function, names=tuple(name for name in INFOS if "Lazy" not in name)):
     return pytest.mark.parametrize("name", names)(pytest.mark.parametrize("train", [True, False])(function))
 
 
+@pytest.mark.sweep(1)
 @partial(every, names=INFOS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_forward_and_backward(name, train, dtype):
@@ -107,6 +108,7 @@ def test_inputs_whose_memory_holds_other_numbers(name, train):
             assert_equal(*grads)
 
 
+@pytest.mark.sweep(1)
 @every
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last, torch.channels_last_3d], ids=str)
 def test_memory_formats(name, train, layout):
@@ -129,6 +131,7 @@ def test_memory_formats(name, train, layout):
                     assert mine["output"].stride() == other["output"].stride()
 
 
+@pytest.mark.sweep(every=4)
 @every
 def test_derivatives(name, train):
     """In f64, which PyTorch computes, as its own tests do, and in f32 on integers, where a step of one is exact."""
@@ -149,6 +152,7 @@ def test_derivatives(name, train):
                 assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
 
 
+@pytest.mark.sweep(1)
 @partial(every, names=INFOS)
 def test_copies_and_pickles(name, train):
     for theirs, ours, x in samples(name, torch.float32, train):

@@ -86,6 +86,7 @@ def in_float64(value):
     return value.detach().double().requires_grad_(value.requires_grad) if tensor else value
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_samples(name, dtype):

@@ -33,6 +33,7 @@ def expected(case, direction, operands):
     return torch.ops.aten.convolution_backward(dy, x, w, None, *case.aten, mask)[mask.index(True)].to(operands[0].dtype)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_and_strides(name, direction, by):
@@ -63,6 +64,7 @@ def test_our_engine_takes_the_others(name):
             case.op(direction)(*case.operands(direction), *case.arguments)
 
 
+@pytest.mark.sweep(every=11)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name, direction):
@@ -74,6 +76,7 @@ def test_opcheck(name, direction):
         opcheck(case.op(direction), (*case.operands(direction), *case.arguments), test_utils=tests)
 
 
+@pytest.mark.slow
 def test_opcheck_without_recording():
     for name in ("2d last", "t 1d"):
         for direction in DIRECTIONS:
@@ -102,6 +105,7 @@ def differentiable(case, direction):
     )
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.filterwarnings("ignore:Input #. requires gradient and is not a double precision")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", SMALL)
@@ -113,6 +117,7 @@ def test_derivatives_by_our_engine_are_exact(name, direction):
         assert gradgradcheck(op, tensors, grad_output, **EXACT)
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", SMALL)
 def test_derivatives_in_float64(name, direction):
@@ -121,6 +126,7 @@ def test_derivatives_in_float64(name, direction):
     assert gradgradcheck(op, tensors)
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.filterwarnings("ignore:Input #. requires gradient and is not a double precision")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", ["1d", "t 2d"])
@@ -180,6 +186,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", UNSOUND)
 def test_unsound_sizes_are_as_pytorch_has_them(name, transposed):
@@ -220,6 +227,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", WRONG)

@@ -70,6 +70,7 @@ def assert_same(ours, theirs):
         assert torch.equal(mine, other)
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("strict", [False, True])
 def test_export(case, strict):
     ours, theirs = both(case)
@@ -83,6 +84,7 @@ def test_export(case, strict):
     assert torch.equal(program.module()(x), theirs(x))
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("strict", [False, True])
 def test_export_of_any_batch_and_length(case, strict):
     ours, theirs = both(case)
@@ -102,6 +104,7 @@ def test_export_saved(tmp_path):
     assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), theirs(x))
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_traced_ahead_of_time(case, dynamic):
     ours, theirs = both(case)
@@ -124,6 +127,7 @@ def test_marked_dynamic(case):
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2d", "t 1d"])
 def test_inductor(name):
     torch.compiler.reset()
@@ -136,6 +140,7 @@ def test_inductor(name):
             assert_same(trained(compiled, x), trained(theirs, x))
 
 
+@pytest.mark.slow
 def test_inductor_keeps_memory_formats():
     torch.compiler.reset()
     case = CASES["2d"]

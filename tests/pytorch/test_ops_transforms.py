@@ -56,6 +56,7 @@ def mapped(tensor, dim, size):
     return tensor if dim is None else torch.stack([integers(*tensor.shape) for _ in range(size)], dim)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_vmap_by_any_axes(case, direction, size):
@@ -151,6 +152,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(case, name):
     both(case, TRANSFORMS[name], *case.tensors())
@@ -313,6 +315,7 @@ def test_an_empty_batch(case):
     both(case, lambda op: op(empty, w, b))
 
 
+@pytest.mark.sweep(every=3)
 def test_traced_by_make_fx(case):
     tensors = case.tensors()
     for mode in ("real", "fake", "symbolic"):
@@ -341,6 +344,7 @@ def deterministic():
 FILLED = [name for name in TRANSFORMS if any(word in name for word in ("jvp", "jacfwd", "hessian", "forward"))]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("name", ["backward", *FILLED])
 def test_deterministic_algorithms(case, name):
@@ -382,6 +386,7 @@ def within(regions, f):
         return within(regions[1:], f)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtypes", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("region", AUTOCAST)
 def test_autocast(case, region, dtypes):
@@ -469,6 +474,7 @@ BACKWARD = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", BACKWARD)
 @pytest.mark.parametrize("train", [False, True])
 def test_backward_passes_that_are_transformed(case, name, train):

@@ -45,6 +45,7 @@ print("done")
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("order", [("torch", "dnnl_graph_ops.torch"), ("dnnl_graph_ops.torch", "torch")])
 def test_one_pool(order):
     first, second = order

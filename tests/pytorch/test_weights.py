@@ -125,6 +125,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("calls", [1, 3])
 def test_changes_are_seen(layer, change, calls):
@@ -382,6 +383,7 @@ print(json.dumps([resident() - before, (dgo.cache_info()["bytes"]["constants"] -
 """
 
 
+@pytest.mark.child
 def test_weights_are_kept_but_once_besides_what_is_packed():
     """80 MB of parameters."""
     done = child("-c", WEIGHTS, seconds=300, OMP_NUM_THREADS="1")
@@ -424,10 +426,11 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("kind", ["deterministic", "measured"])
-def test_rounds_of_optimize_run_drop(kind, run_all):
-    """Each has 1.2 MB of weights; 1,000 rounds with --all."""
-    warm, count = (100, 1000) if run_all else (20, 80)
+def test_rounds_of_optimize_run_drop(kind, full):
+    """Each has 1.2 MB of weights; 1,000 rounds with --random=full."""
+    warm, count = (100, 1000) if full else (20, 80)
     done = child("-c", ROUNDS, kind, str(warm), str(count), seconds=500, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     before, after = json.loads(done.stdout)

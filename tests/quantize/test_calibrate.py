@@ -56,6 +56,7 @@ def test_representable_weights_and_data_cost_nothing() -> None:
     assert found.errors[0].max_abs_error < 0.05
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("documented", [False, True])
@@ -95,6 +96,7 @@ def test_one_sample_alone_is_told_from_a_list() -> None:
 ORDINARY = {"OIX": (0, 1, 2, 3), "XIO": (2, 3, 1, 0), "IOX": (1, 0, 2, 3), "XOI": (2, 3, 0, 1)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("data_format", ["NXC", "NCX"])
 @pytest.mark.parametrize("groups", [1, 2, 8])
 @pytest.mark.parametrize("fmt", ORDINARY)

@@ -52,6 +52,7 @@ def problem(request):
     return src, weights, bias, ours, dst.detach().numpy(), diff.numpy(), [t.grad.numpy() for t in tensors]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 @pytest.mark.parametrize("weights_format", ["IOX", "XOI", "OIX", "XIO"])
 def test_all_directions(problem, data_format, weights_format):

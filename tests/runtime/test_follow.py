@@ -20,6 +20,7 @@ masks = lambda: {t: sorted(os.sched_getaffinity(t)) for t in follow._threads()}
 """
 
 
+@pytest.mark.child
 def test_only_the_host_task_thread_is_moved(sycl):
     found = run(
         NET
@@ -44,6 +45,7 @@ print(json.dumps([follow.state(), cpu, str(os.getpid()), str(thread), before, af
     }
 
 
+@pytest.mark.child
 def test_it_is_left_alone_when_asked(sycl):
     state, thread = run(
         NET + "print(json.dumps([follow.state(), _core.following_thread()]))",
@@ -52,6 +54,7 @@ def test_it_is_left_alone_when_asked(sycl):
     assert state == "off: DNNL_GRAPH_OPS_FOLLOW_CALLER is 0" and thread == 0
 
 
+@pytest.mark.child
 def test_callers_that_overlap_get_exact_results(sycl):
     same = run(
         NET

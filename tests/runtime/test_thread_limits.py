@@ -3,6 +3,8 @@
 import pytest
 from children import child
 
+pytestmark = pytest.mark.child
+
 BEGIN = """
 import os, resource, sys
 import numpy as np

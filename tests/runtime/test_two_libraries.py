@@ -79,6 +79,7 @@ def test_what_belongs_to_one_is_refused_by_the_other(sycl):
             call()
 
 
+@pytest.mark.child
 def test_the_command_line_lists_both(sycl):
     code = """
 import contextlib, io

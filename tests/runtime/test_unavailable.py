@@ -9,6 +9,8 @@ from dnnl_graph_ops.runtime.sycl import _DEPENDENCIES, _DRIVER, INSTALL
 
 from .processes import run, sycl
 
+pytestmark = pytest.mark.child
+
 __all__ = ["sycl"]
 
 OLD = """

@@ -170,6 +170,7 @@ def executions(text: str) -> int:
     return sum(parse(line).event == "exec" for line in text.splitlines() if line.startswith("onednn_verbose"))
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("variable", ["ONEDNN_VERBOSE", "DNNL_VERBOSE"])
 @pytest.mark.parametrize("asked", ["", "0", "none", "1", "2", "all", "profile_exec"])
 def test_what_the_user_asked_for_is_printed_before_and_after(variable, asked):
@@ -184,6 +185,7 @@ def test_what_the_user_asked_for_is_printed_before_and_after(variable, asked):
     assert of_weights <= 1
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("asked", "level"),
     [("", 0), ("0", 0), ("1", 1), ("2", 2), ("dispatch", 0), ("error,profile_exec", 1), ("profile", 2), ("rubbish", 0)],
@@ -194,6 +196,7 @@ def test_level_in_the_environment(asked, level):
     assert done.stdout.strip().splitlines()[-1] == str(level), done.stderr
 
 
+@pytest.mark.child
 def test_a_child_of_fork_prints_as_ever():
     script = (
         NET
@@ -215,6 +218,7 @@ assert [record.text for record in log.records] == ["onednn_verbose,x"]
     assert done.stdout.splitlines() == ["in the child", "onednn_verbose,x", "in the parent"]
 
 
+@pytest.mark.child
 def test_exit_inside():
     done = child("-c", NET + 'log = dgo.verbose(); log.__enter__(); net(x); libc.puts(b"last words")')
     assert (done.returncode, done.stdout) == (0, "last words\n"), done.stderr

@@ -15,6 +15,7 @@ def metas(tensors):
     return [Meta(tuple(tensor["shape"]), tensor["dtype"]) for tensor in tensors]
 
 
+@pytest.mark.corpus
 def test_graphs_of_the_corpora(corpora):
     seen = set()
     for path in sorted(corpora.glob("graph_json/**/*.json")):

@@ -101,6 +101,7 @@ USES = [
 ]
 
 
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("number", range(len(USES)), ids=lambda n: f"{n}-{USES[n][0]}")
 def test_the_library_agrees(engine, number):
     kind, operands, given, dtype = USES[number]
