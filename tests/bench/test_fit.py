@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from constants import USER_FILE
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.bench import fit
@@ -26,6 +27,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(fit, "real_layers", lambda op="conv_transpose": layers[op])
     monkeypatch.setattr(fit, "SECONDS", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fits, "user_file", USER_FILE)
     fits.find.cache_clear()
     yield
     fits.find.cache_clear()
