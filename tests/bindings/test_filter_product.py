@@ -16,6 +16,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .filter_cases import Array, Case, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 
 
