@@ -47,7 +47,7 @@ def forget() -> None:
 
 def adopt() -> None:
     """In a child process of a test: the constants by which its parent chooses."""
-    if VARIABLE in os.environ:
+    if os.environ.get(VARIABLE):
         patch(os.environ[VARIABLE], pytest.MonkeyPatch())
 
 
