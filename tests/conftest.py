@@ -17,6 +17,7 @@ import dnnl_graph_ops as dgo
 DEFAULT_SEED = 20260101
 HARD = Path(__file__).resolve().parent / "hard"
 HARD_MINUTES = 90
+pytest_plugins = ["constants"]
 
 
 def pytest_addoption(parser):

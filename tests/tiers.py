@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-LEFT_OUT = ("child", "corpus", "docs", "bench", "isa", "slow")  # marks of tests that the default tier leaves to --all
+LEFT_OUT = ("child", "corpus", "docs", "bench", "slow")  # marks of tests that the default tier leaves to --all
 
 
 def tier(config: pytest.Config) -> int:

@@ -5,7 +5,7 @@ shape, form by form (a Gaussian process: `lowering.nearest`). Printed: what choo
 by the constants, as corrected, and as corrected by other layers alone. Directions in which other layers do not help
 are to be left out. Files of another instruction set than the first count as elsewhere.
 
-When forms count otherwise or constants change, rows are to be made again.
+When forms count otherwise or constants change, rows are to be made again: `benchmarks/choices.py` checks them.
 """
 
 from __future__ import annotations

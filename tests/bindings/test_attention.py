@@ -8,6 +8,8 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
 
+pytestmark = pytest.mark.isa
+
 
 def expected(q: Any, k: Any, v: Any, masks: Any, scale: float, zeros: bool) -> Any:
     scores = scale * q.astype(np.float64) @ k.swapaxes(-1, -2)

@@ -11,6 +11,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .kernel_cases import blank, code, random_strides, span, view
 from .test_tail import OPERANDS, OPS
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 FLOATS = ("f32", "bf16", "f16")
 WHOLE = {"u8": (0, 255), "s8": (-128, 127)}

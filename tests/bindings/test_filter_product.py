@@ -28,6 +28,8 @@ from .filter_cases import (
 )
 from .kernel_cases import code
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 
 

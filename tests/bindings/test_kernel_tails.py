@@ -18,6 +18,8 @@ from .test_kernels_groups import Groups
 from .test_stem_product import laid_out, layer_of, operands, random_case
 from .test_tail import OPERANDS, REPEAT, repeated
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 Array = np.ndarray[Any, Any]
 

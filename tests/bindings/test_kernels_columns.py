@@ -8,6 +8,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .kernel_cases import bits, blank, code, element_strides, random_strides, span, view
 from .test_kernels_depthwise import Layer
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 FLOATS = ("f32", "bf16", "f16")
 # order of the columns' axes in memory: n, q (positions), k (kernel), c

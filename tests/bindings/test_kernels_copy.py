@@ -8,6 +8,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 
 from .kernel_cases import bits, blank, code, element_strides, random_strides, random_values, span, view
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 FLOATS = ("f32", "bf16", "f16")
 NUMBERS = (*FLOATS, "s32", "s8", "u8")

@@ -10,6 +10,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 
 from .kernel_cases import bits, blank, code, element_strides, random_strides, span, view
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 LayerSizes, DepthwiseProblem = kernels.LayerSizes, kernels.DepthwiseProblem
 FLOATS = ("f32", "bf16", "f16")

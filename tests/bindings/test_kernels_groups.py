@@ -9,6 +9,8 @@ from dnnl_graph_ops import _core, errors
 from .kernel_cases import blank, code, random_strides, span, view
 from .test_kernels_depthwise import FLOATS, Layer, assert_written, double
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 # channels of a group that fill a vector, a part of it, or several
 WIDTHS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 32)

@@ -10,6 +10,8 @@ from dnnl_graph_ops.runtime.engines import default_engine
 from .kernel_cases import code, element_strides
 from .plans import declare
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 FLAG = (dtypes.CODES["s32"], [1], [1])
 

@@ -15,6 +15,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers, positions, random_operands, scratch
 from .kernel_cases import code
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 
 

@@ -9,6 +9,8 @@ from children import child
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
 
+pytestmark = pytest.mark.isa
+
 # cell: gates multiplied by the state at first, and later
 CELLS = {"rnn_tanh": (1, 0), "rnn_relu": (1, 0), "gru": (2, 1), "gru_before_reset": (2, 1), "lstm": (4, 0)}
 

@@ -9,6 +9,8 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.dtypes import CODES, numpy_dtype
 
+pytestmark = pytest.mark.isa
+
 
 def strides(array: Any, axes: int) -> list[int]:
     return [step // array.itemsize for step in array.strides[:axes]]

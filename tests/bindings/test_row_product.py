@@ -13,6 +13,8 @@ from dnnl_graph_ops.runtime.threads import using
 
 from .kernel_cases import bits, blank, code, span, view
 
+pytestmark = pytest.mark.isa
+
 FLOATS = ("f32", "bf16", "f16")
 SIZES = [
     (1, 1, 1), (1, 3, 7), (4, 6, 16), (5, 7, 33), (3, 21, 1024), (64, 12, 1025), (65, 13, 1031), (130, 40, 2050),

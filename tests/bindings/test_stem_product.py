@@ -16,6 +16,8 @@ from dnnl_graph_ops.runtime import threads
 from .filter_cases import EACH, Array, Case, draws, in_out_taps, integers
 from .kernel_cases import blank, code, element_strides, random_strides, span, view
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 
 

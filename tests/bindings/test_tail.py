@@ -12,6 +12,8 @@ from dnnl_graph_ops import _core, dtypes, errors
 
 from .kernel_cases import code
 
+pytestmark = pytest.mark.isa
+
 kernels = _core.kernels
 REPEAT, OPERANDS = kernels.Tail.REPEAT, kernels.Tail.OPERANDS
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -8,6 +8,8 @@ from reference import convolution as conv
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 
+pytestmark = pytest.mark.choice
+
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
 
 

@@ -11,6 +11,8 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import precision
 
+pytestmark = pytest.mark.choice
+
 NARROW = ("bf16", "f16")
 PAD = {"pads_begin": 1, "pads_end": 1}
 

@@ -3,9 +3,12 @@
 import random
 
 import numpy as np
+import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+
+pytestmark = pytest.mark.choice
 
 CASES = (30, 60, 1000)
 

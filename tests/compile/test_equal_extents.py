@@ -16,7 +16,8 @@ BINARY = (ops.add, ops.subtract, ops.multiply, ops.divide, ops.maximum, ops.mini
 def constant_beside(rng, shape):
     """Any array that broadcasts to `shape`: axes left out, of size 1 or whole; powers of two divide exactly."""
     whole = [1 if rng.random() < 0.5 else n for n in shape]
-    return rng.choice([-4.0, -2.0, -1.0, 0.5, 1.0, 2.0, 4.0], whole[int(rng.integers(0, len(shape) + 1)) :]).astype(np.float32)
+    axes = whole[int(rng.integers(0, len(shape) + 1)) :]
+    return rng.choice([-4.0, -2.0, -1.0, 0.5, 1.0, 2.0, 4.0], axes).astype(np.float32)
 
 
 def surrounded(rng, value):
@@ -54,7 +55,7 @@ def graph_of(rng):
     return graph, x, value
 
 
-@pytest.mark.cases(200, 1000, EACH)
+@pytest.mark.cases(50, 200, 1000, each=EACH)
 def test_constants_beside_convolutions(start, seed):
     """Sums beyond 2**24 or fractions may be rounded: one part in 2**20 of the largest; most are exact."""
     for case in range(start, start + EACH):

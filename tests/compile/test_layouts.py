@@ -9,6 +9,8 @@ from compile.layout_graphs import laid_out, random_graph
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import specialise
 
+pytestmark = pytest.mark.choice
+
 EACH = 10
 
 

@@ -353,6 +353,7 @@ def test_inputs_of_every_layout(shape, rng):
     assert bits([whole]) == bits([before])
 
 
+@pytest.mark.choice
 def test_threads_that_explain_while_others_call(rng):
     """Nobody's results change, and nobody's primitives are taken for those of the explained net."""
     arrays = [MODELS["block"][1](rng)]

@@ -115,6 +115,7 @@ def test_a_size_is_exact_whatever_came_before(rng, rank):
         np.testing.assert_array_equal(net(data), dgo.conv_transpose(data, weights, **kept), str(shape))
 
 
+@pytest.mark.choice
 def test_the_choice_does_not_depend_on_what_came_before(rng):
     sizes = [2, 3, 9, 17, 40, 200, 900]
     found = []
@@ -135,6 +136,7 @@ def test_the_grid_is_near_every_size():
     assert len({grid(size) for size in range(17, 4097)}) == 32
 
 
+@pytest.mark.choice
 def test_long_rows_of_few_channels_leave_nothing_for_the_library_to_compile(rng):
     graph = dgo.Graph()
     x = graph.input("x", (1, 32, None))

@@ -11,6 +11,8 @@ from compile.layout_graphs import laid_out, random_graph
 from dnnl_graph_ops import ops, schema
 from dnnl_graph_ops.compile import precision
 
+pytestmark = pytest.mark.choice
+
 EACH = 10
 NARROW = ("bf16", "f16")
 

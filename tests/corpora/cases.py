@@ -11,10 +11,6 @@ import pytest
 VARIABLE = "DNNL_GRAPH_OPS_CORPORA"
 FOLDER = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
-# files of recorded times; beside the corpora unless told otherwise
-FITS_VARIABLE = "DNNL_GRAPH_OPS_FITS"
-FITS = Path(os.environ[FITS_VARIABLE]) if os.environ.get(FITS_VARIABLE) else FOLDER and FOLDER.parent / "fits"
-
 needed = pytest.mark.skipif(FOLDER is None, reason=f"{VARIABLE} is not set")
 
 

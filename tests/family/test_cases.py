@@ -11,6 +11,8 @@ from reference.rounding import DTYPES, ulp_error
 
 import dnnl_graph_ops as dgo
 
+pytestmark = pytest.mark.isa
+
 Setting = tuple[Sequence[int], Sequence[int], dict[str, Any]]
 
 # name: src (NCX), weights (IOX), attributes

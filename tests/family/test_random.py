@@ -14,6 +14,8 @@ import dnnl_graph_ops as dgo
 
 from .problems import Problem, blank, draw, view
 
+pytestmark = pytest.mark.isa
+
 peer = pytest.importorskip("reference.peer", reason="needs PyTorch")
 
 pytestmark = pytest.mark.numbers(640, every=(16, 4, 1))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from children import child
 from lowering.test_forms import external
 from reference import conv_transpose, convolution
 from reference.elementwise import BINARY, UNARY
@@ -22,7 +21,6 @@ from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program, View
 from dnnl_graph_ops.lowering.tail import TailOp, map_views
-from family.test_isa import cpu_flags
 
 Array = np.ndarray[Any, Any]
 CASES = (35, 70, 700)
@@ -253,6 +251,7 @@ def run(
     return fused
 
 
+@pytest.mark.isa
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 def test_post_ops_are_exact(dtype: str, seed: int, amount: Callable[..., int]) -> None:
     """Of narrow types too: sums of small integers and their post-ops are rounded once."""
@@ -260,6 +259,7 @@ def test_post_ops_are_exact(dtype: str, seed: int, amount: Callable[..., int]) -
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
 
 
+@pytest.mark.isa
 def test_long_lines_are_exact(seed: int, amount: Callable[..., int]) -> None:
     fused = run("f32", EXACT, seed, exactly, amount(*CASES), draw_lines)
     assert all(fused[kind] >= FUSING[kind] for kind in KINDS)
@@ -270,25 +270,7 @@ def test_post_ops_that_round(dtype: str, seed: int) -> None:
     run(dtype, (*ROUNDING, "Add", "ReLU"), seed, nearly, 35)
 
 
-@pytest.mark.child
-def test_on_avx2(seed: int) -> None:
-    if "avx512f" not in cpu_flags():
-        pytest.skip("this CPU has no more than AVX2")
-    arguments = (
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--seed={seed}",
-        "family/test_tails.py",
-        "-k",
-        "exact",
-    )
-    done = child(*arguments, seconds=580, DNNL_GRAPH_OPS_ISA="avx2")
-    assert done.returncode == 0, done.stdout[-6000:]
-
-
+@pytest.mark.choice
 def test_a_graph_shows_what_is_fused(rng: np.random.Generator) -> None:
     """A transposed convolution with bias, a sum and ReLU is one step of own code."""
     g = dgo.Graph()

@@ -197,6 +197,7 @@ def layer_of(graph, x, zero=3, **attrs):
     return ops.convolution(x, wide, pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX", **attrs)
 
 
+@pytest.mark.choice
 def test_a_dequantize_that_others_read_is_made_again_for_the_convolution():
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[1])
@@ -212,6 +213,7 @@ def test_a_dequantize_that_others_read_is_made_again_for_the_convolution():
     np.testing.assert_array_equal(quantized, np.clip(np.rint(f32 / np.float32(0.1) + np.float32(7)), 0, 255))
 
 
+@pytest.mark.choice
 def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5])
@@ -223,6 +225,7 @@ def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
     assert "own integer" not in compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1]
 
 
+@pytest.mark.choice
 def test_integers_are_joined_as_integers(seed):
     """A part with the scale and zero point of the whole is written where it belongs; another is rounded alone."""
     graph, rng = dgo.Graph(), np.random.default_rng(seed)
@@ -259,6 +262,7 @@ def test_a_join_that_others_read_stays(seed):
     np.testing.assert_array_equal(got[joined.name], expected * np.float32(0.5))
 
 
+@pytest.mark.choice
 def test_what_the_library_partitions_exactly_is_left_to_it():
     graph = dgo.Graph()
     x = ops.dequantize(graph.input("x", (1, 16, 6, 6), "u8"), scales=[0.5], zps=[3])

@@ -6,6 +6,8 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 
+pytestmark = pytest.mark.choice
+
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 F32 = np.float32
 UNARY = {

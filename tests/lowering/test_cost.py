@@ -11,6 +11,8 @@ from dnnl_graph_ops.lowering import cost, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 
+pytestmark = pytest.mark.choice
+
 
 def ranked(layer: Problem, layout: str) -> list[str]:
     """Forward formulations with variable weights, cheapest first."""

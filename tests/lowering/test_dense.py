@@ -10,6 +10,8 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 
+pytestmark = pytest.mark.choice
+
 Array = np.ndarray[Any, Any]
 
 

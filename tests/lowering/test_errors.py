@@ -185,6 +185,7 @@ def layer_and_net(algorithm: str | None) -> tuple[Array, Array, dgo.Net]:
 ATTRS: dict[str, Any] = {"pads_begin": 1, "pads_end": 1, "data_format": "NXC", "weights_format": "IOX"}
 
 
+@pytest.mark.choice
 def test_only_fast_takes_what_rounds_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     dy, w, net = layer_and_net("fast")
     exact = truth.backward_data(

@@ -5,6 +5,7 @@ import os
 import warnings
 
 import pytest
+from constants import USER_FILE
 
 from dnnl_graph_ops.lowering import cost, fits
 from dnnl_graph_ops.lowering.registry import FORMULATIONS
@@ -19,6 +20,7 @@ FAMILIES = {form.key for form in FORMULATIONS}
 def folder(monkeypatch, tmp_path):
     """An empty cache directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(fits, "user_file", USER_FILE)
     fits.find.cache_clear()
     yield tmp_path / "dnnl_graph_ops" / "fits"
     fits.find.cache_clear()

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bindings.emulated import emulated
-from children import child
 from reference import conv_transpose as truth
 from reference.rounding import wide
 
@@ -130,6 +128,7 @@ def adorned(
 ALWAYS_OWN = {KINDS[0]: {"columns", "columns of images"}, KINDS[1]: {"own columns"}, KINDS[2]: {"columns of images"}}
 
 
+@pytest.mark.isa
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_form_is_exact(kind: str, dtype: str, seed: int, amount: Callable[..., int]) -> None:
@@ -249,6 +248,7 @@ def test_results_larger_than_caches_are_exact(channels: int) -> None:
     assert {"own direct", "minimal filtering 3"} <= forward_forms_give(want, attrs, [x, w])
 
 
+@pytest.mark.choice
 def test_a_network_s_last_layer_is_added_up() -> None:
     """One that gives few channels: exact, and chosen."""
     rng = np.random.default_rng(8)
@@ -278,15 +278,3 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])
             assert_equal(form, result, want)
-
-
-@pytest.mark.child
-@pytest.mark.parametrize("isa", [emulated("emulated"), "none"])
-def test_narrow_products_by_name(isa: str, seed: int) -> None:
-    """The forms of bf16 by plain code, and without narrow products."""
-    cases = [f"lowering/test_forms.py::test_every_form_is_exact[{kind}-bf16]" for kind in KINDS]
-    done = child(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--seed={seed}", *cases,
-        seconds=580, DNNL_GRAPH_OPS_NARROW=isa,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:]

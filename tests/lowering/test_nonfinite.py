@@ -271,6 +271,7 @@ def net_of(dy: Array, w: Array, baked: bool, **options: Any) -> dgo.Net:
     return graph.compile(y, algorithm="direct", **options)
 
 
+@pytest.mark.choice
 def test_the_scan_is_seen_and_a_constant_needs_none() -> None:
     dy, w = layer()
     text = str(net_of(dy, w, baked=False).explain())

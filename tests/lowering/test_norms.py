@@ -14,6 +14,8 @@ from dnnl_graph_ops import dtypes, errors, ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.runtime import threads
 
+pytestmark = pytest.mark.isa
+
 torch = pytest.importorskip("torch", reason="the reference")
 
 Array = np.ndarray[Any, Any]

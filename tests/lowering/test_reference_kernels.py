@@ -29,6 +29,8 @@ from dnnl_graph_ops.strides import dense_strides
 from .test_forms import external
 from .test_routes import KINDS, MOST_ELEMENTS, values_of
 
+pytestmark = pytest.mark.choice
+
 WITH_F16 = [row.name for row in cpu.SETS if "f16" in cpu.native(row.name)]
 LAYER = Layer("k2 s2", 1, 32, 16, (6, 6), (2, 2), (2, 2), (0, 0))
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from children import child
 from reference import windows as truth
 from reference.data import integers, strided, unwritten
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.lowering import own
+
+pytestmark = pytest.mark.isa
 
 
 @pytest.fixture
@@ -257,15 +257,6 @@ def test_nothing_reduced_over_no_elements():
     found = graph.compile(made).run({"x": np.empty((2, 0, 3), np.float32)})
     for name, value in (("sum", 0), ("max", -np.inf), ("min", np.inf), ("mean", np.nan)):
         np.testing.assert_array_equal(found[name], np.full((2, 3), value, np.float32))
-
-
-@pytest.mark.child
-@pytest.mark.parametrize("isa", ["avx2"])
-def test_the_narrow_vectors(isa, seed):
-    if kernels.isa() == isa:
-        pytest.skip("all tests of this file run by them here")
-    done = child("-m", "pytest", "-q", "-x", f"--seed={seed}", "-k", "not narrow", __file__, DNNL_GRAPH_OPS_ISA=isa)
-    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_where_own_code_goes_first():

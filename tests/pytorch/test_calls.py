@@ -1,6 +1,7 @@
 """What calls cost besides the arithmetic: nothing is made or looked up twice, and changes are seen all the same."""
 
 import gc
+import sys
 import tracemalloc
 
 import pytest
@@ -167,6 +168,11 @@ def test_gradients_are_not_copied(name, layout, monkeypatch):
             assert parameter.grad.stride() == parameter.stride()
 
 
+def clear_attribute_cache():
+    """CPython's 4,096 last attribute look-ups keep the names looked up; PyTorch's C++ makes a new `str` for each."""
+    (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("mode", MODES)
@@ -179,6 +185,7 @@ def test_calls_leave_nothing(mode):
         with torch.set_grad_enabled(recorded):
             for _ in range(count):
                 step(layer, x)
+        clear_attribute_cache()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
@@ -186,7 +193,8 @@ def test_calls_leave_nothing(mode):
     try:
         calls(50)
         before = calls(50)
-        assert calls(1000) - before < 10_000
+        # not a byte a call
+        assert calls(1000) - before < 1000
     finally:
         tracemalloc.stop()
 

@@ -1,0 +1,141 @@
+"""Checks what choices of algorithms cost by recorded times; to be run after a fit, and where forms count otherwise.
+
+Each file of times/ says on which CPU, with which library, and how far layers were halved; a row holds the least seconds
+of every form of one layer, which ran in turn. `bench.fit --save` writes such files, `bench.nearest` regresses them.
+
+Exits with 1 where a mean or a single loss is above its limit, or where the package's rows are not those of these files.
+`--rows FOLDER`: also older files of rows alone, of a Xeon with AMX.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import nearest as bench
+from dnnl_graph_ops.lowering import fits, nearest
+from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+
+TIMES = Path(__file__).with_name("times")
+DIRECTIONS = (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+XEON = "avx512_core_amx_fp16"
+# what choosing may cost in the mean, and once: forward, backward data, backward weights
+LIMITS = {
+    "zen5_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
+    "zen5_f32_both_ops": ((1.02, 2), (1.02, 2), (1.02, 2)),
+    "zen5_bf16": ((1.02, 2), (1.02, 2), (1.02, 2)),
+    "zen5_f16": ((1.03, 2), (1.03, 2), (1.03, 2)),
+    "xeon_amx_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
+    # other layers do not help in the gradients, of 61 rows each: their constants stand alone
+    "xeon_amx_bf16": ((1.02, 2), (1.08, 2), (1.06, 3)),
+    "xeon_amx_f16": ((1.02, 2), (1.03, 2), (1.03, 2)),
+}
+# what the package's tables of recorded layers are made of: files of times, the first of the constants' machine
+MADE_OF = {
+    "avx512_f32": ("zen5_f32_both_ops", "zen5_f32", "zen5_f16", "xeon_amx_f32"),
+    "avx512_bf16": ("zen5_bf16",),
+    "avx512_amx_f32": ("xeon_amx_f32",),
+    "avx512_amx_bf16": ("xeon_amx_bf16",),
+    "avx512_amx_f16": ("xeon_amx_f16",),
+}
+# by what layers of other names say of each: what corrections are worth for a layer that nobody recorded
+LIMITS_BY_OTHERS = {
+    "avx512_f32": (1.05, 1.06, 1.045),
+    "avx512_bf16": (1.055, 1.05, 1.045),
+    "avx512_amx_f32": (1.055, 1.055, 1.04),
+    "avx512_amx_bf16": (1.09,),
+    "avx512_amx_f16": (1.02, 1.08),
+}
+# by dtype: how far the layers of older files were halved, and what choosing may cost in the mean
+OLDER, LIMIT_OF_OLDER = {"f32": 0.3, "bf16": 0.3, "f16": 0.15}, 1.10
+
+
+def read(name: str) -> fit.Recorded:
+    return fit.read(TIMES / f"{name}.json")
+
+
+def judged(what: str, losses: list[fit.Loss], limit: float, once: float = np.inf) -> bool:
+    """Prints a row; whether it keeps its limits."""
+    mean, worst = fit.mean(losses), max(losses)
+    keeps = mean < limit and worst.times < once
+    print(
+        f"{'' if keeps else 'ABOVE ITS LIMIT: '}{what}: {mean - 1:.1%} in the mean; "
+        f"{worst.times - 1:.0%} at {worst.where}, {worst.took} for {worst.best}"
+    )
+    return keeps
+
+
+def losses(
+    recorded: fit.Recorded, taken: Callable[[fit.Sample], fit.Sample] = lambda sample: sample
+) -> dict[str, list[fit.Loss]]:
+    """What choosing by the present estimates costs in each row, by direction."""
+    by_direction: dict[str, list[fit.Loss]] = {direction: [] for direction in DIRECTIONS}
+    for sample in map(taken, fit.samples(recorded)):
+        factors = nearest.factors(sample.problem, sample.env)
+        by_direction[sample.direction].append(fit.loss(sample, fit.present(sample), factors))
+    return by_direction
+
+
+def by_estimates() -> Iterator[bool]:
+    for name, limits in LIMITS.items():
+        for (direction, found), limit in zip(losses(read(name)).items(), limits, strict=True):
+            yield judged(f"{name}, {direction}", found, *limit)
+
+
+def by_other_layers() -> Iterator[bool]:
+    """All rows of a layer are left out of what corrects its estimates; and the package's tables are those of today."""
+    for name, limits in LIMITS_BY_OTHERS.items():
+        if name in ("avx512_f32", "avx512_bf16") and not kernels.narrow_isa()[0]:
+            print(f"{name}: left out, as this CPU lacks the vectors of its forms")
+            continue
+        samples, table = bench.gathered([read(part) for part in MADE_OF[name]]), nearest.read(*name.rsplit("_", 1))
+        for (direction, rows), limit in zip(table.items(), limits, strict=True):
+            mine = [(sample, away) for sample, away in samples if sample.direction == direction]
+            regressed = bench.regressed(mine)
+            every = bench.losses([sample for sample, _ in mine], regressed.others)
+            here = [loss for loss, (_, away) in zip(every, mine, strict=True) if not away]
+            yield judged(f"{name}, {direction}, by other layers", here, limit)
+            current = (
+                rows.forms == regressed.rows.forms
+                and np.allclose(rows.features, regressed.rows.features, rtol=0, atol=0.01)
+                and np.allclose(rows.weights, regressed.rows.weights, rtol=0, atol=0.05)
+            )
+            if not current:
+                print(f"{name}, {direction}: forms count otherwise; make the table again by bench.nearest")
+            yield current
+
+
+def before_strips(sample: fit.Sample) -> fit.Sample:
+    """A row measured when no direct sums ran in strips, which fetch no runs: without the times of those that do now."""
+    gone = "own direct" if sample.direction != BACKWARD_WEIGHTS else ""
+    return sample._replace(forms=tuple(f for f in sample.forms if f.name != gone or f.counts.runs > 0))
+
+
+def by_older_rows(folder: Path) -> Iterator[bool]:
+    """A dtype and an op that the library leaves to its reference kernels cost hundreds of times the best form."""
+    for dtype, gmacs in OLDER.items():
+        recorded = fit.read(folder / f"xeon_amx_{dtype}.json", {"isa": XEON, "max_gmacs": gmacs})
+        for direction, found in losses(recorded, before_strips).items():
+            yield judged(f"older rows, {dtype}, {direction}", found, LIMIT_OF_OLDER)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, metavar="FOLDER", help="of older files")
+    options = parser.parse_args()
+    # the package's constants, not those that were fitted to this machine
+    fits.user_file = lambda key: Path(os.devnull) / key
+    verdicts = [*by_estimates(), *by_other_layers(), *(by_older_rows(options.rows) if options.rows else ())]
+    print(f"{verdicts.count(False)} of {len(verdicts)} failed")
+    return int(not all(verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

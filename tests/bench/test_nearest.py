@@ -1,0 +1,43 @@
+"""The command that makes the package's tables of recorded layers, and the recorded times that it reads."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dnnl_graph_ops.bench import fit
+from dnnl_graph_ops.bench import nearest as bench
+from dnnl_graph_ops.lowering import nearest
+from dnnl_graph_ops.lowering.registry import FORMULATIONS
+
+TIMES = Path(__file__).resolve().parents[2] / "benchmarks" / "times"
+FORMS = {(form.direction, form.name) for form in FORMULATIONS}
+
+
+@pytest.mark.parametrize("path", sorted(TIMES.glob("*.json")), ids=lambda path: path.stem)
+def test_recorded_times_name_forms_that_exist(path):
+    """Where one was renamed: measure again, or rename it in the file."""
+    recorded = fit.read(path)
+    assert {"cpu", "isa", "onednn", "threads", "dtype", "max_gmacs"} <= recorded.head.keys()
+    assert {(row["direction"], form) for row in recorded.rows for form in row["seconds"]} <= FORMS
+
+
+def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
+    recorded = fit.read(TIMES / "xeon_amx_f16.json")
+    rows = [row for row in recorded.rows if row["direction"] == fit.FORWARD][:12]
+    times, table = tmp_path / "times.json", tmp_path / "rows.json"
+    times.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
+    bench.main([str(times), "--directions", fit.FORWARD, "--write", str(table)])
+    monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
+    nearest.read.cache_clear()
+    try:
+        (direction,) = written = nearest.read("avx512_amx", "f16")
+        assert direction == fit.FORWARD and np.isfinite(written[direction].weights).all()
+        samples = fit.samples(fit.Recorded(recorded.head, rows))
+        by_constants = bench.losses(samples)
+        corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])
+        assert len(written[direction].features) == len(samples) == len(rows)
+        assert fit.mean(corrected) <= fit.mean(by_constants)
+    finally:
+        nearest.read.cache_clear()
