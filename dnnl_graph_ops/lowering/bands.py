@@ -178,7 +178,9 @@ def saving(chain: Sequence[Layer], env: Env) -> float:
     beyond = sum(max(cost.nbytes(layer.target) - NEAR * env.threads, 0) for layer in chain[:-1])
     if not count or not beyond:
         return 0.0
-    return sum(layer.chosen(env) for layer in chain) + cost.passing(beyond, env.threads) - _tiled(chain, count, env)
+    alone = sum(layer.chosen(env) for layer in chain)
+    # written, and read again
+    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, count, env)
 
 
 def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
