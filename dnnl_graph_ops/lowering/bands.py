@@ -28,9 +28,9 @@ from .registry import FORMULATIONS, Formulation
 # whose rows depend on few rows of what they read
 _NAMES = frozenset({"own depthwise", "own direct", "own groups", "own stem"})
 FORMS = {form.name: form for form in FORMULATIONS if form.direction == BACKWARD_DATA and form.name in _NAMES}
-NEAR = 512 * 1024  # bytes of a thread's bands between layers
-MOVED = 5e-11  # seconds of a byte that a band moves: rows that the one before it has seen, and weights
-CALL = 5e-7  # seconds of a kernel's call
+NEAR = 512 * 1024  # bytes of a thread between layers that stay in its near caches
+MOVED = 5e-11  # seconds of a byte that a band moves: rows that the one before it has seen, and many weights
+CALL = 1e-6  # seconds of a kernel's call
 _ALIGNED = 64
 
 
@@ -187,7 +187,7 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
     """Seconds of a chain by bands of so many rows: threads may lack a part, or compute rows that another one does."""
     images, each = chain[-1].target.shape[0], _parts(chain, count, env.threads)
     seconds = chain[-1].by_rows(env)
-    moved = sum(cost.nbytes(layer.problem.weights) for layer in chain)
+    moved = max(sum(cost.nbytes(layer.problem.weights) for layer in chain) - NEAR, 0)
     for layer, after in pairwise(chain):
         seconds += layer.by_rows(env) * (1 + (each - 1) * after.overlap / layer.rows)
         moved += after.overlap * _row_bytes(layer.target)
