@@ -174,9 +174,9 @@ def _band_strides(view: View) -> tuple[int, ...]:
 
 def saving(chain: Sequence[Layer], env: Env) -> float:
     """Seconds that bands save: what of the results between layers exceeds the near caches stays in them."""
-    count = _rows_of_a_band(chain)
     beyond = sum(max(cost.nbytes(layer.target) - NEAR * env.threads, 0) for layer in chain[:-1])
-    if not count or not beyond:
+    count = _rows_of_a_band(chain) if beyond else 0
+    if not count:
         return 0.0
     alone = sum(layer.chosen(env) for layer in chain)
     # written, and read again
@@ -199,10 +199,12 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
 def _rows_of_a_band(chain: Sequence[Layer]) -> int:
     """0: not even one row of all stays near."""
     rows, bytes_of_rows = chain[-1].rows, [_row_bytes(layer.target) for layer in chain[:-1]]
-    count = 0
-    while count < rows and sum(map(mul, _between(chain, count + 1), bytes_of_rows)) <= NEAR:
-        count += 1
-    return -(-rows // -(-rows // count)) if count else 0
+    # every further row of the last layer takes as many bytes
+    first, second = (sum(map(mul, _between(chain, count), bytes_of_rows)) for count in (1, 2))
+    if first > NEAR:
+        return 0
+    count = min(rows, 1 + (NEAR - first) // (second - first))
+    return -(-rows // -(-rows // count))
 
 
 def _between(chain: Sequence[Layer], count: int) -> list[int]:
