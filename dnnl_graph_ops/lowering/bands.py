@@ -2,43 +2,46 @@
 
 A result that is larger than those caches, and that only the next layer reads, is computed a few rows at a time; behind
 them come the rows of the next layer that see these. Rows are positions on the first spatial axis. The kernels are those
-of the layers' own forms, made for as many rows as a band has.
+of own forms, made for as many rows as a band has. A chain of layers runs so where that takes less time by estimate than
+the layers one by one in the forms that were chosen for them, with what lies between them in far caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import gcd
+from operator import itemgetter, mul
 from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import kernels
-from . import cost
+from . import choice, cost
 from . import tail as post
 from .env import Env
 from .lower import Decision, build, with_own_bias
 from .problem import BACKWARD_DATA, Problem
-from .program import Buffer, KernelStep, Place, Program, Step, View, dense_in
+from .program import Buffer, HostStep, KernelStep, Place, Program, Step, View, dense_in
 from .registry import FORMULATIONS, Formulation
 
 # whose rows depend on few rows of what they read
 _NAMES = frozenset({"own depthwise", "own direct", "own groups", "own stem"})
 FORMS = {form.name: form for form in FORMULATIONS if form.direction == BACKWARD_DATA and form.name in _NAMES}
-NEAR = 512 * 1024  # bytes of a thread's bands between layers
-FAR = 1 << 20  # bytes between two layers that leave the near caches
-WORTH = 0.1  # of the layers' seconds, that writing the result between them and reading it again takes
+NEAR = 512 * 1024  # bytes of a thread between layers that stay in its near caches
+MOVED = 5e-11  # seconds of a byte that a band moves: rows that the one before it has seen, and many weights
+CALL = 1e-6  # seconds of a kernel's call
 _ALIGNED = 64
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer as it was lowered, and the seconds that it was estimated to take. `group`: the number of its steps'."""
+    """A layer as it was lowered, and the form that could compute it by rows. `group`: the number of its steps'."""
 
     group: int
     problem: Problem
     form: Formulation
-    seconds: float
+    decision: Decision
 
     @property
     def source(self) -> View:
@@ -57,6 +60,22 @@ class Layer:
     def _reach(self) -> int:
         g = self.problem.geometry
         return g.dilations[0] * (g.kernel[0] - 1) + 1
+
+    @property
+    def overlap(self) -> int:
+        """The rows of the source that two bands see."""
+        return max(self._reach - self.problem.geometry.strides[0], 0)
+
+    def chosen(self, env: Env) -> float:
+        """Seconds of the layer by itself."""
+        return self.decision.candidates[0][1] * self._scale(env)
+
+    def by_rows(self, env: Env) -> float:
+        """Seconds of the form that could compute it by rows."""
+        return dict(self.decision.candidates)[self.form.name] * self._scale(env)
+
+    def _scale(self, env: Env) -> float:
+        return 1.0 if self.decision.measured else choice.scale(self.problem, env)
 
     def inner(self, count: int) -> int:
         """The rows of the source that so many rows of the target see, away from its ends."""
@@ -83,25 +102,38 @@ class Layer:
 
 
 def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
-    """A layer as it was decided to be computed; none if it cannot be cut into rows."""
-    form = FORMS.get(decision.formulation) if problem.direction == BACKWARD_DATA else None
-    if form is None:
-        return []
-    return [Layer(group, with_own_bias(problem), form, dict(decision.candidates)[form.name])]
+    """A layer with the cheapest form that computes it by rows, whichever form it was lowered by; none without one."""
+    names = (name for name, _ in decision.candidates if name in FORMS)
+    name = next(names, None) if problem.direction == BACKWARD_DATA else None
+    return [] if name is None else [Layer(group, with_own_bias(problem), FORMS[name], decision)]
 
 
 def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
-    """Replace the steps of layers by one that computes them by bands, where that pays."""
-    for chain in _chains(program, layers, env):
-        found = _Bands(program, chain, env)
-        if found.complete:
-            found.replace_steps()
-
-
-def _chains(program: Program, layers: Sequence[Layer], env: Env) -> Iterator[list[Layer]]:
-    """Layers each of which reads what the one before it gives, that to nobody else, and that are worth a step."""
+    """Replace the steps of layers by one that computes them by bands, where that saves time."""
     if env.tune == "off" or env.engine.memory is not None:
         return
+    for run in _runs(program, layers):
+        for chain in _chains(run, env):
+            found = _Bands(program, chain, env)
+            if found.complete:
+                found.replace_steps()
+
+
+def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
+    """The parts of a run of layers that save the most seconds together."""
+    best: list[tuple[float, list[Sequence[Layer]]]] = [(0.0, [])]  # by the number of layers from the first one on
+    for stop in range(1, len(run) + 1):
+        ways = [best[-1]]
+        for start in range(stop - 1):
+            saved = saving(run[start:stop], env)
+            if saved > 0:
+                ways.append((best[start][0] + saved, [*best[start][1], run[start:stop]]))
+        best.append(max(ways, key=itemgetter(0)))
+    return best[-1][1]
+
+
+def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
+    """Layers each of which reads what the one before it gives, that to nobody else."""
     known = {layer.source.buffer: layer for layer in layers}
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
@@ -112,19 +144,19 @@ def _chains(program: Program, layers: Sequence[Layer], env: Env) -> Iterator[lis
         after = known.get(layer.target.buffer)
         if after is None or touching[layer.target.buffer] != {layer.group, after.group}:
             continue
-        if _fits(layer, after) and _pays(layer, after, env.threads):
+        if _fits(layer, after):
             joined[layer.group] = after
     behind = {layer.group for layer in joined.values()}
     for layer in layers:
         if layer.group in joined and layer.group not in behind:
-            chain = [layer]
-            while chain[-1].group in joined:
-                chain.append(joined[chain[-1].group])
-            yield chain
+            run = [layer]
+            while run[-1].group in joined:
+                run.append(joined[run[-1].group])
+            yield run
 
 
 def _is_plain(step: Step) -> bool:
-    return isinstance(step, KernelStep) and step.condition is None
+    return not isinstance(step, HostStep) and step.condition is None
 
 
 def _fits(first: Layer, after: Layer) -> bool:
@@ -140,12 +172,58 @@ def _band_strides(view: View) -> tuple[int, ...]:
     return dense_in(view.shape, (0, *range(2, view.ndim), 1))
 
 
-def _pays(first: Layer, after: Layer, threads: int) -> bool:
-    size = cost.nbytes(first.target)
-    weights = sum(cost.nbytes(layer.problem.weights) for layer in (first, after))
-    bands = max(size // NEAR, 1)
-    seconds = cost.passing(size, threads)
-    return size >= FAR and bands * weights <= size and seconds >= WORTH * (first.seconds + after.seconds)
+def saving(chain: Sequence[Layer], env: Env) -> float:
+    """Seconds that bands save: what of the results between layers exceeds the near caches stays in them."""
+    beyond = sum(max(cost.nbytes(layer.target) - NEAR * env.threads, 0) for layer in chain[:-1])
+    count = _rows_of_a_band(chain) if beyond else 0
+    if not count:
+        return 0.0
+    alone = sum(layer.chosen(env) for layer in chain)
+    # written, and read again
+    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, count, env)
+
+
+def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
+    """Seconds of a chain by bands of so many rows: threads may lack a part, or compute rows that another one does."""
+    images, each = chain[-1].target.shape[0], _parts(chain, count, env.threads)
+    seconds = chain[-1].by_rows(env)
+    moved = max(sum(cost.nbytes(layer.problem.weights) for layer in chain) - NEAR, 0)
+    for layer, after in pairwise(chain):
+        seconds += layer.by_rows(env) * (1 + (each - 1) * after.overlap / layer.rows)
+        moved += after.overlap * _row_bytes(layer.target)
+    seconds += images * -(-chain[-1].rows // count) * (moved * MOVED + len(chain) * CALL) / env.threads
+    turns = -(-images * each // env.threads)
+    return seconds * turns * env.threads / (images * each)
+
+
+def _rows_of_a_band(chain: Sequence[Layer]) -> int:
+    """0: not even one row of all stays near."""
+    rows, bytes_of_rows = chain[-1].rows, [_row_bytes(layer.target) for layer in chain[:-1]]
+    # every further row of the last layer takes as many bytes
+    first, second = (sum(map(mul, _between(chain, count), bytes_of_rows)) for count in (1, 2))
+    if first > NEAR:
+        return 0
+    count = min(rows, 1 + (NEAR - first) // (second - first))
+    return -(-rows // -(-rows // count))
+
+
+def _between(chain: Sequence[Layer], count: int) -> list[int]:
+    """Rows of each result between layers that so many rows of the last one see."""
+    found = []
+    for layer in reversed(chain[1:]):
+        count = layer.inner(count)
+        found.append(count)
+    return found[::-1]
+
+
+def _parts(chain: Sequence[Layer], count: int, threads: int) -> int:
+    """How many threads divide the rows of an image."""
+    images, rows = chain[-1].target.shape[0], chain[-1].rows
+    return min(threads // gcd(images, threads), -(-rows // count))
+
+
+def _row_bytes(view: View) -> int:
+    return _band_strides(view)[2] * dtypes.itemsize(view.dtype)
 
 
 def _aligned(size: int) -> int:
@@ -170,6 +248,7 @@ class _Operand(NamedTuple):
 class _Call(NamedTuple):
     kernel: int
     operands: tuple[_Operand, ...]
+    label: str
 
 
 class _Bands:
@@ -189,40 +268,19 @@ class _Bands:
         self.room = 0  # bytes of the kernels' own scratch
         self.tasks: list[list[tuple[int, list[tuple[int, int]]]]] = []
         self.strides = [_band_strides(layer.target) for layer in chain[:-1]]
-        items = (dtypes.itemsize(layer.target.dtype) for layer in chain)
-        self.row_bytes = [strides[2] * item for strides, item in zip(self.strides, items, strict=False)]
-        self.count = self._rows_of_a_band()
+        self.row_bytes = [_row_bytes(layer.target) for layer in chain[:-1]]
+        self.count = _rows_of_a_band(chain)
         self.complete = self.count > 0 and self._all_parts()
 
     # -- how rows are divided ---------------------------------------------------------------------------------
 
-    def _between(self, count: int) -> list[int]:
-        """Rows of each result between layers that so many rows of the last one see."""
-        found = []
-        for layer in reversed(self.chain[1:]):
-            count = layer.inner(count)
-            found.append(count)
-        return found[::-1]
-
-    def _rows_of_a_band(self) -> int:
-        """0: not even one row of all stays near."""
-        rows = self.chain[-1].rows
-
-        def size(count: int) -> int:
-            return sum(n * each for n, each in zip(self._between(count), self.row_bytes, strict=True))
-
-        count = 0
-        while count < rows and size(count + 1) <= NEAR:
-            count += 1
-        return -(-rows // -(-rows // count)) if count else 0
-
     def _tasks(self) -> Iterator[tuple[int, range]]:
         """An image and the rows of the last result that a thread computes one band after the other."""
         images, rows = self.chain[-1].target.shape[0], self.chain[-1].rows
-        parts = min(self.threads // gcd(images, self.threads), -(-rows // self.count))
+        each = _parts(self.chain, self.count, self.threads)
         for image in range(images):
-            for part in range(parts):
-                yield image, range(rows * part // parts, rows * (part + 1) // parts)
+            for part in range(each):
+                yield image, range(rows * part // each, rows * (part + 1) // each)
 
     def _bands(self, rows: range) -> Iterator[list[tuple[range, range]]]:
         """For each band, of every layer the rows that are new and those of its result that the band sees."""
@@ -273,7 +331,7 @@ class _Bands:
 
     def _start(self, i: int) -> int:
         """Where the rows of a result between layers begin in a thread's scratch."""
-        most = self._between(self.count)
+        most = _between(self.chain, self.count)
         return sum(_aligned(most[j] * self.row_bytes[j]) for j in range(i))
 
     def _number(self, kernel: Any) -> int:
@@ -346,7 +404,7 @@ class _Bands:
                         own[buffer] = start + sum(_aligned(other.nbytes) for other in own)
                     operand = _Operand(_SCRATCH, own[buffer])
                 operands.append(operand._replace(offset=operand.offset + view.byte_offset))
-            calls.append(_Call(self._number(step.kernel), tuple(operands)))
+            calls.append(_Call(self._number(step.kernel), tuple(operands), step.label))
         self.room = max(self.room, sum(_aligned(buffer.nbytes) for buffer in own))
         return calls
 
@@ -396,6 +454,9 @@ class _Bands:
         """The program's steps of the layers, of which those stay that no row has a part in, with one in their place."""
         program, last = self.program, self.chain[-1]
         groups = [layer.group for layer in self.chain]
+        for layer in self.chain:
+            layer.decision.formulation = layer.form.name
+            layer.decision.compute = layer.form.compute_dtype(layer.problem, self.env)
         each = self._start(len(self.strides)) + self.room
         scratch = program.scratch((max(each // 4, 1) * self.threads,), "f32")
         numbers = {-1: len(self.reads), -2: len(self.reads) + 1}
@@ -405,7 +466,7 @@ class _Bands:
         ]
         kernel = kernels.bands(self.kernels, tasks, len(self.reads) + 2, each, self.threads)
         gone = self._of_rows(groups)
-        label = " | ".join(program.steps[at].label for at in gone)
+        label = " | ".join(self._labels())
         writes = scratch, last.target
         made = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
         program.steps = [
@@ -413,6 +474,12 @@ class _Bands:
             for at, step in enumerate(program.steps)
             for one in ([*self.fixed, made] if at == gone[-1] else [] if at in gone else [step])
         ]
+
+    def _labels(self) -> Iterator[str]:
+        """What a band calls, layer by layer."""
+        by_layer = {i: calls or () for (i, *_), calls in self.parts.items()}
+        for i in range(len(self.chain)):
+            yield from (call.label for call in by_layer[i])
 
     def _of_rows(self, groups: Sequence[int]) -> list[int]:
         """Where the program has steps of the layers that rows have a part in."""

@@ -47,16 +47,21 @@ def ranked(problem: Problem, env: Env) -> Ranked:
             charged = [(form, seconds + _compiling(form, problem, env) / _RUNS_OF_ONE) for form, seconds in found]
             found = sorted(charged, key=lambda item: item[1])
         return _without_compiling(found, problem, env)
-    g = problem.geometry
-    small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
-    where = (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
-    found = _ranking(problem, env, (_described(problem), env), *where)
+    found = _ranking(problem, env, (_described(problem), env), *_stand_in(problem))
     # the sizes of the grid are not those of the problem
     if env.algorithm == "direct":
         # who asks chooses among all
         return [item for item in found if item[0].applies(problem, env)] or candidates(problem, env)
     first = next((i for i, (form, _) in enumerate(found) if form.applies(problem, env)), None)
     return found[first:] if first is not None else candidates(problem, env)
+
+
+def scale(problem: Problem, env: Env) -> float:
+    """How many positions of a problem come to one of the sizes whose seconds `ranked` gives."""
+    if not env.varies:
+        return 1.0
+    batch, sizes = _stand_in(problem)
+    return problem.geometry.batch * prod(problem.geometry.src) / (batch * prod(sizes))
 
 
 def measured_as(problem: Problem, env: Env) -> Problem:
@@ -73,6 +78,13 @@ def grid(size: int) -> int:
     step: int = 1 << ((size - 1).bit_length() - 1)
     step //= _PER_OCTAVE
     return -(-size // step) * step
+
+
+def _stand_in(problem: Problem) -> tuple[int, Ints]:
+    """The batch and sizes that stand for those of a problem."""
+    g = problem.geometry
+    small = any(1 < _SMALL * n < _LARGE[g.rank] for n in g.src)
+    return (grid(g.batch), tuple(map(grid, g.src))) if small else _large(g.src)
 
 
 def _large(sizes: Ints) -> tuple[int, Ints]:

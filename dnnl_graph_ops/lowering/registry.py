@@ -131,14 +131,14 @@ class Formulation:
             return False
         return env.compute_dtype(problem.dtype, *ops) != env.compute_dtype(problem.dtype)
 
-    def seconds(self, problem: Problem, env: Env) -> float:
-        """The estimate of one run, with what it leaves to a step of its own."""
+    def seconds(self, problem: Problem, env: Env, factor: float = 1.0) -> float:
+        """The estimate of one run, with what it leaves to a step of its own. `factor` corrects all but functions."""
         counts = self.counts(problem, env)
         finishes = self.finishes(problem, env)
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
         by = self._computing_functions(problem) if finishes else cost.BY_OWN_CODE
-        return cost.seconds(counts, self.key, problem, env) + cost.functions(problem, env, by)
+        return factor * cost.seconds(counts, self.key, problem, env) + cost.functions(problem, env, by)
 
     def _computing_functions(self, problem: Problem) -> int:
         """Who computes functions that `build` takes."""
@@ -535,7 +535,7 @@ def candidates(problem: Problem, env: Env) -> Ranked:
 def estimates(problem: Problem, env: Env) -> Callable[[Formulation], float]:
     """Seconds of a run by a form: its counts times fitted constants, corrected by layers near the problem."""
     factors = nearest.factors(problem, env)
-    return lambda form: form.seconds(problem, env) * factors.get(form.name, 1.0)
+    return lambda form: form.seconds(problem, env, factors.get(form.name, 1.0))
 
 
 def usable(problem: Problem, env: Env) -> list[Formulation]:

@@ -7,9 +7,10 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
-from dnnl_graph_ops.lowering import cost, registry
+from dnnl_graph_ops.lowering import cost, nearest, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from dnnl_graph_ops.lowering.tail import TailOp
 
 pytestmark = pytest.mark.choice
 
@@ -40,6 +41,18 @@ def test_thin_products_of_images_are_own(direction: str, thin: tuple[int, int]) 
     for ic, own in (*((n, True) for n in thin), (16, False), (64, False)):
         layer = Problem("1x1", 2, ic, 32, (24, 24), (1, 1), (1, 1), (0, 0))
         assert form.converts(described(layer, direction, "NCX", False), env) is own
+
+
+def test_recorded_layers_correct_all_but_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had no functions behind them."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16")
+    monkeypatch.setattr(nearest, "factors", lambda problem, env: {"convolution": 0.25})
+    form = next(f for f in registry.FORMULATIONS if (f.name, f.direction) == ("convolution", BACKWARD_DATA))
+    layer = described(Problem("3x3", 1, 32, 32, (24, 24), (3, 3), (1, 1), (1, 1), (1, 1)), BACKWARD_DATA, "NXC", True)
+    behind = layer.with_views(tail=(TailOp("Sigmoid", {}, (0,)),))
+    alone, both = (registry.estimates(problem, env)(form) for problem in (layer, behind))
+    assert alone == pytest.approx(0.25 * form.seconds(layer, env))
+    assert both - alone == pytest.approx(cost.functions(behind, env, cost.BY_CONVOLUTIONS))
 
 
 CHANNELS_FIRST = {
