@@ -19,7 +19,7 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import ALIGNMENT, Use, place
-from .native import Compiled, Partitioned, compile_partitions, partitioned
+from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
@@ -100,13 +100,24 @@ def _seconds(steps: Sequence[Step], macs: int) -> float:
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
+    """A step as the library compiles it: as a whole, else op by op, else in NumPy.
+
+    Raises:
+        UnsupportedError: an op has no other way.
+    """
     step = given.step
     try:
         return compile_partitions(program, given)
     except UnsupportedError:
-        if step.fallback is None:
+        if len(step.ops) > 1:
+            steps = separated(program, step, [[op] for op in step.ops])
+            single = partitioned(steps, given.engine, given.fpmath_mode)
+            return [part for one in single for part in _compiled(program, one)]
+        (op,) = step.ops
+        if op.host is None:
             raise
-        return [replace(step.fallback, group=step.group, condition=step.condition)]
+        reads, writes = (tuple(o for o in some if isinstance(o, View)) for some in (op.inputs, op.outputs))
+        return [HostStep(op.host(), reads, writes, f"{op.kind} (NumPy)", step.group, step.condition)]
 
 
 def _use(part: Compiled | KernelStep | HostStep) -> Use:
