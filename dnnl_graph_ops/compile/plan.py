@@ -86,7 +86,7 @@ def assemble(
             else part
             for part in parts
         ]
-        executor = _build(parts, inputs, outputs, offsets, engine, name)
+        executor = executor_of(parts, inputs, outputs, offsets, engine, name)
     # copies to a device and back take long whatever is computed there
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
     return Plan(executor, tuple(parts), scratch)
@@ -127,14 +127,15 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
     return Use((*part.reads, *flag), part.writes, part.in_place if isinstance(part, KernelStep) else ())
 
 
-def _build(
+def executor_of(
     parts: Sequence[Compiled | KernelStep | HostStep],
     inputs: Sequence[View],
     outputs: Sequence[View],
     offsets: Mapping[Buffer, int],
     engine: Engine,
-    name: str,
+    name: str = "",
 ) -> Any:
+    """Parts in order, whose scratch buffers lie at the offsets of one piece of memory."""
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
     executor = Executor(engine.native, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import chain, dense, norms, patterned, tail
+from . import chain, dense, norms, patterned, tail, trust
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
@@ -28,7 +28,7 @@ def _split(item: Group, env: Env) -> list[Group]:
     if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
         return _one_by_one(item, env)
     head, *rest = item.nodes
-    if head.kind not in MEMBERS and misread(item.nodes):
+    if head.kind not in MEMBERS and not trust.quantizes(item.nodes) and misread(item.nodes):
         return _one_by_one(item, env)
     if head.kind not in MEMBERS:
         family = [node for node in rest if node.kind in MEMBERS]

@@ -1,13 +1,21 @@
-"""Which fused int8 partitions of the library are trusted: their features, and the combinations that it gets right."""
+"""Which fused int8 partitions of the library are trusted: their features, and a table of what it computes exactly.
+
+`python -m dnnl_graph_ops.trial` makes the table of a library, a file with the exact combinations by instruction set.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from operator import contains
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from .. import schema
 from ..graph import Node, Value
+from ..runtime import cache_files
 from ..shapes import Attributes, resolved
 from ..shapes.weights import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
@@ -45,8 +53,10 @@ def quantizes(nodes: Sequence[Node]) -> bool:
 
 def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
-    row = features(nodes)
-    return row is not None and _right(row, env)
+    runtime, row = env.engine.runtime, features(nodes)
+    if row is None or env.engine.kind != "cpu":
+        return False
+    return table(runtime.cpu_runtime, runtime.version, env.isa).knows(row)
 
 
 def features(nodes: Sequence[Node]) -> Features | None:
@@ -64,7 +74,8 @@ def features(nodes: Sequence[Node]) -> Features | None:
     rest = [node for node in nodes if node is not head and node not in operands]
     dst = rest.pop() if rest and rest[-1].kind == "Quantize" else None
     skips = [node for node in rest if node.kind == "Dequantize"]
-    words = [_post_op(node, head, nodes, wide) for node in rest if node.kind != "Dequantize"]
+    biases = ["bias" if len(value.shape) == 1 else None for value in head.inputs[2:]]
+    words = biases + [_post_op(node, head, nodes, wide) for node in rest if node.kind != "Dequantize"]
     if len(skips) > 1 or None in words:
         return None
     return Features(
@@ -73,7 +84,7 @@ def features(nodes: Sequence[Node]) -> Features | None:
         _form(head),
         integer_words(src),
         "".join(integer_words(node, channels(head)) for node in weights if node is not None),
-        ", ".join(["bias"] * (len(head.inputs) > 2) + [word for word in words if word is not None]),
+        ", ".join(word for word in words if word is not None),
         "".join(integer_words(node) for node in skips),
         "f32" if dst is None else integer_words(dst),
     )
@@ -104,8 +115,9 @@ def integer_words(node: Node, channels: int | None = None) -> str:
 def _form(head: Node) -> str:
     attrs = head.attrs
     if head.kind == "MatMul":
-        return " ".join(name for name in ("transpose_a", "transpose_b") if attrs.get(name))
-    if head.kind in MEMBERS:
+        named = {name: bool(attrs.get(name)) for name in ("transpose_a", "transpose_b")}
+        named["batched"] = len(head.inputs[1].shape) > 2
+    elif head.kind in MEMBERS:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}
@@ -125,7 +137,9 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
     result, made = head.outputs[0], {value for one in nodes for value in one.outputs}
     if node.kind not in schema.POST_OPS or node.outputs[0].shape != result.shape:
         return None
-    if node.kind == "BiasAdd" or len(node.inputs) == 1:
+    if node.kind == "BiasAdd":
+        return "bias"
+    if len(node.inputs) == 1:
         return node.kind
     first, second = node.inputs
     if first not in made or first in skips:
@@ -139,18 +153,62 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
 
 def _spread(value: Value, result: Value, head: Node) -> str:
     """How an operand lies over a result, in one word."""
-    channels = LAST if format_of(head) == "NXC" else AXIS_1
+    channels = LAST if format_of(head) == "NXC" and len(result.shape) > 2 else AXIS_1
     return {ONE: "one", FULL: "full", channels: "channel"}.get(spread(value, result), "otherwise")
 
 
-def _right(row: Features, env: Env) -> bool:
-    """Whether oneDNN 3.2 is right about it."""
-    if row.head in _POOLS:
-        return row.src[:2] == row.dst[:2] and not (
-            "zp" in row.src and "padded" in row.form and "exclude_pad" not in row.form
-        )
-    if not env.exact_int8 or row.src.split()[1:] not in ([], ["zp"]) or row.weights not in ("s8", "s8 channel"):
-        return False
-    if row.head == "ConvTranspose":
-        return not row.skip and "full" not in row.tail
-    return not row.skip or row.dst.split()[0] in ("f32", row.skip.split()[0])
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+# tried in more combinations than other post-ops of one operand, and what counts as one
+RELU, SWISH = "ReLU", "Sigmoid, Multiply own"
+
+
+class Table(NamedTuple):
+    """What a library computes exactly with an instruction set.
+
+    `like_relu`: for each head the post-ops that it gets right wherever it does ReLU. `exact`: combinations, as a set of
+    values for each feature.
+    """
+
+    like_relu: Mapping[str, Collection[str]]
+    exact: Sequence[tuple[Collection[str | int], ...]]
+
+    def knows(self, row: Features) -> bool:
+        """Whether it computes a combination exactly; one that was not tried is not."""
+        like = self.like_relu.get(row.head, ())
+        tail = row.tail.replace(SWISH, RELU) if SWISH in like else row.tail
+        row = row._replace(tail=", ".join(RELU if word in like else word for word in tail.split(", ")))
+        return any(all(map(contains, box, row)) for box in self.exact)
+
+
+@cache
+def table(runtime: str, release: str, isa: str) -> Table:
+    """The table for a library and an instruction set: the user's, or the package's; none of what was not tried."""
+    for path in (user_file(runtime, release), package_file(runtime, release)):
+        try:
+            for one in cache_files.read(path)["tables"]:
+                if isa in one["isa"]:
+                    return parse(one)
+        except OSError:
+            continue
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            warnings.warn(f"the int8 partitions in {path} are damaged and are ignored", RuntimeWarning, stacklevel=2)
+    return Table({}, ())
+
+
+def parse(content: Any) -> Table:
+    """A table as a file has it. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
+    boxes = [tuple(map(frozenset, box)) for box in content["exact"]]
+    if any(len(box) != len(Features._fields) for box in boxes):
+        raise ValueError(boxes)
+    return Table({head: frozenset(texts) for head, texts in content["like ReLU"].items()}, boxes)
+
+
+def package_file(runtime: str, release: str) -> Path:
+    """The package's table for a library."""
+    return Path(__file__).with_name("trusted") / f"{runtime}-{release}.json"
+
+
+def user_file(runtime: str, release: str) -> Path:
+    """Where `python -m dnnl_graph_ops.trial` puts a table for this machine, which comes before the package's."""
+    return cache_files.folder("trusted") / package_file(runtime, release).name

@@ -7,22 +7,21 @@ import pytest
 from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
 
-VNNI = {"int8"}
 # as dnnl_types.h numbers them, and what the library computes natively with each
 NATIVE = {
     "sse41": (0x1, set()),
     "avx": (0x3, set()),
     "avx2": (0x7, set()),
-    "avx2_vnni": (0xF, VNNI),
-    "avx2_vnni_2": (0x1F, VNNI),
+    "avx2_vnni": (0xF, set()),
+    "avx2_vnni_2": (0x1F, set()),
     "avx512_core": (0x27, set()),
-    "avx512_core_vnni": (0x67, VNNI),
-    "avx512_core_bf16": (0xE7, VNNI | {"bf16"}),
-    "avx512_core_fp16": (0x1EF, VNNI | {"bf16", "f16"}),
-    "avx512_core_amx": (0xFEF, VNNI | {"bf16", "f16", "amx"}),
-    "avx512_core_amx_fp16": (0x1FEF, VNNI | {"bf16", "f16", "amx"}),
-    "avx10_2": (0x201FF, VNNI | {"bf16", "f16"}),
-    "avx10_2_amx_2": (0x22FFF, VNNI | {"bf16", "f16", "amx"}),
+    "avx512_core_vnni": (0x67, set()),
+    "avx512_core_bf16": (0xE7, {"bf16"}),
+    "avx512_core_fp16": (0x1EF, {"bf16", "f16"}),
+    "avx512_core_amx": (0xFEF, {"bf16", "f16", "amx"}),
+    "avx512_core_amx_fp16": (0x1FEF, {"bf16", "f16", "amx"}),
+    "avx10_2": (0x201FF, {"bf16", "f16"}),
+    "avx10_2_amx_2": (0x22FFF, {"bf16", "f16", "amx"}),
 }
 
 
@@ -41,7 +40,6 @@ def test_every_set(name):
     assert [cpu.computes_natively(dtype, engine) for dtype in ("f32", "bf16", "f16")] == [
         True, "bf16" in native, "f16" in native,
     ]  # fmt: skip
-    assert cpu.multiplies_int8_exactly(engine) == ("int8" in native)
 
 
 def test_the_table_has_every_set_behind_those_that_it_contains():
@@ -56,12 +54,12 @@ def test_a_made_up_set_is_as_good_as_the_nearest_below():
     name = cpu.isa(engine)
     assert name == "isa 0x1201ff"
     assert cpu.contained(name)[0].name == "avx10_2"
-    assert cpu.computes_natively("bf16", engine) and cpu.multiplies_int8_exactly(engine)
+    assert cpu.computes_natively("bf16", engine)
     assert fits.keys(name) == fits.keys("avx10_2")
 
 
 def test_no_set_of_the_table():
     """As another architecture reports."""
     engine = engine_of(0)
-    assert not cpu.computes_natively("bf16", engine) and not cpu.multiplies_int8_exactly(engine)
+    assert not cpu.computes_natively("bf16", engine)
     assert fits.keys(cpu.isa(engine)) == ("avx2",)
