@@ -25,11 +25,11 @@ SETS = (
     InstructionSet("sse41", 0x1, 4, "avx2"),
     InstructionSet("avx", 0x3, 8, "avx2"),
     InstructionSet("avx2", 0x7, 8, "avx2"),
-    InstructionSet("avx2_vnni", 0xF, 8, "avx2"),
+    InstructionSet("avx2_vnni", 0xF, 8, "avx2", ("int8",)),
     # which converts bf16 and f16, but multiplies neither
     InstructionSet("avx2_vnni_2", 0x1F, 8, "avx2"),
     InstructionSet("avx512_core", 0x27, 16, "avx512"),
-    InstructionSet("avx512_core_vnni", 0x67, 16, "avx512"),
+    InstructionSet("avx512_core_vnni", 0x67, 16, "avx512", ("int8",)),
     InstructionSet("avx512_core_bf16", 0xE7, 16, "avx512", ("bf16",)),
     InstructionSet("avx512_core_fp16", 0x1EF, 16, "avx512", ("f16",)),
     InstructionSet("avx10_2", 0x201FF, 16, "avx512"),
@@ -87,7 +87,7 @@ def lanes(name: str) -> int:
 
 @cache
 def native(name: str) -> frozenset[str]:
-    """What the library computes natively with an instruction set, beside f32: bf16, f16, amx."""
+    """What the library computes natively with an instruction set, beside f32: bf16, f16, int8, amx."""
     return frozenset(item for row in contained(name) for item in row.adds)
 
 

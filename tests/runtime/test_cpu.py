@@ -7,21 +7,22 @@ import pytest
 from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
 
+VNNI = {"int8"}
 # as dnnl_types.h numbers them, and what the library computes natively with each
 NATIVE = {
     "sse41": (0x1, set()),
     "avx": (0x3, set()),
     "avx2": (0x7, set()),
-    "avx2_vnni": (0xF, set()),
-    "avx2_vnni_2": (0x1F, set()),
+    "avx2_vnni": (0xF, VNNI),
+    "avx2_vnni_2": (0x1F, VNNI),
     "avx512_core": (0x27, set()),
-    "avx512_core_vnni": (0x67, set()),
-    "avx512_core_bf16": (0xE7, {"bf16"}),
-    "avx512_core_fp16": (0x1EF, {"bf16", "f16"}),
-    "avx512_core_amx": (0xFEF, {"bf16", "f16", "amx"}),
-    "avx512_core_amx_fp16": (0x1FEF, {"bf16", "f16", "amx"}),
-    "avx10_2": (0x201FF, {"bf16", "f16"}),
-    "avx10_2_amx_2": (0x22FFF, {"bf16", "f16", "amx"}),
+    "avx512_core_vnni": (0x67, VNNI),
+    "avx512_core_bf16": (0xE7, VNNI | {"bf16"}),
+    "avx512_core_fp16": (0x1EF, VNNI | {"bf16", "f16"}),
+    "avx512_core_amx": (0xFEF, VNNI | {"bf16", "f16", "amx"}),
+    "avx512_core_amx_fp16": (0x1FEF, VNNI | {"bf16", "f16", "amx"}),
+    "avx10_2": (0x201FF, VNNI | {"bf16", "f16"}),
+    "avx10_2_amx_2": (0x22FFF, VNNI | {"bf16", "f16", "amx"}),
 }
 
 
