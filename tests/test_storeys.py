@@ -28,7 +28,7 @@ STOREYS = (
     ("functional", "_functional", "caches", "weights"),
     ("interop", "quantize", "nn", "selftest", "stubs"),
     ("torch",),
-    ("bench", "explain_command", "__main__"),
+    ("bench", "explain_command", "trial", "__main__"),
 )
 # for types only, which nobody loads: importer, imported
 EXCEPTIONS = {

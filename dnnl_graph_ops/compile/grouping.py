@@ -10,7 +10,7 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import chain, dense, integers, norms
+from ..lowering import chain, dense, norms, trust
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
@@ -73,7 +73,8 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
     if len(nodes) < 2:
         members: Sequence[tuple[int, ...]] = [(i,) for i in range(len(nodes))]
     elif env.tune == "off" or policy != "fusion" or env.engine.memory is not None:
-        members = _partitioned(nodes, outputs, env, policy, supported)
+        parts = _partitioned(nodes, outputs, env, policy, supported)
+        members = [some for part in parts for some in _trusted(part, nodes, env)]
     else:
         members, integer = _mixed(nodes, outputs, env, supported)
     return ordered(
@@ -91,16 +92,21 @@ def _mixed(
     readers = Readers(nodes, outputs)
     theirs = _library_only(nodes)
     found: list[tuple[int, ...]] = []
+    products: list[tuple[int, ...]] = []
     if any(reader in theirs for i in theirs for value in nodes[i].outputs for reader in readers.of(value)):
         shown = [native and i in theirs for i, native in enumerate(supported)]
         parts = _partitioned(nodes, outputs, env, "fusion", shown)
-        found += [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
+        several = [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
+        for part in several:
+            first, *rest = _trusted(part, nodes, env)
+            (products if rest else found).append(first)
     integer = []
     for members in integer_groups(readers, env):
         served = any(set(part).issuperset(members[:3]) for part in found)
-        if not (served and env.exact_int8 and integers.centred([nodes[i] for i in members])):
+        if not served:
             found = [part for part in found if set(part).isdisjoint(members)] + [members]
             integer.append(members)
+    found += [part for part in products if len(part) > 1 and all(set(part).isdisjoint(other) for other in found)]
     for members in patterned_groups(readers):
         found = [part for part in found if set(part).isdisjoint(members)] + [members]
     taken = {i for part in found for i in part}
@@ -112,7 +118,28 @@ def _mixed(
     return sorted([*found, *alone, *own_groups(free, readers)]), integer
 
 
-_QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
+def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tuple[int, ...]]:
+    """A partition as it is where the library gets it right, else what of it is: a product alone, or one node each."""
+
+    def right(members: Sequence[int]) -> bool:
+        some = [nodes[i] for i in members]
+        return len(some) == 1 or not trust.quantizes(some) or trust.trusted(some, env)
+
+    if right(part):
+        return [part]
+    heads = [i for i in part if nodes[i].kind in trust.MULTIPLYING]
+    product = tuple(i for i in part if i in heads or any(nodes[i].outputs[0] in nodes[head].inputs for head in heads))
+    rest = tuple(i for i in part if i not in product)
+    inner = {nodes[i].outputs[0] for i in product if i not in heads}
+    if heads and right(product) and not any(value in inner for i in rest for value in nodes[i].inputs):
+        return [product, *((i,) for i in rest)]
+    between = tuple(i for i in part if nodes[i].kind not in trust.QUANTIZING)
+    fused = bool(between) and nodes[between[0]].kind in MEMBERS
+    if not fused or any(nodes[i].kind not in schema.POST_OPS for i in between[1:]):
+        return [(i,) for i in part]
+    return [*((i,) for i in part if i not in between), between]
+
+
 _OPENING = frozenset({"Dequantize", "DynamicDequantize", "TypeCast"})
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
 # what the library's products of f32 take 4 to 10 times as long for as own code
@@ -122,14 +149,14 @@ _SLOW_BEHIND_PRODUCTS = frozenset({"Elu", "GELU", "HardSwish", "Sigmoid", "Tanh"
 def _library_only(nodes: Sequence[Node]) -> set[int]:
     """Nodes that may be part of a pattern that own code does not serve: int8 ones, and products with their post-ops."""
     found: dict[Node, int] = {}
-    floats = all(node.kind not in _QUANTIZING for node in nodes)
+    floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in found]
         if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
             continue
         if (
             (node.kind == "MatMul" and not dense.leads(node))
-            or node.kind in _QUANTIZING
+            or node.kind in trust.QUANTIZING
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)
         ):

@@ -11,7 +11,7 @@ from ..lowering.env import Env
 from .own_groups import Readers, behind, elementwise
 
 # what may run as one with the Dequantize of its operands
-_WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MaxPool"}
+_WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MatMul", "MaxPool"}
 
 
 def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:

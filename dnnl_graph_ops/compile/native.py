@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
-from ..errors import UnsupportedError
+from ..errors import Error, UnsupportedError
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.staging import wrong_when_narrow
 from ..runtime.engines import KINDS, Engine
@@ -216,7 +216,7 @@ def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
 
 def _in_parts(program: Program, ops: Sequence[NativeOp], given: Partitioned) -> list[Partitioned]:
     """The first op of a partition apart from the others."""
-    step = replace(given.step, ops=tuple(ops), fallback=None)
+    step = replace(given.step, ops=tuple(ops))
     steps = separated(program, step, [ops[:1], ops[1:]])
     return partitioned(steps, given.engine, given.fpmath_mode, judged=True, baked=given.builder.baked)
 
@@ -236,7 +236,7 @@ def separated(program: Program, step: NativeStep, parts: Sequence[Sequence[Nativ
         inputs, outputs = (tuple(placed.get(o, o) for o in some) for some in (op.inputs, op.outputs))
         return replace(op, inputs=inputs, outputs=outputs)
 
-    return [replace(step, ops=tuple(map(on_buffers, part)), fallback=None) for part in parts]
+    return [replace(step, ops=tuple(map(on_buffers, part))) for part in parts]
 
 
 def _gives_constants(step: NativeStep) -> bool:
@@ -268,12 +268,15 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
         )
     inputs = _bound(partition.input_ports, builder)
     outputs = _bound(partition.output_ports, builder)
-    compiled = partition.compile(
-        [logical_tensor(view, i, builder.baked) for i, view in inputs.items()],
-        [logical_tensor(view, i) for i, view in outputs.items()],
-        engine.native,
-        one_thread=any("Back" in kind for kind in kinds),
-    )
+    try:
+        compiled = partition.compile(
+            [logical_tensor(view, i, builder.baked) for i, view in inputs.items()],
+            [logical_tensor(view, i) for i, view in outputs.items()],
+            engine.native,
+            one_thread=any("Back" in kind for kind in kinds),
+        )
+    except Error as refusal:
+        raise UnsupportedError(_refused(kinds, (*inputs.values(), *outputs.values()), engine, refusal)) from refusal
     # an operand that two ops read may be overwritten before the second one does
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
@@ -281,6 +284,14 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
     again = partial(_again, alone, engine, given.fpmath_mode, builder.baked)
     views = tuple(inputs.values()), tuple(outputs.values())
     return Compiled(compiled, *views, step.label, names, kinds, again, step.group, step.condition, pairs)
+
+
+def _refused(kinds: Sequence[str], views: Sequence[View], engine: Engine, refusal: Error) -> str:
+    types = ", ".join(dict.fromkeys(view.dtype for view in views))
+    return (
+        f"{', '.join(kinds)} of {types}: oneDNN {engine.runtime.version} on {engine!r} refuses it and no code of this "
+        f"package runs it; use f32 there, or another release of oneDNN (the library says: {refusal})"
+    )
 
 
 def _again(step: NativeStep, engine: Engine, fpmath_mode: str, baked: bool) -> list[Compiled]:

@@ -19,7 +19,7 @@ from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
 from .memory import ALIGNMENT, Use, place
-from .native import Compiled, Partitioned, compile_partitions, partitioned
+from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
@@ -86,7 +86,7 @@ def assemble(
             else part
             for part in parts
         ]
-        executor = _build(parts, inputs, outputs, offsets, engine, name)
+        executor = executor_of(parts, inputs, outputs, offsets, engine, name)
     # copies to a device and back take long whatever is computed there
     executor.finalize(release_gil=seconds > GIL_SECONDS or engine.native.on_device, threads=count)
     return Plan(executor, tuple(parts), scratch)
@@ -100,13 +100,24 @@ def _seconds(steps: Sequence[Step], macs: int) -> float:
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:
+    """A step as the library compiles it: as a whole, else op by op, else in NumPy.
+
+    Raises:
+        UnsupportedError: an op has no other way.
+    """
     step = given.step
     try:
         return compile_partitions(program, given)
     except UnsupportedError:
-        if step.fallback is None:
+        if len(step.ops) > 1:
+            steps = separated(program, step, [[op] for op in step.ops])
+            single = partitioned(steps, given.engine, given.fpmath_mode)
+            return [part for one in single for part in _compiled(program, one)]
+        (op,) = step.ops
+        if op.host is None:
             raise
-        return [replace(step.fallback, group=step.group, condition=step.condition)]
+        reads, writes = (tuple(o for o in some if isinstance(o, View)) for some in (op.inputs, op.outputs))
+        return [HostStep(op.host(), reads, writes, f"{op.kind} (NumPy)", step.group, step.condition)]
 
 
 def _use(part: Compiled | KernelStep | HostStep) -> Use:
@@ -116,14 +127,15 @@ def _use(part: Compiled | KernelStep | HostStep) -> Use:
     return Use((*part.reads, *flag), part.writes, part.in_place if isinstance(part, KernelStep) else ())
 
 
-def _build(
+def executor_of(
     parts: Sequence[Compiled | KernelStep | HostStep],
     inputs: Sequence[View],
     outputs: Sequence[View],
     offsets: Mapping[Buffer, int],
     engine: Engine,
-    name: str,
+    name: str = "",
 ) -> Any:
+    """Parts in order, whose scratch buffers lie at the offsets of one piece of memory."""
     if any(isinstance(part, Compiled) for part in parts):
         follow.prepare(engine)
     executor = Executor(engine.native, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from .. import schema
 from ..graph import Node, Value
@@ -10,7 +11,7 @@ from .env import Env
 from .groups import Group, native_attributes, ops_of
 from .host_ops import HOST, step
 from .lower import Decision
-from .program import Edge, HostStep, NativeOp, Operand, Program, View
+from .program import Edge, NativeOp, Operand, Program, View
 
 
 class Places(dict[Value, View]):
@@ -68,7 +69,8 @@ def native_ops(
             if value not in leaving and value not in edges:
                 edges[value] = Edge(value.shape, value.dtype)  # type: ignore[arg-type]
         outputs = tuple(operand(value) for value in node.outputs)
-        ops.append(NativeOp(node.kind, native_attributes(node, env), inputs, outputs, node.name))
+        host = partial(step, node) if node.kind in HOST else None
+        ops.append(NativeOp(node.kind, native_attributes(node, env), inputs, outputs, node.name, host))
     return ops
 
 
@@ -108,17 +110,8 @@ def build_native(program: Program, item: Group, shared: set[Value], views: dict[
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
         return _build_staged(program, item, leaving, views, env, list(staged))
-    made = native_ops(program, item.nodes, leaving, views, {}, env)
-    program.native(made, item.nodes[0].kind, _fallback(item, made))
+    program.native(native_ops(program, item.nodes, leaving, views, {}, env), item.nodes[0].kind)
     return Decision("native", item.nodes[-1].outputs[0].dtype)
-
-
-def _fallback(item: Group, ops: Sequence[NativeOp]) -> HostStep | None:
-    node = item.nodes[0]
-    if len(item.nodes) > 1 or node.kind not in HOST:
-        return None
-    inputs, outputs = ([o for o in some if isinstance(o, View)] for some in (ops[0].inputs, ops[0].outputs))
-    return HostStep(step(node), tuple(inputs), tuple(outputs), f"{node.kind} (NumPy)")
 
 
 def _build_staged(
@@ -150,7 +143,7 @@ def _build_staged(
         if value not in inner and value in leaving:
             inner[value] = view_of(program, value, views)
     ops = native_ops(program, item.nodes, leaving, inner, edges, env)
-    program.native(ops, item.nodes[0].kind, _fallback(item, ops))
+    program.native(ops, item.nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
     return Decision("native", env.compute_dtype(staged[0].dtype, *ops_of(item.nodes)))

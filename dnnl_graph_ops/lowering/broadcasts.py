@@ -32,14 +32,15 @@ def misread(nodes: Sequence[Node]) -> bool:
         elif len(node.inputs) > 1 and node.kind != "BiasAdd":
             result = node.outputs[0]
             given = [value for value in node.inputs if value.node not in nodes]
-            if any(_spread(value, result) not in _TAKEN.get(main, _ALL) for value in given):
+            if any(spread(value, result) not in _TAKEN.get(main, _ALL) for value in given):
                 return True
             if main in _FULL_RANK and any(len(value.shape) < len(result.shape) for value in given):
                 return True
     return False
 
 
-def _spread(value: Value, result: Value) -> str:
+def spread(value: Value, result: Value) -> str:
+    """How an operand lies over a result."""
     rank = len(result.shape)
     padded = (1,) * (rank - len(value.shape)) + value.shape
     if padded == result.shape:

@@ -64,10 +64,5 @@ class Env:
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 
-    @property
-    def exact_int8(self) -> bool:
-        """Whether the library's int8 products are exact here."""
-        return cpu.multiplies_int8_exactly(self.engine)
-
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

@@ -29,6 +29,7 @@ from .post_ops import post_ops
 from .problem import FORWARD, Problem
 from .program import Buffer, Place, Program, View
 from .tail import Tail
+from .trust import channels, integer_words
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -80,6 +81,8 @@ def _fits(q: Quantized) -> bool:
     if q.src.inputs[0].dtype not in chain.INTEGERS or q.weights.inputs[0].dtype not in chain.INTEGERS:
         return False
     if len(q.src.attrs["scales"]) != 1 or any(value.dtype != "f32" for value in q.head.inputs[2:]):
+        return False
+    if "axis" in integer_words(q.weights, channels(q.head)).split():
         return False
     if q.quantize is None:
         return True
@@ -133,12 +136,6 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
 def set_for(best: str, depth: int) -> str:
     """The instruction set that multiplies `depth` channels, where `best` is the best one here."""
     return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
-
-
-def centred(nodes: Sequence[Node]) -> bool:
-    """Whether the weights have no zero point, which the library does not take."""
-    q = quantized(nodes)
-    return q is not None and not any(q.weights.attrs.get("zps") or ())
 
 
 def dtype_of(nodes: Sequence[Node]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
 from math import prod
@@ -253,13 +253,14 @@ Operand = View | Edge
 
 @dataclass(frozen=True)
 class NativeOp:
-    """One op as the library takes it."""
+    """One op as the library takes it; `host` makes what computes it in NumPy where the library refuses."""
 
     kind: str
     attrs: Mapping[str, Any]
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     name: str = ""
+    host: Callable[[], Callable[..., None]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -272,11 +273,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Ops for the library, and what runs instead where it has a kernel by its tables but not for this CPU."""
+    """Ops for the library."""
 
     ops: tuple[NativeOp, ...]
     label: str
-    fallback: HostStep | None = None
     group: int | None = None
     condition: Condition | None = None
 
@@ -366,8 +366,8 @@ class Program:
         name = dtypes.canonical(data.dtype)
         return View(Buffer(Place.CONSTANT, name, data.size, array=data), data.shape, dense_strides(data.shape))
 
-    def native(self, ops: Sequence[NativeOp], label: str, fallback: HostStep | None = None) -> None:
-        self.steps.append(NativeStep(tuple(ops), label, fallback, self.group, self.condition))
+    def native(self, ops: Sequence[NativeOp], label: str) -> None:
+        self.steps.append(NativeStep(tuple(ops), label, self.group, self.condition))
 
     def kernel(
         self,

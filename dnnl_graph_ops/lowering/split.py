@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import schema
-from . import chain, dense, norms, patterned, tail
+from . import chain, dense, norms, patterned, tail, trust
 from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
-from .groups import Group, literal_attributes, ordered
+from .groups import Group, literal_attributes
 from .routes import runs_natively
 
 
@@ -28,10 +27,8 @@ def _split(item: Group, env: Env) -> list[Group]:
         return _one_by_one(item, env)
     if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
         return _one_by_one(item, env)
-    if _multiplies_int8(item) and not (env.exact_int8 and _centred_weights(item)):
-        return _in_float(item)
     head, *rest = item.nodes
-    if head.kind not in MEMBERS and misread(item.nodes):
+    if head.kind not in MEMBERS and not trust.quantizes(item.nodes) and misread(item.nodes):
         return _one_by_one(item, env)
     if head.kind not in MEMBERS:
         family = [node for node in rest if node.kind in MEMBERS]
@@ -44,28 +41,3 @@ def _split(item: Group, env: Env) -> list[Group]:
 
 def _one_by_one(item: Group, env: Env) -> list[Group]:
     return [Group((node,), runs_natively(node, env)) for node in item.nodes]
-
-
-_QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
-_MULTIPLYING = frozenset({*MEMBERS, "MatMul"})
-
-
-def _multiplies_int8(item: Group) -> bool:
-    kinds = {node.kind for node in item.nodes}
-    return bool(kinds & _QUANTIZING and kinds & _MULTIPLYING)
-
-
-def _centred_weights(item: Group) -> bool:
-    """Whether quantized weights have no zero point: the library takes none."""
-    members = set(item.nodes)
-    makers = [node.inputs[1].node for node in item.nodes if node.kind in _MULTIPLYING]
-    return not any(any(maker.attrs.get("zps") or ()) for maker in makers if maker is not None and maker in members)
-
-
-def _in_float(item: Group) -> list[Group]:
-    """Quantizing ops on their own, and what lies between them as one group."""
-    alone = [Group((node,)) for node in item.nodes if node.kind in _QUANTIZING]
-    between = [node for node in item.nodes if node.kind not in _QUANTIZING]
-    if between[0].kind in MEMBERS and all(node.kind in schema.POST_OPS for node in between[1:]):
-        return ordered([*alone, Group(tuple(between))])
-    return ordered([*alone, *(Group((node,)) for node in between)])

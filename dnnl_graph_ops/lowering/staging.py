@@ -134,11 +134,7 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
         )
         return replace(item, inputs=inputs, outputs=outputs)
 
-    fallback = step.fallback
-    if fallback is not None:
-        reads, writes = (tuple(twins.get(v, v) for v in some) for some in (fallback.reads, fallback.writes))
-        fallback = replace(fallback, reads=reads, writes=writes)
-    return replace(step, ops=tuple(map(op, step.ops)), fallback=fallback)
+    return replace(step, ops=tuple(map(op, step.ops)))
 
 
 # kind: the input over which the window of taps moves

@@ -25,7 +25,6 @@ SETS = (
     InstructionSet("sse41", 0x1, 4, "avx2"),
     InstructionSet("avx", 0x3, 8, "avx2"),
     InstructionSet("avx2", 0x7, 8, "avx2"),
-    # without VNNI the library halves signed 8-bit weights, and sums of two products saturate at 16 bits
     InstructionSet("avx2_vnni", 0xF, 8, "avx2", ("int8",)),
     # which converts bf16 and f16, but multiplies neither
     InstructionSet("avx2_vnni_2", 0x1F, 8, "avx2"),
@@ -119,8 +118,3 @@ def computes_natively(dtype: str, engine: Engine, ops: Sequence[str] = ()) -> bo
     if dtype not in _HALVES:
         return True
     return multiplies(dtype, isa(engine), ops) if engine.kind == "cpu" else has_kernels(engine, dtype)
-
-
-def multiplies_int8_exactly(engine: Engine) -> bool:
-    """Whether products of 8-bit integers are summed in 32 bits."""
-    return engine.kind != "cpu" or "int8" in native(isa(engine))

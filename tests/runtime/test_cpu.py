@@ -41,7 +41,6 @@ def test_every_set(name):
     assert [cpu.computes_natively(dtype, engine) for dtype in ("f32", "bf16", "f16")] == [
         True, "bf16" in native, "f16" in native,
     ]  # fmt: skip
-    assert cpu.multiplies_int8_exactly(engine) == ("int8" in native)
 
 
 def test_the_table_has_every_set_behind_those_that_it_contains():
@@ -56,12 +55,12 @@ def test_a_made_up_set_is_as_good_as_the_nearest_below():
     name = cpu.isa(engine)
     assert name == "isa 0x1201ff"
     assert cpu.contained(name)[0].name == "avx10_2"
-    assert cpu.computes_natively("bf16", engine) and cpu.multiplies_int8_exactly(engine)
+    assert cpu.computes_natively("bf16", engine)
     assert fits.keys(name) == fits.keys("avx10_2")
 
 
 def test_no_set_of_the_table():
     """As another architecture reports."""
     engine = engine_of(0)
-    assert not cpu.computes_natively("bf16", engine) and not cpu.multiplies_int8_exactly(engine)
+    assert not cpu.computes_natively("bf16", engine)
     assert fits.keys(cpu.isa(engine)) == ("avx2",)

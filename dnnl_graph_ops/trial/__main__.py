@@ -1,0 +1,174 @@
+"""`python -m dnnl_graph_ops.trial`: which fused int8 partitions a library computes right, tried one by one.
+
+For each limit of the instruction set child processes try all combinations; one that crashes loses its process alone.
+A log has a line for each, and a run that was broken off goes on where its log ends. What is exact becomes the table
+that `lowering.trust` asks: the package's own, or without --package the user's, for this release of the library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..lowering import trust
+from ..lowering.trust import RELU, SWISH, Features
+from ..runtime import cache_files
+from .child import APART, EXACT, REFUSED, WRONG
+from .combinations import combinations
+from .graphs import SIZES
+
+_LIMITS = ("DEFAULT", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
+# a combination that is fine in some sizes is tried in more; of several verdicts the last one here holds
+_FINE = (APART, EXACT)
+CRASHED = "crashed"
+_ORDER = (*_FINE, REFUSED, WRONG, CRASHED)
+
+
+class Verdict(NamedTuple):
+    """What a library does with a combination, and in how many sizes it was tried."""
+
+    verdict: str
+    sizes: int
+
+
+Verdicts = Mapping[Features, Verdict]
+Said = dict[str, dict[Features, Verdict]]
+Box = tuple[frozenset[Any], ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m dnnl_graph_ops.trial", description=__doc__)
+    parser.add_argument("--library", help="a libdnnl.so.3 (default: the bundled one)")
+    parser.add_argument("--limit", action="append", help=f"of ONEDNN_MAX_CPU_ISA (default: {', '.join(_LIMITS)})")
+    parser.add_argument("--log", type=Path, default=Path("trial.jsonl"), help="what happened, a line for each")
+    parser.add_argument("--package", action="store_true", help="write the package's own table")
+    options = parser.parse_args(arguments)
+    for limit in options.limit or _LIMITS:
+        library = _try_all(combinations(), options.library, limit, options.log)
+    said = _read(options.log)
+    for isa, verdicts in said.items():
+        print(isa, *(f"{count} {verdict}" for verdict, count in _counts(verdicts).items()), sep=", ")
+    path = (trust.package_file if options.package else trust.user_file)(*library)
+    cache_files.write(path, _text(said))
+    path.chmod(0o644)
+    print(path)
+
+
+# ---- trying ----------------------------------------------------------------------------------------------------------
+
+
+def _try_all(rows: Sequence[Features], path: str | None, limit: str, log: Path) -> tuple[str, str]:
+    """Append the verdicts of a limit that a log has not got; returns the library's runtime and release."""
+    (library,) = _child([], 0, path, limit)
+    isa = library["isa"]
+    for size in range(len(SIZES)):
+        done = _read(log).get(isa, {})
+        left = [row for row in rows if row not in done or (done[row].sizes <= size and done[row].verdict in _FINE)]
+        with log.open("a", encoding="utf-8") as file:
+            for row, verdict, kernel in _tried(left, size, path, limit):
+                line = {"isa": isa, "size": size, "row": row, "verdict": verdict, "kernel": kernel}
+                print(json.dumps(line), file=file, flush=True)
+    return library["runtime"], library["onednn"]
+
+
+def _tried(rows: Sequence[Features], size: int, path: str | None, limit: str) -> Iterator[tuple[Features, str, str]]:
+    """The verdict and kernel of each row; after a crash another process goes on with the next one."""
+    left = rows
+    while left:
+        tried = 0
+        for line in _child(left, size, path, limit):
+            if "row" in line:
+                yield left[line["row"]], line["verdict"], line["kernel"]
+                tried = line["row"] + 1
+        if tried < len(left):
+            yield left[tried], CRASHED, ""
+        left = left[tried + 1 :]
+
+
+def _child(rows: Sequence[Features], size: int, path: str | None, limit: str) -> Iterator[dict[str, Any]]:
+    """The lines of one process, which ends where it crashes.
+
+    Raises:
+        SystemExit: it ends for another reason.
+    """
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": limit}
+    command = [sys.executable, "-m", f"{__package__}.child"]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None and child.stdout is not None
+        json.dump({"library": path, "rows": rows, "size": size}, child.stdin)
+        child.stdin.close()
+        yield from map(json.loads, child.stdout)
+    if child.returncode > 0:
+        raise SystemExit(f"a process that tries combinations ended with status {child.returncode}")
+
+
+def _read(log: Path) -> Said:
+    """What a log says, by instruction set."""
+    said: Said = {}
+    if log.exists():
+        for line in map(json.loads, log.read_text("utf-8").splitlines()):
+            verdicts, row = said.setdefault(line["isa"], {}), Features(*line["row"])
+            before = verdicts.get(row, Verdict(APART, 0))
+            worse = max(before.verdict, line["verdict"], key=_ORDER.index)
+            verdicts[row] = Verdict(worse, max(before.sizes, line["size"] + 1))
+    return said
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def _counts(verdicts: Verdicts) -> dict[str, int]:
+    return dict(sorted(Counter(row.verdict for row in verdicts.values()).items()))
+
+
+def _text(said: Said) -> str:
+    """A table's file: for each instruction set what was counted, and for those that are alike what is exact."""
+    tables: dict[str, list[str]] = {}
+    for isa, verdicts in said.items():
+        like, boxes = _table(verdicts)
+        lines = ",\n   ".join(json.dumps([sorted(values) for values in box]) for box in boxes)
+        tables.setdefault(f'"like ReLU": {json.dumps(like)},\n  "exact": [\n   {lines}]', []).append(isa)
+    tried = ",\n  ".join(f"{json.dumps(isa)}: {json.dumps(_counts(verdicts))}" for isa, verdicts in said.items())
+    rows = ",\n ".join(f'{{"isa": {json.dumps(names)}, {text}}}' for text, names in tables.items())
+    return f'{{"tried": {{\n  {tried}}},\n"tables": [\n {rows}]}}\n'
+
+
+def _table(tried: Verdicts) -> tuple[dict[str, list[str]], list[Box]]:
+    """By head the post-ops that are right wherever ReLU is, and the exact combinations as boxes without these."""
+    exact = {row for row, said in tried.items() if said.verdict == EXACT}
+    like: dict[str, list[str]] = {}
+    texts = {row.tail.removeprefix("bias, ") for row in tried if row.tail.startswith("bias, ") and not row.skip}
+    for head in sorted({row.head for row in tried}):
+        mine = [row for row in tried if row.head == head]
+        for text in sorted(text for text in texts if len(text.split()) == 1 or text == SWISH):
+            swapped = [(row, row._replace(tail=f"bias, {RELU}")) for row in mine if row.tail == f"bias, {text}"]
+            if swapped and all(row in exact or twin not in exact for row, twin in swapped):
+                like.setdefault(head, []).append(text)
+    rows = {row for row in exact if row.tail.removeprefix("bias, ") not in {*like.get(row.head, ())} - {RELU}}
+    return like, _boxes(rows)
+
+
+def _boxes(rows: Collection[Features]) -> list[Box]:
+    """The rows as products of sets of values, the same in all."""
+    boxes: set[Box] = {tuple(frozenset([value]) for value in row) for row in rows}
+    count = 0
+    while len(boxes) != count:
+        count = len(boxes)
+        for axis in range(len(Features._fields)):
+            joined: dict[Box, frozenset[Any]] = {}
+            for box in sorted(boxes, key=str):
+                rest = (*box[:axis], *box[axis + 1 :])
+                joined[rest] = joined.get(rest, frozenset()) | box[axis]
+            boxes = {(*rest[:axis], values, *rest[axis:]) for rest, values in joined.items()}
+    return sorted(boxes, key=lambda box: [sorted(map(str, values)) for values in box])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""One process that tries combinations in order, and prints a line of JSON for each.
+
+It reads one JSON object: "library", a path or null; "rows" of features; and "size", the number of the sizes to try.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from ..compile.native import Partitioned, compile_partitions, partitioned
+from ..compile.plan import executor_of
+from ..errors import Error
+from ..lowering.as_given import build_native
+from ..lowering.env import Env
+from ..lowering.groups import Group
+from ..lowering.program import NativeStep, Place, Program, View, argument
+from ..lowering.trust import Features
+from ..runtime import cpu
+from ..runtime import threads as pool
+from ..runtime.engines import Engine, engine
+from ..runtime.libraries import Runtime
+from ..runtime.verbose import verbose
+from ..strides import dense_strides
+from .graphs import SIZES, Trial, trial
+from .truth import right, truth
+
+# rows whose ops are partitioned together, which takes as long for one as for all
+_TOGETHER = 32
+EXACT, WRONG, REFUSED, APART = "exact", "wrong", "refused", "apart"
+
+
+class _Ready(NamedTuple):
+    """A trial, its arguments and result as views, and what the library makes of it."""
+
+    trial: Trial
+    inputs: tuple[View, ...]
+    output: View
+    given: Partitioned
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    runtime = None if asked["library"] is None else Runtime("tried", asked["library"])
+    used = engine("cpu", 0, runtime)
+    env = Env(used, 1, "off")
+    _say(isa=cpu.isa(used), onednn=used.runtime.version, runtime=used.runtime.cpu_runtime)
+    rows = [Features(*row) for row in asked["rows"]]
+    with pool.using(1):
+        for start in range(0, len(rows), _TOGETHER):
+            for number, ready in enumerate(_prepared(rows[start : start + _TOGETHER], asked["size"], env), start):
+                verdict, kernel = _verdict(ready, used)
+                _say(row=number, verdict=verdict, kernel=kernel)
+
+
+def _say(**said: Any) -> None:
+    print(json.dumps(said), flush=True)
+
+
+def _prepared(rows: Sequence[Features], size: int, env: Env) -> list[_Ready]:
+    """The rows, partitioned in one graph of the library."""
+    trials = [trial(row, SIZES[size], size) for row in rows]
+    views = [_views(made) for made in trials]
+    steps = [_step(made, known, env) for made, known in zip(trials, views, strict=True)]
+    given = partitioned(steps, env.engine, "strict", fused=True)
+    return [
+        _Ready(made, tuple(known[value] for value in made.data), known[made.result], one)
+        for made, known, one in zip(trials, views, given, strict=True)
+    ]
+
+
+def _views(made: Trial) -> dict[Any, View]:
+    views = {}
+    for index, value in enumerate(made.data):
+        shape = tuple(map(int, value.shape))  # type: ignore[arg-type]
+        views[value] = argument(Place.INPUT, value.dtype, shape, dense_strides(shape), index)
+    for value in made.graph.constants:
+        assert value.constant is not None
+        views[value] = Program().constant(value.constant)
+    shape = tuple(map(int, made.result.shape))  # type: ignore[arg-type]
+    views[made.result] = argument(Place.OUTPUT, made.result.dtype, shape, dense_strides(shape))
+    return views
+
+
+def _step(made: Trial, views: dict[Any, View], env: Env) -> NativeStep:
+    program = Program()
+    build_native(program, Group(tuple(made.graph.nodes)), set(views), views, env)
+    (step,) = (step for step in program.steps if isinstance(step, NativeStep))
+    return step
+
+
+def _verdict(ready: _Ready, used: Engine) -> tuple[str, str]:
+    """What the library does with a combination, and its kernel."""
+    if len(ready.given.partitions) > 1:
+        return APART, ""
+    try:
+        with verbose(2) as log:
+            parts = compile_partitions(Program(), ready.given)
+    except Error as error:
+        return REFUSED, str(error.__cause__ or error)
+    created = [record.implementation for record in log.created() if record.primitive != "reorder"]
+    out = np.full(ready.output.shape, 77, dtypes.numpy_dtype(ready.output.dtype))
+    executor = executor_of(parts, ready.inputs, [ready.output], {}, used)
+    executor.finalize(release_gil=False, threads=1)
+    executor.run(list(ready.trial.data.values()), [out])
+    return EXACT if right(out, truth(ready.trial)) else WRONG, ", ".join(dict.fromkeys(created))
+
+
+if __name__ == "__main__":
+    main()

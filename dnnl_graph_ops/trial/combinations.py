@@ -1,0 +1,97 @@
+"""The combinations of an int8 partition's features that are tried: every one of each block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from .. import schema
+from ..lowering.trust import Features
+
+_TYPES = ("u8", "u8 zp", "s8", "s8 zp")
+_RESULTS = ("f32", *_TYPES)
+_WEIGHTS = ("s8", "s8 channel")
+_UNARY = tuple(sorted(kind for kind in schema.POST_OPS if not schema.OPS[kind].binary and kind != "BiasAdd"))
+_BINARY = tuple(
+    f"{kind} {spread}"
+    for kind in ("Add", "Divide", "Maximum", "Minimum", "Multiply", "Subtract")
+    for spread in ("one", "channel", "full")
+)
+_GROUPS = ("", "groups", "depthwise")
+_STRIDED = ("", "strided")
+
+
+def _words(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+_FORMS = tuple(_words(strided, groups) for strided in _STRIDED for groups in _GROUPS)
+_ENDS = ("f32", "u8 zp", "s8")
+_SUMS = ("bias, Add skip", "bias, Add skip, ReLU")
+_LONG = (
+    "bias, Sigmoid, Multiply own",
+    *(f"bias, {kind}" for kind in _UNARY),
+    *(text for word in _BINARY for text in (f"bias, {word}", f"bias, {word}, ReLU", f"bias, ReLU, {word}")),
+)
+_WINDOWS = tuple(
+    _words(strided, padded, exclude, ceil)
+    for strided, padded, exclude, ceil in product(_STRIDED, ("", "padded"), ("", "exclude_pad"), ("", "ceil"))
+)
+
+
+def _skips(tails: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Post-ops with each kind of integers that they may add."""
+    return ((tail, skip) for tail in tails for skip in (_TYPES if "skip" in tail else ("",)))
+
+
+def _block(
+    head: str,
+    ranks: tuple[int, ...],
+    forms: tuple[str, ...],
+    weights: tuple[str, ...],
+    tails: tuple[str, ...],
+    sources: tuple[str, ...] = _TYPES,
+    results: tuple[str, ...] = _RESULTS,
+) -> Iterator[Features]:
+    for rank, form, src, w, (tail, skip), dst in product(ranks, forms, sources, weights, _skips(tails), results):
+        # each group of a transposed depthwise convolution has one output channel, and one scale for all groups
+        if head == "ConvTranspose" and "depthwise" in form:
+            w = w.removesuffix(" channel")
+        yield Features(head, rank, form, src, w, tail, skip, dst)
+
+
+def _convolutions(head: str) -> Iterator[Features]:
+    channel = _WEIGHTS[1:]
+    yield from _block(head, (2,), _FORMS, _WEIGHTS, ("bias", "bias, ReLU"))
+    yield from _block(head, (2,), ("", "groups", "strided"), _WEIGHTS, ("", "ReLU"))
+    yield from _block(head, (1, 3), _FORMS, channel, ("bias", "bias, ReLU"), _TYPES[:3], _RESULTS[:4])
+    yield from _block(head, (2,), ("", "depthwise"), channel, _SUMS)
+    yield from _block(head, (2,), ("strided",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("dilated",), channel, ("bias, ReLU",))
+    yield from _block(head, (2,), ("",), channel, _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("",), channel, ("bias",), ("u8 axis", "s8 axis zp"), _ENDS)
+
+
+def _matmuls() -> Iterator[Features]:
+    head, plain, batches = "MatMul", ("", "transpose_b"), ("batched", "transpose_b batched")
+    yield from _block(head, (2, 3), plain, _WEIGHTS, ("", "bias"))
+    yield from _block(head, (2, 3), ("",), _WEIGHTS, ("bias, ReLU",))
+    yield from _block(head, (3, 4), batches, _TYPES, ("",), results=_ENDS)
+    yield from _block(head, (2,), ("", "transpose_a"), ("s8 zp", "u8", "u8 channel"), ("",), results=_ENDS)
+    yield from _block(head, (2, 3), ("",), _WEIGHTS[1:], _SUMS)
+    yield from _block(head, (2,), ("",), _WEIGHTS[1:], _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("",), ("s8 channel", "s8 axis"), ("bias",), ("u8", "u8 axis", "s8 axis zp"), _ENDS)
+
+
+def _pools() -> Iterator[Features]:
+    for head in ("AvgPool", "MaxPool"):
+        forms = tuple(form for form in _WINDOWS if head == "AvgPool" or "exclude" not in form)
+        yield from _block(head, (2,), forms, ("",), ("",), results=_TYPES)
+        yield from _block(head, (1, 3), forms, ("",), ("",), ("u8", "s8 zp"), ("u8", "s8 zp"))
+        yield from _block(head, (2,), ("",), ("",), ("ReLU", "Add skip"), ("u8", "s8 zp"), ("u8", "s8 zp"))
+
+
+def combinations() -> list[Features]:
+    """All of them, each once."""
+    heads = (*_convolutions("Convolution"), *_convolutions("ConvTranspose"), *_matmuls(), *_pools())
+    return list(dict.fromkeys(heads))

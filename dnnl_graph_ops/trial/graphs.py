@@ -1,0 +1,224 @@
+"""A combination of features as a graph, with data for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log2, prod, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes, ops, schema
+from ..graph import Graph, Value
+from ..lowering.trust import Features
+
+Array = np.ndarray[Any, Any]
+
+_POINTS = {"u8": 117, "s8": -9}
+_STEP = 2.0**-4
+# what products are spread over, in units of one
+_SPREAD = 4.0
+
+
+class Sizes(NamedTuple):
+    """A layer's sizes, and what else does not count as a feature: `extreme` data has the ends of its type alone."""
+
+    batch: int
+    reads: int
+    makes: int
+    side: int
+    kernel: int
+    pad: int
+    last: bool
+    constant: bool
+    extreme: bool
+
+
+# the library takes other kernels for few channels
+SIZES = (
+    Sizes(1, 16, 32, 6, 3, 1, True, True, False),
+    Sizes(2, 64, 48, 4, 1, 0, True, False, True),
+    Sizes(2, 6, 10, 5, 2, 0, False, True, True),
+    Sizes(2, 4, 24, 5, 3, 0, False, True, True),
+)
+
+
+class Trial(NamedTuple):
+    """A graph of one result, and data for its inputs."""
+
+    graph: Graph
+    result: Value
+    data: Mapping[Value, Array]
+
+
+class _Maker:
+    """Adds operands to a graph, and data for those that are inputs."""
+
+    def __init__(self, sizes: Sizes, seed: int) -> None:
+        self.sizes, self.rng = sizes, np.random.default_rng(seed)
+        self.graph = Graph()
+        self.data: dict[Value, Array] = {}
+
+    def operand(self, array: Array, constant: bool = False) -> Value:
+        if constant:
+            return self.graph.constant(array)
+        value = self.graph.input(f"x{len(self.data)}", array.shape, dtypes.canonical(array.dtype))
+        self.data[value] = array
+        return value
+
+    def integers(
+        self, words: str, shape: Sequence[int], scale: float, axis: int | None = None, constant: bool = False
+    ) -> Value:
+        """Integers in words, dequantized; `axis`: where channels lie, of data whose scales must not lie there None."""
+        dtype, *more = words.split()
+        ends = np.iinfo(dtypes.numpy_dtype(dtype))
+        drawn = self.rng.integers(ends.min, ends.max, shape, endpoint=True)
+        if self.sizes.extreme:
+            drawn = np.where(self.rng.random(shape) < 0.5, ends.min, ends.max)
+        along = len(shape) - 1 if axis is None else axis - ("axis" in more)
+        count = shape[along] if {"channel", "axis"} & {*more} else 1
+        attrs: dict[str, Any] = {"scales": [scale * 2.0 ** -(i % 3) for i in range(count)]}
+        attrs["zps"] = [_POINTS[dtype] if "zp" in more else 0] * count
+        if count > 1:
+            attrs |= {"qtype": "per_channel", "axis": along}
+        return ops.dequantize(self.operand(drawn.astype(dtypes.numpy_dtype(dtype)), constant), **attrs)
+
+    def floats(self, shape: Sequence[int], constant: bool = True) -> Value:
+        drawn = self.rng.integers(1, 64, shape) * self.rng.choice([-1, 1], shape) * _STEP
+        return self.operand(drawn.astype(np.float32), constant)
+
+
+def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
+    """A graph with these features and sizes."""
+    maker = _Maker(sizes, seed)
+    head, channel = _HEADS[row.head](maker, row)
+    value = _with_post_ops(maker, row, head, channel)
+    if row.dst != "f32":
+        dtype, *more = row.dst.split()
+        value = ops.quantize(value, scales=[_STEP], zps=[_POINTS[dtype] if more else 0], dtype=dtype)
+    return Trial(maker.graph, value, maker.data)
+
+
+def _scale(terms: int) -> float:
+    """A power of two for weights, so that sums of products are spread over a few units."""
+    return 2.0 ** round(log2(_SPREAD / (sqrt(terms) * 110 * 74 * _STEP)))
+
+
+def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
+    size, words = maker.sizes, row.form.split()
+    reads, makes = size.reads, size.reads if "depthwise" in words else size.makes + size.makes % 2
+    groups = reads if "depthwise" in words else 2 if "groups" in words else 1
+    kernel, sides = (size.kernel,) * row.rank, tuple(size.side + i for i in range(row.rank))
+    source = (size.batch, *sides, reads) if size.last else (size.batch, reads, *sides)
+    transposed = row.head == "ConvTranspose"
+    # (I, O / g) of a transposed convolution, (O, I / g) of an ordinary one, in front or at the end
+    pair = (reads, makes // groups) if transposed else (makes, reads // groups)
+    shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
+    axis = len(shape) - 1 - transposed * 1 if size.last else int(transposed)
+    weights_format = {(True, True): "XOI", (True, False): "IOX", (False, True): "XIO", (False, False): "OIX"}[
+        transposed, size.last
+    ]
+    if transposed and size.last:
+        shape = (*kernel, makes // groups, reads)
+    operands = [
+        maker.integers(row.src, source, _STEP),
+        maker.integers(row.weights, shape, _scale(reads // groups * prod(kernel)), axis, size.constant),
+    ]
+    if "bias" in row.tail and size.constant:
+        operands.append(maker.floats((makes,)))
+    build = ops.conv_transpose if transposed else ops.convolution
+    value = build(
+        *operands,
+        strides=2 if "strided" in words else 1,
+        dilations=2 if "dilated" in words else 1,
+        pads_begin=size.pad,
+        pads_end=size.pad,
+        groups=groups,
+        data_format="NXC" if size.last else "NCX",
+        weights_format=weights_format,
+    )
+    return value, value.ndim - 1 if size.last else 1
+
+
+def _matmul(maker: _Maker, row: Features) -> tuple[Value, int]:
+    size, words = maker.sizes, row.form.split()
+    batch = (2, 3)[: row.rank - 2]
+    rows, terms, columns = size.side * size.batch, size.reads, size.makes
+    left = (*batch, terms, rows) if "transpose_a" in words else (*batch, rows, terms)
+    right = (columns, terms) if "transpose_b" in words else (terms, columns)
+    shape = (*(batch if "batched" in words else ()), *right)
+    axis = len(shape) - (2 if "transpose_b" in words else 1)
+    operands = [
+        maker.integers(row.src, left, _STEP),
+        maker.integers(row.weights, shape, _scale(terms), axis, size.constant and "batched" not in words),
+    ]
+    if "bias" in row.tail and size.constant:
+        operands.append(maker.floats((columns,)))
+    attrs: dict[str, Any] = {name: name in words for name in ("transpose_a", "transpose_b")}
+    return ops.matmul(*operands, **attrs), row.rank - 1
+
+
+def _pool(maker: _Maker, row: Features) -> tuple[Value, int]:
+    size, words = maker.sizes, row.form.split()
+    sides = tuple(size.side + 1 + i for i in range(row.rank))
+    source = (size.batch, *sides, size.reads) if size.last else (size.batch, size.reads, *sides)
+    kernel = max(size.kernel, 2)
+    attrs: dict[str, Any] = {
+        "kernel": [kernel] * row.rank,
+        "strides": [2 if "strided" in words else 1] * row.rank,
+        "pads_begin": [int("padded" in words)] * row.rank,
+        "pads_end": [int("padded" in words)] * row.rank,
+        "rounding_type": "ceil" if "ceil" in words else "floor",
+        "data_format": "NXC" if size.last else "NCX",
+    }
+    if row.head == "AvgPool":
+        attrs["exclude_pad"] = "exclude_pad" in words
+    build = ops.avg_pool if row.head == "AvgPool" else ops.max_pool
+    value = build(maker.integers(row.src, source, _STEP), **attrs)
+    return value, value.ndim - 1 if size.last else 1
+
+
+_HEADS = {
+    "AvgPool": _pool,
+    "ConvTranspose": _convolution,
+    "Convolution": _convolution,
+    "MatMul": _matmul,
+    "MaxPool": _pool,
+}
+_ATTRS: dict[str, dict[str, Any]] = {
+    "Clamp": {"min": -1.5, "max": 2.5},
+    "Elu": {"alpha": 0.5},
+    "HardSigmoid": {"alpha": 0.25, "beta": 0.5},
+    "LeakyReLU": {"alpha": 0.125},
+}
+
+
+def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> Value:
+    """What follows a head; its bias, where it is no operand of the head, too."""
+    head, sizes = value, tuple(map(int, value.shape))  # type: ignore[arg-type]
+    shapes = {
+        "one": (1,) * head.ndim,
+        "channel": tuple(n if axis == channel else 1 for axis, n in enumerate(sizes)),
+        "full": sizes,
+    }
+    before = head
+    for word in filter(None, row.tail.split(", ")):
+        kind, *other = word.split()
+        if kind == "bias" and maker.sizes.constant:
+            continue
+        build = getattr(ops, schema.OPS["BiasAdd" if kind == "bias" else kind].builder)
+        operands: list[Value] = []
+        attrs = _ATTRS.get(kind, {})
+        if kind == "bias":
+            operands, attrs = (
+                [maker.floats(sizes[channel : channel + 1])],
+                {"data_format": "NXC" if channel == head.ndim - 1 else "NCX"},
+            )
+        elif other == ["own"]:
+            operands = [before]
+        elif other == ["skip"]:
+            operands = [maker.integers(row.skip, sizes, _STEP)]
+        elif other:
+            operands = [maker.floats(shapes[other[0]], other != ["full"])]
+        before, value = value, build(value, *operands, **attrs)
+    return value

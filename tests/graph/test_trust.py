@@ -1,0 +1,163 @@
+"""Which fused int8 partitions are trusted: a table that tells what the library does, and graphs that obey it."""
+
+import itertools
+import json
+import os
+import random
+import re
+
+import numpy as np
+import pytest
+from children import child
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import _core, ops
+from dnnl_graph_ops.lowering import trust
+from dnnl_graph_ops.runtime import cpu
+from dnnl_graph_ops.trial import __main__ as trial
+from dnnl_graph_ops.trial.combinations import combinations
+from dnnl_graph_ops.trial.graphs import SIZES
+
+from .int8_cases import CASES, error_of
+
+
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
+def test_what_the_library_gets_wrong(tune, limit):
+    done = child("-m", "graph.int8_cases", tune, ONEDNN_MAX_CPU_ISA=limit)
+    off = dict(re.findall(r"^(.*): (.*)$", done.stdout, re.M))
+    assert done.returncode == 0, f"exit {done.returncode} in {list(off)[-1:]}\n{done.stderr[-2000:]}"
+    assert list(off) == list(CASES)
+    assert {name: error for name, error in off.items() if error.startswith(("I", "U", "E")) or float(error) > 1} == {}
+
+
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize(
+    "name", ["means of u8 to s8", "maxima of u8 to s8", "data scaled along the sum", "weights of u8"]
+)
+def test_what_the_library_refuses_runs_op_by_op(monkeypatch, name, tune):
+    monkeypatch.setattr(trust, "trusted", lambda nodes, env: True)
+    assert error_of(CASES[name], tune) <= 1
+
+
+def refuse(*arguments, **keywords):
+    raise dgo.Error("status 7")
+
+
+def test_an_op_that_the_library_refuses_runs_in_numpy(monkeypatch, rng):
+    monkeypatch.setattr(_core.Partition, "compile", refuse)
+    graph = dgo.Graph()
+    x = graph.input("x", (3, 5), "f32")
+    net = graph.compile(ops.softmax(ops.exp(x) - x, axis=1), tune="off")
+    data = rng.standard_normal((3, 5), np.float32)
+    values = np.exp(np.exp(data) - data)
+    np.testing.assert_allclose(net(data), values / values.sum(1, keepdims=True), rtol=1e-5)
+    assert {step.step for step in net.explain().steps} == {"Exp (NumPy)", "Subtract (NumPy)", "SoftMax (NumPy)"}
+
+
+def test_what_nothing_runs_is_named(monkeypatch):
+    monkeypatch.setattr(_core.Partition, "compile", refuse)
+    graph = dgo.Graph()
+    y = ops.convolution(graph.input("x", (1, 5, 5, 3), "f32"), graph.input("w", (3, 3, 3, 4), "f32"))
+    text = r"Convolution of f32: oneDNN 3\.\S+ on .* refuses it .*; use f32 there, or .*: status 7\)"
+    with pytest.raises(dgo.UnsupportedError, match=text):
+        graph.compile(y, tune="off")
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+ISA = cpu.isa(dgo.engine())
+LIMIT = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT")
+RELEASE = dgo.engine().runtime.cpu_runtime, dgo.engine().runtime.version
+
+
+def test_the_package_s_table_has_combinations_that_were_tried():
+    content = json.loads(trust.package_file("omp", "3.2.0").read_text("utf-8"))
+    heads = {row.head for row in combinations()}
+    for table in content["tables"]:
+        parsed = trust.parse(table)
+        assert {head for box in parsed.exact for head in box[0]} <= heads
+        assert set(table["isa"]) <= {row.name for row in cpu.SETS} & content["tried"].keys()
+    assert all(counts["exact"] and counts["wrong"] for counts in content["tried"].values())
+
+
+def test_the_table_says_what_the_library_does(seed):
+    """A sample, tried in another process in all sizes."""
+    print(f"--seed={seed}")
+    rows = random.Random(seed).sample(combinations(), 96)
+    said = [list(trial._tried(rows, size, None, LIMIT)) for size in range(len(SIZES))]
+    verdicts = [{verdict for _, verdict, _ in some} for some in zip(*said, strict=True)]
+    table = trust.table(*RELEASE, ISA)
+    wrong = [(row, some) for row, some in zip(rows, verdicts, strict=True) if table.knows(row) and some != {"exact"}]
+    assert not wrong
+    if table.exact:
+        missed = [row for row, some in zip(rows, verdicts, strict=True) if some == {"exact"} and not table.knows(row)]
+        assert not missed
+
+
+def test_a_crash_loses_one_combination(monkeypatch):
+    rows = combinations()[:5]
+    left = [3, 2]
+
+    def child(given, size, path, limit):
+        assert (size, path, limit) == (1, None, "AVX2")
+        if left and len(given) > left[0]:
+            left.pop(0)
+            yield {"row": 0, "verdict": "exact", "kernel": "jit"}
+        else:
+            yield from ({"row": i, "verdict": "wrong", "kernel": "jit"} for i in range(len(given)))
+
+    monkeypatch.setattr(trial, "_child", child)
+    verdicts = [(row, verdict) for row, verdict, _ in trial._tried(rows, 1, None, "AVX2")]
+    assert verdicts == list(zip(rows, ["exact", "crashed", "exact", "crashed", "wrong"], strict=True))
+
+
+def test_boxes_are_the_combinations():
+    rows = set(random.Random(1).sample(combinations(), 700))
+    boxes = trial._boxes(rows)
+    assert {trust.Features(*values) for box in boxes for values in itertools.product(*box)} == rows
+    assert len(boxes) < len(rows)
+
+
+ROW = trust.Features("MatMul", 2, "", "u8", "s8", "bias, ReLU", "", "f32")
+
+
+@pytest.mark.parametrize(
+    ("tail", "known"),
+    [
+        ("bias, ReLU", True), ("bias, Tanh", True), ("bias, Sigmoid, Multiply own", True), ("bias, Abs", False),
+        ("bias, ReLU, Tanh", False), ("Tanh", False),
+    ],
+)  # fmt: skip
+def test_what_is_as_good_as_relu(tail, known):
+    table = trust.Table({"MatMul": ["Tanh", trust.SWISH]}, [tuple({value} for value in ROW)])
+    assert table.knows(ROW._replace(tail=tail)) is known
+    assert not table.knows(ROW._replace(tail=tail, head="Convolution"))
+
+
+def test_the_user_s_table_comes_first(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = trust.user_file(*RELEASE)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"tables": [{"isa": ["avx2"], "like ReLU": {}, "exact": [[[value] for value in ROW]]}]}))
+    find = trust.table.__wrapped__
+    assert find(*RELEASE, "avx2").knows(ROW)
+    assert find(*RELEASE, ISA) == trust.table(*RELEASE, ISA)
+    assert not find("omp", "99.1.0", "avx2").exact
+    path.write_text('{"tables": [{"isa": ["avx2"], "like ReLU": {}, "exact": [[1]]}]}')
+    with pytest.warns(RuntimeWarning, match="damaged and are ignored"):
+        assert find(*RELEASE, "avx2") == trust.table(*RELEASE, "avx2")
+
+
+# ---- random graphs ---------------------------------------------------------------------------------------------------
+
+EACH = 50
+
+
+@pytest.mark.cases(100, 10_000, EACH)
+@pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
+def test_random_graphs_between_integers(seed, start, limit):
+    print(f"ONEDNN_MAX_CPU_ISA={limit} python -m graph.quantized_graphs {seed} {start} {start + EACH}")
+    done = child("-m", "graph.quantized_graphs", str(seed), str(start), str(start + EACH), ONEDNN_MAX_CPU_ISA=limit)
+    lines = done.stdout.splitlines()
+    assert lines[-1:] == [f"DONE {EACH}, 0 failures"], "\n".join([*lines[-5:], done.stderr[-2000:]])
