@@ -33,10 +33,11 @@ def _taken(step: Step) -> Meta:
     if len({len(starts), len(ends), len(axes), len(steps)}) > 1 or None in axes:
         raise UnsupportedError(f"{step.where}: axes of which not all are known")
     shape = list(src.shape)
-    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
-        axis, size = step.axis(axis, len(shape)), shape[axis]
-        known = None not in (size, *bounds) and bounds[2]
-        shape[axis] = len(range(*slice(*bounds).indices(size))) if known else None  # type: ignore[arg-type]
+    for axis, start, end, by in zip(axes, starts, ends, steps, strict=True):
+        axis = step.axis(axis, len(shape))
+        size, shape[axis] = shape[axis], None
+        if size is not None and start is not None and end is not None and by:
+            shape[axis] = len(range(*slice(max(start, -size), end, by).indices(size)))
     return Meta(tuple(shape), src.dtype)
 
 
@@ -62,9 +63,11 @@ def _sliced(
 ) -> Value:
     axes = [step.axis(axis, src.ndim) for axis in (range(len(starts)) if axes is None else axes)]
     sizes = [src.shape[axis] for axis in axes]
-    # backwards from far in front of the first element means from it, not from nowhere
-    starts = [max(start, -(INT64_MAX if size is None else size)) for start, size in zip(starts, sizes, strict=False)]
     steps = [1] * len(starts) if steps is None else steps
+    if any(size is None and start < -1 and by < 0 for start, by, size in zip(starts, steps, sizes, strict=False)):
+        raise NeedsSizes(f"{step.where}: backwards from a start in front of the first element, or not, of {src.shape}")
+    # backwards from far in front of the first element means from it, not from nowhere
+    starts = [start if size is None else max(start, -size) for start, size in zip(starts, sizes, strict=False)]
     attrs: dict[str, Any] = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     found = ranges(src.shape, attrs, step.where)
     # exporters write the size of an axis, or the largest number, for the end of what is not cut off
