@@ -78,8 +78,9 @@ class CutNet(Net):
         self.engine = graph.engine or default_engine()
         self.stored = graph.stored
         self.stages = self._stages(graph)
-        read = {name for stage in self.stages for name in stage.reads} | {*self.outputs}
-        self.inputs = tuple(value for value in self.inputs if value.name in read)
+        if not graph.keeps_inputs:
+            read = {name for stage in self.stages for name in stage.reads} | {*self.outputs}
+            self.inputs = tuple(value for value in self.inputs if value.name in read)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
         self._drops = self._last_reads()
 

@@ -73,7 +73,9 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     model = read(model_or_path)
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return _built(model, engine, Budget(model.nbytes))
+    graph = _built(model, engine, Budget(model.nbytes))
+    graph.keeps_inputs = True
+    return graph
 
 
 def survey(model_or_path: Any) -> Survey:

@@ -305,7 +305,11 @@ def info_of(info: Any, where: str) -> Info:
         raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
     if not tensor.HasField("shape"):
         return Info(tensor.elem_type)
-    dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
+    # exporters write -1 for a size that a call tells
+    dims = tuple(
+        int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else None
+        for dim in tensor.shape.dim
+    )
     check_size(dims, 1, where)
     return Info(tensor.elem_type, dims)
 
