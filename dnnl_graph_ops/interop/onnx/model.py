@@ -18,7 +18,7 @@ from ...graph.files import ModelFile
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
 from .functions import Function, inlined
-from .node import Array, Body, Info, OnnxNode, Reference, flat
+from .node import Array, Body, Info, OnnxNode, Reference, Sparse, flat
 from .q_operators import in_pairs
 from .wire import Stretch, without_large
 
@@ -95,22 +95,18 @@ def read(source: Any) -> Model:
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
     graph = proto.graph
     _check_graphs((graph, *proto.functions))
-    problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
+    problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
-    inputs = tuple(_inputs(graph.input, stored, problems))
+    sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
+    inputs = tuple(_inputs(graph.input, {*stored, *(node.outputs[0] for node in sparse)}, problems))
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
     # of a model that has none of them
     opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
-    nodes = _nodes(onnx, graph.node, opsets, folder)
-    declared = dict.fromkeys(_text(item.name) for item in graph.input)
-    given = (
-        *stored,
-        *(name for name in declared if name not in stored),
-        *(_text(item.values.name) for item in graph.sparse_initializer),
-    )
+    nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
+    given = (*stored, *(item.name for item in inputs))
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
     written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]
@@ -273,6 +269,27 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
 
 
+def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) -> list[OnnxNode]:
+    """Sparse initializers as nodes that give them: what they fill counts as what a node computes."""
+    names = [_text(tensor.values.name) for tensor in tensors]
+    return [
+        OnnxNode(name, "Constant", "", "", 13, (), (name,), {"sparse_value": _sparse(onnx, tensor, folder, where)})
+        for name, tensor in zip(names, tensors, strict=True)
+        for where in [f"ONNX sparse initializer {name[:80]!r}"]
+    ]
+
+
+def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
+    dims = tuple(tensor.dims)
+    check_size(dims, 1, where)
+    values, indices = (array_of(onnx, item, folder, where) for item in (tensor.values, tensor.indices))
+    forms = values.shape, (values.size, len(dims))
+    if values.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape not in forms:
+        places = f"{indices.dtype} indices of shape {indices.shape}"
+        raise ShapeError(f"{where}: values of shape {values.shape} at {places} of a tensor of {dims}")
+    return Sparse(values, indices, dims)
+
+
 def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[Input]:
     seen = set(stored)
     for info in infos:
@@ -345,14 +362,15 @@ def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path 
 
 def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
     """A subgraph; None if something in it cannot be expressed."""
-    problems = [item.values.name for item in graph.sparse_initializer]
+    problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, None, problems)
+    nodes = [*_sparse_constants(onnx, graph.sparse_initializer, folder), *_nodes(onnx, graph.node, opsets, folder)]
     inputs, outputs = (tuple(_text(item.name) for item in some) for some in (graph.input, graph.output))
     if problems:
         return None
     arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
     infos = tuple(_declared(item, where) for item in graph.output)
-    read = Body(inputs, arrays, tuple(_nodes(onnx, graph.node, opsets, folder)), outputs, infos)
+    read = Body(inputs, arrays, tuple(nodes), outputs, infos)
     return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
 
 
@@ -373,6 +391,8 @@ def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | N
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
         except UnsupportedError:
             return None
+    if attr.type == kinds.SPARSE_TENSOR:
+        return _sparse(onnx, attr.sparse_tensor, folder, f"{where}: attribute {attr.name!r}")
     if attr.type == kinds.GRAPH:
         return _body(onnx, attr.g, opsets, folder, where)
     readers: dict[int, Callable[[], Any]] = {

@@ -18,7 +18,7 @@ from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
-from .node import Array, Info, Item, Measured, OnnxNode
+from .node import Array, Info, Item, Measured, OnnxNode, Sparse
 from .numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Described, Own, bound, needed
 from .step import Step
 
@@ -364,6 +364,7 @@ _ATTRIBUTES: dict[int, Callable[[Any], bool]] = {
     6: lambda value: isinstance(value, list) and all(isinstance(item, float | int) for item in value),
     7: lambda value: isinstance(value, list) and all(isinstance(item, int) for item in value),
     8: lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    11: lambda value: isinstance(value, Sparse),
 }
 
 
