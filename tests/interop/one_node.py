@@ -43,11 +43,11 @@ def run(proto, feeds, **options):
     return [*net.run({name: feeds[name] for name in net.input_names}).values()]
 
 
-def agree(nodes, feeds, constants=(), ways=WAYS, tolerance=0.0, **more):
+def agree(nodes, feeds, constants=(), ways=WAYS, tolerance=0.0, literal=False, **more):
     """Compare shapes, types and numbers of all results with ONNX Runtime's."""
     for way in ways:
         proto = proto_of(nodes, feeds, constants, way=way, **more)
-        wanted = reference(proto, {} if way == "folded" else feeds)
+        wanted = reference(proto, {} if way == "folded" else feeds, literal)
         results = run(proto, {} if way == "folded" else feeds)
         for name, result, want in zip([one.name for one in proto.graph.output], results, wanted, strict=True):
             want = np.asarray(want)

@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper
 
-import dnnl_graph_ops as dgo  # noqa: E402
+import dnnl_graph_ops as dgo
 
-from .models import model, reference  # noqa: E402
-from .one_node import node, proto_of  # noqa: E402
+from .models import model, reference
+from .one_node import node, proto_of
 
 X, Z = np.float32([[-1, 2, 3], [4, -5, 6]]), np.int64([7, 8])
 

@@ -374,6 +374,8 @@ class _Builder:
         """The graph, or where the model is cut, the graphs."""
         for name in self.model.outputs:
             self._write(name)
+        known = [self.arrays[name].dtype for name in self.model.outputs if name in self.arrays]
+        self.is_cut |= any(dtypes.label(dtype) not in dtypes.CODES for dtype in known)
         if not self.problems and not self.is_cut:
             whole = self.parts[0].graph
             whole.outputs = {name: self._output(name) for name in self.model.outputs}

@@ -35,6 +35,8 @@ _BFLOAT16 = 16
 _MOST_DEPTH = 40
 # what lies in a file as NumPy has it
 _PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
+# ONNX Runtime's, of 16 bits too and with scales in f16, as ONNX has them since opset 21
+_SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
 # UNDEFINED
 _NO_TYPE = 0
 REMEDY = "there are no ops on it; export the model in float32"
@@ -340,6 +342,8 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
     opset = opsets.get(domain, opsets[""])
+    if (domain, kind) in _SINCE_OPSET_21:
+        domain, opset = "", 21
     read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, {})
     attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, read.where) for attr in node.attribute}
     return replace(read, attrs=attrs)

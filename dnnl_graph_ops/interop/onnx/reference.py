@@ -254,7 +254,10 @@ def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[A
         made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
     graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
     version = onnx.helper.make_opsetid(node.domain, node.opset)
-    return onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+    model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+    # before, initializers have no type unless they are inputs too
+    model.ir_version = max(model.ir_version, 4)
+    return model
 
 
 def alone(node: OnnxNode) -> bytes:
