@@ -373,13 +373,13 @@ def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None,
     if problems:
         return None
     arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
-    infos = tuple(_declared(item, where) for item in graph.output)
-    read = Body(inputs, arrays, tuple(nodes), outputs, infos)
+    input_infos, infos = (tuple(_declared(item, where) for item in some) for some in (graph.input, graph.output))
+    read = Body(inputs, arrays, tuple(nodes), outputs, infos, input_infos)
     return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
 
 
 def _declared(item: Any, where: str) -> Info:
-    """What a subgraph says of an output; it need not."""
+    """What a subgraph says of an input or output; it need not."""
     try:
         return info_of(item, where)
     except UnsupportedError:

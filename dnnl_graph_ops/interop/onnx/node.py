@@ -92,13 +92,14 @@ class Info(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A subgraph of a node; `infos` is what it says of its outputs."""
+    """A subgraph of a node; `infos` and `input_infos` are what it says of its outputs and inputs."""
 
     inputs: tuple[str, ...]
     arrays: Mapping[str, Array]
     nodes: tuple[OnnxNode, ...]
     outputs: tuple[str, ...]
     infos: tuple[Info, ...]
+    input_infos: tuple[Info, ...]
 
     @once
     def local(self) -> frozenset[str]:
