@@ -13,6 +13,7 @@ from ...schema.arguments import INT64_MAX
 from ...shapes import Meta
 from ...shapes.common import broadcast
 from ...shapes.pieces import ranges
+from .model import check_size
 from .node import Array, NeedsSizes, Operand
 from .step import Result, Step
 from .table import ANY, integer, ints, number, rule, text
@@ -119,6 +120,26 @@ def _padded(step: Step) -> Meta:
     return Meta(tuple(shape), src.dtype)
 
 
+# modes that go on over an edge, and elements of an axis that one pass does not reach
+_REACH = {"reflect": 1, "wrap": 0}
+
+
+def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
+    """`src` with the axes gathered whose edges get more elements than one pass reaches; `pads` are those left."""
+    mode = step.attr("mode")
+    for axis, (size, *sides) in enumerate(zip(src.shape, *pads, strict=True)):
+        if not any(sides):
+            continue
+        if size is None:
+            raise NeedsSizes(f"{step.where}: by {mode} at an edge of an axis of unknown size, {src.shape}")
+        if max(sides) > size - _REACH[mode]:
+            check_size((size + sum(sides),), np.dtype(np.int64).itemsize, step.where)
+            step.budget.spend((size + sum(sides)) * np.dtype(np.int64).itemsize, step.where)
+            src = step.op("Gather", src, np.pad(np.arange(size), sides, mode), axis=axis)
+            pads[0][axis] = pads[1][axis] = 0
+    return src
+
+
 @rule(
     "Pad",
     inputs=(1, 4),
@@ -145,6 +166,8 @@ def pad(step: Step) -> Value:
         ends = [min(end[axis], 0) or INT64_MAX for axis in cut]
         src = _sliced(step, src, starts, ends, cut)
     more = [[max(item, 0) for item in some] for some in (begin, end)]
+    if step.attr("mode") in _REACH:
+        src = _far(step, src, more)
     if not any(map(any, more)):
         return src
     return step.op("Pad", src, pads_begin=more[0], pads_end=more[1], mode=step.attr("mode"), value=value)
