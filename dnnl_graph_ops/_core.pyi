@@ -1145,7 +1145,6 @@ class kernels:
         item: int,
         index: int,
         batched: bool = False,
-        clamps: bool = False,
     ) -> Kernel:
         """run(src, places, dst)."""
     @staticmethod

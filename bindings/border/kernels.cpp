@@ -145,12 +145,13 @@ void bind_kernels(py::module_& parent) {
           "operand, in elements, 0 where it is stretched.");
     m.def(
         "take",
-        [](int64_t outer, const Dims& sizes, int64_t inner, int64_t rows, int64_t item, int64_t index, bool batched,
-           bool clamps) { return make_take({outer, sizes, inner, rows, item, index, batched, clamps}); },
-        "outer"_a, "sizes"_a, "inner"_a, "rows"_a, "item"_a, "index"_a, "batched"_a = false, "clamps"_a = false,
+        [](int64_t outer, const Dims& sizes, int64_t inner, int64_t rows, int64_t item, int64_t index, bool batched) {
+            return make_take({outer, sizes, inner, rows, item, index, batched});
+        },
+        "outer"_a, "sizes"_a, "inner"_a, "rows"_a, "item"_a, "index"_a, "batched"_a = false,
         "run(src, places, dst), in a row as (outer, sizes..., inner), (outer if batched, rows, one for each size) and "
         "(outer, rows, inner), src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places "
-        "below 0 count from the end; what lies outside is the nearest if it clamps, else an error.");
+        "below 0 count from the end; what lies outside is an error.");
     m.def(
         "top", make_top, "outer"_a, "length"_a, "inner"_a, "count"_a, "largest"_a = true, "has_values"_a = true,
         "run(src, [values,] places), f32 and s64 in a row as (outer, length or count, inner): the largest or smallest "

@@ -1,6 +1,5 @@
 #include "kernels/copy/take.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "common/error.hpp"
@@ -70,11 +69,8 @@ struct Take : Kernel {
             int64_t at = place[i];
             if (at < 0) at = at < -size ? -1 : at + size;
             if (at < 0 || at >= size) {
-                if (!p.clamps) {
-                    fail(ErrorKind::shape, "take: the place " + std::to_string(int64_t{place[i]}) + " of " +
-                                               std::to_string(size) + " elements");
-                }
-                at = std::clamp<int64_t>(at, 0, size - 1);
+                fail(ErrorKind::shape, "Gather: index " + std::to_string(int64_t{place[i]}) +
+                                           " is outside of an axis of " + std::to_string(size) + " elements");
             }
             row = row * size + at;
         }

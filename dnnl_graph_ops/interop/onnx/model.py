@@ -101,14 +101,16 @@ def read(source: Any) -> Model:
     stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
     sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
-    inputs = tuple(_inputs(graph.input, {*stored, *(node.outputs[0] for node in sparse)}, problems))
+    defaults = {*stored, *(node.outputs[0] for node in sparse)}
+    inputs = tuple(_inputs(graph.input, defaults, problems))
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
     # of a model that has none of them
     opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
     nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
-    given = (*stored, *(item.name for item in inputs))
+    declared = dict.fromkeys(_text(item.name) for item in graph.input)
+    given = (*stored, *(name for name in declared if name not in defaults))
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
     written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]

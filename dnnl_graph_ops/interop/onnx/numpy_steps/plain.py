@@ -13,7 +13,7 @@ from ...._core import kernels
 from ....errors import ShapeError
 from ..fold import computed
 from ..node import Array, OnnxNode
-from .common import Compute, Described, FindOwn, Own, axis_of, one_kernel
+from .common import Compute, Described, FindOwn, Own, axis_of, one_kernel, places
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
@@ -175,8 +175,13 @@ def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    data, places = inputs
-    return np.take_along_axis(data, places, _axis(node))
+    """Elements of the rows that there are places for, which may be fewer than those of the data."""
+    data, indices = inputs
+    axis = axis_of(node, data.ndim, 0)
+    if indices.ndim != data.ndim:
+        raise ShapeError(f"{node.where}: indices of shape {indices.shape} for data of {data.shape}")
+    rows = tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))
+    return np.take_along_axis(data[rows], places(node, indices, data.shape[axis]), axis)
 
 
 def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:
