@@ -56,7 +56,7 @@ class Net(NetBase):
     def __init__(self, graph: Graph, outputs: Mapping[str, Value], engine: Engine, options: Options) -> None:
         nodes, leaves = reachable(list(outputs.values()))
         needed = set(leaves)
-        self.inputs = tuple(value for value in graph.inputs if value in needed)
+        self.inputs = tuple(value for value in graph.inputs if graph.keeps_inputs or value in needed)
         self._strides = tuple(_result_strides(name, value) for name, value in outputs.items())
         row_major = all(strides is None for strides in self._strides)
         super().__init__([value.name for value in self.inputs], len(outputs), PlanCache(), row_major)

@@ -90,6 +90,7 @@ def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: 
     others = _differences(field(header, "made_by", dict, where), chosen or default_engine())
     try:
         graph, outputs = rebuilt(header.get("graph"), file, chosen, where)
+        graph.keeps_inputs = True
         packed = [] if others else _packed(graph, field(header, "packed", list, where), file, where)
         net = made(graph, outputs, _options(options, graph.engine or default_engine(), where))
     except Error as error:

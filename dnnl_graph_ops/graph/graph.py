@@ -194,6 +194,8 @@ class Graph:
         self.constants: list[Value] = []
         # the declared outputs of an imported graph, by name
         self.outputs: dict[str, Value] = {}
+        # of an imported graph: its nets take all of its inputs, also those that no op reads
+        self.keeps_inputs = False
         # the file that the graph was read from
         self.source: Any = None
         self._names: set[str] = set()

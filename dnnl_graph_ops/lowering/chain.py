@@ -341,7 +341,8 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
     operands, calls = _of_nodes(nodes)
     dst = view_of(nodes[-1].outputs[0])
     views = [
-        over(program.constant(np.asarray(value, np.float32)), dst.shape, axis)
+        # one scale for all elements has no axis, and neither may the tensor have one
+        over(program.constant(np.asarray(value if axis is not None else value[0], np.float32)), dst.shape, axis)
         if isinstance(value, tuple)
         else over(view_of(value), dst.shape, axis)
         for value, axis in operands

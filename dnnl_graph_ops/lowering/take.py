@@ -14,19 +14,18 @@ INDICES = frozenset({"s32", "s64"})
 
 
 def gather(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:
-    """Append a Gather: what lies outside is the nearest."""
+    """Append a Gather of one axis."""
     axis = node.attrs["axis"] % sources[0].ndim
-    rows(program, sources, targets[0], node.kind, range(axis, axis + 1), clamps=True)
+    rows(program, sources, targets[0], node.kind, range(axis, axis + 1))
 
 
 def rows(
-    program: Program, sources: Sequence[View], target: View, label: str, axes: range, *, batched: bool = False,
-    clamps: bool = False,
-) -> None:  # fmt: skip
+    program: Program, sources: Sequence[View], target: View, label: str, axes: range, *, batched: bool = False
+) -> None:
     """Append the step: the places, one for each of these axes, stand on the last axis of the second source.
 
-    `batched`: there are some for each element of the axes before. `clamps`: what lies outside is the nearest, and no
-    error.
+    `batched`: there are some for each element of the axes before. A call with places outside of the axes raises
+    ShapeError.
     """
     if not target.size:
         return
@@ -37,7 +36,7 @@ def rows(
     outer, inner = prod(shape[: axes.start]), prod(shape[axes.stop :])
     args = (
         outer, tuple(shape[axis] for axis in axes), inner, target.size // (outer * inner), dtypes.itemsize(src.dtype),
-        dtypes.itemsize(places.dtype), batched, clamps,
+        dtypes.itemsize(places.dtype), batched,
     )  # fmt: skip
     program.kernel(kernels.take(*args), [src, places], [made], label, recipe=("take", *args))
     if made is not target:

@@ -129,6 +129,15 @@ def test_names_and_nested_arguments():
     assert np.array_equal(got["add"], 2 * x + 1) and np.array_equal(got["mul"], x * (x - 1))
 
 
+def test_a_net_takes_arguments_that_nothing_reads():
+    class First(nn.Module):
+        def forward(self, x, unread):
+            return torch.relu(x)
+
+    module, inputs = First(), (torch.randn(2, 3), torch.randn(4))
+    agree(dgo.from_torch(program(module, *inputs)).compile(), module, inputs)
+
+
 def test_parameters_are_not_copied():
     module = nn.Sequential(nn.Linear(300, 200), nn.Conv1d(4, 4, 1))
     graph = dgo.from_torch(program(module, torch.ones(1, 4, 300)))

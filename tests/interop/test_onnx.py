@@ -432,7 +432,6 @@ def hostile():
     yield "made twice", model([relu, relu], x, ["y"]), dgo.InvalidArgumentError
     yield "no outputs", model([relu], x, []), dgo.InvalidArgumentError
     yield "huge input", model([relu], {"x": (1 << 40, 1 << 40)}, ["y"]), dgo.ShapeError
-    yield "negative input", model([relu], {"x": (-3, 2)}, ["y"]), dgo.ShapeError
     yield "14 axes", model([relu], {"x": (1,) * 14}, ["y"]), dgo.ShapeError
     grown = model([helper.make_node("Add", ["x", "w"], ["y"])], x, ["y"], {"w": np.zeros((2, 3), np.float32)})
     grown.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]

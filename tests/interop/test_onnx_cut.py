@@ -339,7 +339,7 @@ def test_known_turns_are_part_of_the_graph(turns, opset):
 def test_no_turns():
     graph = dgo.from_onnx(turned(0, rows=False))
     assert type(graph) is dgo.Graph
-    np.testing.assert_array_equal(graph.compile()(x()), -x())
+    np.testing.assert_array_equal(graph.compile()(x(), x()), -x())
     assert dgo.from_onnx(turned(0)).compile()(x(), x())[1].shape == (0, 3, 4)
 
 

@@ -1,5 +1,4 @@
 // Rows of a tensor by their places.
-#include <algorithm>
 #include <cstring>
 
 #include "common/error.hpp"
@@ -17,7 +16,6 @@ struct TakeProblem {
     Dims sizes;
     int64_t inner, rows, item, index;
     bool batched;  // places for each of outer
-    bool clamps;
 };
 
 constexpr const char* kName = "take";
@@ -80,11 +78,8 @@ struct Take : Kernel {
             int64_t at = place[i];
             if (at < 0) at = at < -size ? -1 : at + size;
             if (at < 0 || at >= size) {
-                if (!p.clamps) {
-                    fail(ErrorKind::shape, "take: the place " + std::to_string(int64_t{place[i]}) + " of " +
-                                               std::to_string(size) + " elements");
-                }
-                at = std::clamp<int64_t>(at, 0, size - 1);
+                fail(ErrorKind::shape, "Gather: index " + std::to_string(int64_t{place[i]}) +
+                                           " is outside of an axis of " + std::to_string(size) + " elements");
             }
             row = row * size + at;
         }
@@ -95,10 +90,10 @@ struct Take : Kernel {
 }  // namespace
 
 const Declaration kTake{
-    "take(outer, sizes, inner, rows, item, index, batched=False, clamps=False)",
-    kernel_of<Take, TakeProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool, bool>,
+    "take(outer, sizes, inner, rows, item, index, batched=False)",
+    kernel_of<Take, TakeProblem, int64_t, Dims, int64_t, int64_t, int64_t, int64_t, bool>,
     "src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)",
     "all in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count "
-    "from the end; what lies outside is the nearest if it clamps, else an error."};
+    "from the end; what lies outside is an error."};
 
 }  // namespace dgo

@@ -9,10 +9,11 @@ import numpy as np
 
 from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
-from ...runtime.memory_limit import memory_limit
+from ...runtime.memory_limit import process_limit
 from .fold import TYPES
 from .node import Array, Info, OnnxNode
 from .submodel import SubModel
+from .turns import counters
 
 # turns of one Loop
 _MOST_TURNS = 1 << 22
@@ -28,13 +29,15 @@ class Call(NamedTuple):
     options: Options
 
     def body(self, name: str, own: Sequence[Any]) -> list[Any]:
-        body = self.bodies[name]
-        around = body.inputs[len(own) :]
-        if len(own) != len(self.node.bodies[name].inputs):
-            raise InvalidArgumentError(
-                f"{self.node.where}: {name} takes {len(self.node.bodies[name].inputs)} inputs, not {len(own)}"
-            )
-        return body([*own, *(self.tensors[item] for item in around)], self.options)
+        return self.turn(name, len(own))(own)
+
+    def turn(self, name: str, count: int) -> Callable[[Sequence[Any]], list[Any]]:
+        """A subgraph as a function of its `count` own inputs."""
+        body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
+        if count != wanted:
+            raise InvalidArgumentError(f"{self.node.where}: {name} takes {wanted} inputs, not {count}")
+        around = [self.tensors[item] for item in body.inputs[count:]]
+        return lambda own: body([*own, *around], self.options)
 
 
 class Control(NamedTuple):
@@ -61,10 +64,10 @@ def _branch_results(node: OnnxNode) -> list[Info]:
 def _common(one: Info, other: Info) -> Info:
     if one == other:
         return one
-    if one.code != other.code or not one.is_tensor or one.shape is None or other.shape is None:
+    if one.code != other.code or not one.is_tensor:
         return Info()
-    if len(one.shape) != len(other.shape):
-        return Info()
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return Info(one.code)
     return Info(one.code, tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)))
 
 
@@ -79,10 +82,11 @@ class Rows:
         self.node, self.items, self.nbytes = node, list[Array](), 0
 
     def append(self, item: Any) -> None:
-        self.nbytes += np.asarray(item).nbytes
-        if self.nbytes > memory_limit() // 2:
+        array = np.asarray(item)
+        self.nbytes += array.nbytes
+        if self.nbytes > process_limit() // 2:
             raise Error(f"{self.node.where}: gathers more than half of the memory that this process may have")
-        self.items.append(np.asarray(item))
+        self.items.append(array)
 
     def stacked(self, info: Info, axis: int = 0, backwards: bool = False) -> Array:
         if not self.items:
@@ -94,16 +98,17 @@ class Rows:
 def _loop(call: Call) -> Sequence[Any]:
     """A trip count and a condition, either of which may be left out; carried values, then rows of the others."""
     most, condition, *carried = call.inputs
-    infos = call.node.bodies["body"].infos
+    body = call.node.bodies["body"]
+    infos, count_turns = body.infos, counters(body)
     turns = None if most is None else int(np.reshape(most, -1)[0])
     goes = True if condition is None else bool(np.reshape(condition, -1)[0])
     count = len(carried)
     rows = [Rows(call.node) for _ in infos[1 + count :]]
-    turn = 0
+    run, turn = call.turn("body", 2 + count), 0
     while goes and (turns is None or turn < turns):
         if turn == _MOST_TURNS:
             raise Error(f"{call.node.where}: goes on after {_MOST_TURNS} turns")
-        flag, *results = call.body("body", [np.asarray(turn, np.int64), np.asarray(True), *carried])
+        flag, *results = run([*count_turns(turn), *carried])
         goes = bool(np.reshape(flag, -1)[0])
         carried = results[:count]
         for row, item in zip(rows, results[count:], strict=True):
@@ -155,8 +160,9 @@ def _scanned(
     turned = [
         np.moveaxis(item, axis, 0)[:: -1 if back else 1] for item, axis, back in zip(scanned, ins, in_back, strict=True)
     ]
+    run = call.turn("body", len(states) + len(turned))
     for each in zip(*turned, strict=True):
-        results = call.body("body", [*states, *map(np.asarray, each)])
+        results = run([*states, *map(np.asarray, each)])
         states = results[: len(states)]
         for row, item in zip(rows, results[len(states) :], strict=True):
             row.append(item)

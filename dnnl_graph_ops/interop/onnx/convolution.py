@@ -116,15 +116,23 @@ def conv_transpose(step: Step) -> Value:
     src, weights = operands[:2]
     rank = _spatial_rank(step, src)
     _check_kernel(step, weights)
-    attrs = {
+    spread = {
         "strides": _per_axis(step, "strides", rank, 1),
         "dilations": _per_axis(step, "dilations", rank, 1),
         "output_padding": _per_axis(step, "output_padding", rank, 0),
     }
-    attrs |= _transposed_pads(step, src, weights, **attrs)
-    return step.conv_transpose(
-        operands, {**attrs, "groups": step.attr("group"), "data_format": "NCX", "weights_format": "IOX"}
-    )
+    pads = _transposed_pads(step, src, weights, **spread)
+    named = {"groups": step.attr("group"), "data_format": "NCX", "weights_format": "IOX"}
+    zeros = [[max(-pad, 0) for pad in pads[name]] for name in ("pads_begin", "pads_end")]
+    if not any(map(any, zeros)):
+        return step.conv_transpose(operands, {**spread, **pads, **named})
+    # pads below zero are zeros around the sums, to which the bias is added
+    pads = {name: [max(pad, 0) for pad in each] for name, each in pads.items()}
+    sums = step.conv_transpose(operands[:2], {**spread, **pads, **named})
+    begin, end = ([0, 0, *each] for each in zeros)
+    sums = step.op("Pad", sums, pads_begin=begin, pads_end=end, mode="constant", value=0.0)
+    bias = step.reshape(operands[2], (1, -1, *(1,) * rank)) if len(operands) > 2 else None
+    return sums if bias is None else step.op("Add", sums, bias)
 
 
 def _transposed_pads(
@@ -135,7 +143,10 @@ def _transposed_pads(
     dilations: list[int],
     output_padding: list[int],
 ) -> dict[str, list[int]]:
-    """ONNX's meaning: SAME_* makes out = in * stride, output_shape says it; a lack becomes zeros."""
+    """ONNX's meaning: SAME_* makes out = in * stride, output_shape says it.
+
+    Of what is lacking SAME_* has zeros on both sides, pads below zero; else all of them are at the end.
+    """
     rank, mode, wanted = src.ndim - 2, step.attr("auto_pad"), step.attr("output_shape")
     if wanted and len(wanted) == rank + 2:
         # older files state all axes
@@ -155,8 +166,9 @@ def _transposed_pads(
             total = stride * (size - 1) + output_padding[axis] + reach - wanted[axis]  # type: ignore[operator]
         else:
             total = output_padding[axis] + reach - stride
-        extra.append(output_padding[axis] + max(-total, 0))
-        total = max(total, 0)
+        lack = max(-total, 0) if mode in ("NOTSET", "VALID") else 0
+        extra.append(output_padding[axis] + lack)
+        total += lack
         begin.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
         end.append(total - begin[-1])
     return {"pads_begin": begin, "pads_end": end, "output_padding": extra}

@@ -78,10 +78,14 @@ class CutNet(Net):
         self.engine = graph.engine or default_engine()
         self.stored = graph.stored
         self.stages = self._stages(graph)
-        read = {name for stage in self.stages for name in stage.reads} | {*self.outputs}
-        self.inputs = tuple(value for value in self.inputs if value.name in read)
+        if not graph.keeps_inputs:
+            read = {name for stage in self.stages for name in stage.reads} | {*self.outputs}
+            self.inputs = tuple(value for value in self.inputs if value.name in read)
         NetBase.__init__(self, [value.name for value in self.inputs], len(self.outputs), PlanCache(), True)
         self._drops = self._last_reads()
+        # a call that is right has no use for them
+        self._where = {value.name: f"{self!r}: input {value.name!r}" for value in self.inputs}
+        self._outs_where = [f"{self!r}: 'out' for {name!r}" for name in self.outputs]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (made_here(), self.graph, self.options), *self._state()
@@ -129,8 +133,8 @@ class CutNet(Net):
             for name in drops:
                 tensors.pop(name, None)
         return [
-            _returned(tensors[name], out, f"{self!r}: 'out' for {name!r}", lent)
-            for name, out in zip(self.outputs, outs, strict=True)
+            _returned(tensors[name], out, where, lent)
+            for name, out, where in zip(self.outputs, outs, self._outs_where, strict=True)
         ]
 
     def check(self, inputs: Mapping[str, Any]) -> None:
@@ -139,7 +143,7 @@ class CutNet(Net):
     def _given(self, given: Sequence[Any]) -> dict[str, Any]:
         tensors: dict[str, Any] = {}
         for value, item in zip(self.inputs, given, strict=True):
-            where = f"{self!r}: input {value.name!r}"
+            where = self._where[value.name]
             if value.dtype == SEQUENCE:
                 tensors[value.name] = item
                 continue

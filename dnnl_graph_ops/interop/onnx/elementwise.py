@@ -206,10 +206,20 @@ def power(step: Step) -> Operand:
     return step.op("Pow", src, beta=exponent)
 
 
-@rule("Where", inputs=3)
+def _selected(step: Step) -> Meta:
+    shape = step.meta(0).shape
+    for i in (1, 2):
+        shape = broadcast(step.where, "one operand", shape, "another", step.meta(i).shape)
+    return Meta(shape, step.meta(1).dtype)
+
+
+@rule("Where", inputs=3, late=_selected)
 def where(step: Step) -> Value:
+    cond, *sources = (step.value(i) for i in range(3))
+    if None in cond.shape or (None in (*sources[0].shape, *sources[1].shape) and cond.shape.count(1) < cond.ndim):
+        raise NeedsSizes(f"{step.where}: a condition of {cond.shape}, which may be larger than both sources")
     try:
-        return step.op("Select", *(step.value(i) for i in range(3)))
+        return step.op("Select", cond, *sources)
     except ShapeError as error:
         # a condition that the sources are broadcast to
         raise UnsupportedError(f"{step.where}: {error}") from None

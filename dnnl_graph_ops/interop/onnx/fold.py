@@ -15,7 +15,7 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from .budget import Budget
 from .model import check_size, type_name
-from .node import Array, Item, Measured, OnnxNode
+from .node import Array, Item, Measured, OnnxNode, Sparse
 from .table import RULES
 
 # items of a shape, of axes
@@ -54,7 +54,7 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
     if node.domain:
         return None
     if node.op_type == "Constant":
-        return (_constant(node),)
+        return (_constant(node, budget),)
     operands = [known[name] if name else None for name in node.inputs]
     if node.op_type in _SIZES and len(operands) == 1:
         return (_shape(node, operands[0]),)
@@ -131,7 +131,7 @@ def _cast_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
     return int(inputs[0].size * np.dtype(_target(node)).itemsize)
 
 
-def _constant(node: OnnxNode) -> Array:
+def _constant(node: OnnxNode, budget: Budget) -> Array:
     kinds = {
         "value_float": np.float32,
         "value_floats": np.float32,
@@ -141,9 +141,23 @@ def _constant(node: OnnxNode) -> Array:
     for name, value in node.attrs.items():
         if name == "value" and isinstance(value, np.ndarray):
             return value
+        if isinstance(value, Sparse):
+            return _filled_in(node, value, budget)
         if name in kinds and value is not None:
             return np.asarray(value, kinds[name])
     raise UnsupportedError(f"{node.where}: no number in it, only {', '.join(node.attrs) or 'nothing'}")
+
+
+def _filled_in(node: OnnxNode, sparse: Sparse, budget: Budget) -> Array:
+    """The tensor with its zeros."""
+    budget.spend(math.prod(sparse.dims) * sparse.values.itemsize, node.where)
+    result = np.zeros(sparse.dims, sparse.values.dtype)
+    linear = sparse.indices.ndim == 1
+    places, extents = (sparse.indices.reshape(-1, 1), (result.size,)) if linear else (sparse.indices, sparse.dims)
+    if ((places < 0) | (places >= np.asarray(extents))).any():
+        raise ShapeError(f"{node.where}: indices from {places.min()} to {places.max()} of a tensor of {sparse.dims}")
+    result.reshape(extents)[tuple(places.T)] = sparse.values
+    return result
 
 
 def _shape(node: OnnxNode, operand: Item | None) -> Array | Measured:

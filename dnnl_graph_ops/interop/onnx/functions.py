@@ -162,7 +162,7 @@ def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, 
         if not isinstance(value, Reference) or value.name in values
     }
     for name, body in node.bodies.items():
-        attrs[name] = _moved(body, rename, values, prefix)
+        attrs[name] = moved(body, rename, values, prefix)
     return replace(
         node,
         name=f"{prefix}{node.name}"[:_NAME_LENGTH],
@@ -172,7 +172,7 @@ def _renamed(node: OnnxNode, rename: Callable[[str], str], values: Mapping[str, 
     )
 
 
-def _moved(body: Body, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str) -> Body:
+def moved(body: Body, rename: Callable[[str], str], values: Mapping[str, Any], prefix: str) -> Body:
     """A subgraph whose surroundings have other names."""
 
     def inner(name: str) -> str:

@@ -77,7 +77,7 @@ class HostNode:
     # what its results are of inputs of such types, where only a call tells these
     _types: dict[tuple[int | None, ...], list[Info]] = field(default_factory=dict)
 
-    @property
+    @once
     def reads(self) -> tuple[str, ...]:
         """Tensors that a call gives it."""
         return tuple(dict.fromkeys(name for name in self.node.reads if name not in self.arrays))

@@ -29,6 +29,7 @@ from .cut import SEQUENCE, UNKNOWN, CutGraph, Part
 from .fold import FOLDED, TYPES
 from .functions import fresh_names, names_of, spliced
 from .hosts import HostNode
+from .invariants import without_invariants
 from .late import FAULTS, built, constant_of, fault
 from .lists import Listed, stand_in, written
 from .model import DTYPES, Input, Model, read
@@ -73,7 +74,9 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
     model = read(model_or_path)
     if not model.outputs:
         raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return _built(model, engine, Budget(model.nbytes))
+    graph = _built(model, engine, Budget(model.nbytes))
+    graph.keeps_inputs = True
+    return graph
 
 
 def survey(model_or_path: Any) -> Survey:
@@ -320,9 +323,8 @@ class _Builder:
             return False
         if node.op_type == "If":
             found = self._chosen(node)
-        elif node.op_type == "Loop":
-            turns = turns_of(node, self.arrays)
-            found = None if turns is None else unrolled(node, turns, spliced, self._fresh)
+        elif node.op_type in ("Loop", "Scan"):
+            found = self._turned(node)
         elif (stand := stand_in(node, self.lists, self.arrays, self._fresh)) is not None:
             self.lists |= stand.lists
             found = [*stand.nodes], dict(stand.arrays)
@@ -334,6 +336,14 @@ class _Builder:
         for one in found[0]:
             self.add(one)
         return True
+
+    def _turned(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+        """A Loop or Scan with fewer states, or the nodes of its turns where their number is known."""
+        smaller = without_invariants(node, self._fresh)
+        if smaller is not None:
+            return smaller, {}
+        turns = turns_of(node, self.arrays) if node.op_type == "Loop" else None
+        return None if turns is None else unrolled(node, turns, spliced, self._fresh)
 
     def _chosen(self, node: OnnxNode) -> tuple[list[OnnxNode], dict[str, Array]] | None:
         """The branch of an If where the condition is known."""
@@ -372,6 +382,8 @@ class _Builder:
         """The graph, or where the model is cut, the graphs."""
         for name in self.model.outputs:
             self._write(name)
+        known = [self.arrays[name].dtype for name in self.model.outputs if name in self.arrays]
+        self.is_cut |= any(dtypes.label(dtype) not in dtypes.CODES for dtype in known)
         if not self.problems and not self.is_cut:
             whole = self.parts[0].graph
             whole.outputs = {name: self._output(name) for name in self.model.outputs}

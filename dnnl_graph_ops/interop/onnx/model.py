@@ -18,7 +18,7 @@ from ...graph.files import ModelFile
 from ...graph.json_format import MAX_NDIM, MAX_OPS, MAX_TENSOR_BYTES
 from ...graph.order import topological
 from .functions import Function, inlined
-from .node import Array, Body, Info, OnnxNode, Reference, flat
+from .node import Array, Body, Info, OnnxNode, Reference, Sparse, flat
 from .q_operators import in_pairs
 from .wire import Stretch, without_large
 
@@ -35,6 +35,8 @@ _BFLOAT16 = 16
 _MOST_DEPTH = 40
 # what lies in a file as NumPy has it
 _PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
+# ONNX Runtime's, of 16 bits too and with scales in f16, as ONNX has them since opset 21
+_SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
 # UNDEFINED
 _NO_TYPE = 0
 REMEDY = "there are no ops on it; export the model in float32"
@@ -95,22 +97,20 @@ def read(source: Any) -> Model:
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
     graph = proto.graph
     _check_graphs((graph, *proto.functions))
-    problems = [f"sparse initializer {item.values.name!r}" for item in graph.sparse_initializer]
+    problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
-    inputs = tuple(_inputs(graph.input, stored, problems))
+    sparse = _sparse_constants(onnx, graph.sparse_initializer, folder)
+    defaults = {*stored, *(node.outputs[0] for node in sparse)}
+    inputs = tuple(_inputs(graph.input, defaults, problems))
     opsets = _opsets(proto.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
     # of a model that has none of them
     opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
-    nodes = _nodes(onnx, graph.node, opsets, folder)
+    nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
     declared = dict.fromkeys(_text(item.name) for item in graph.input)
-    given = (
-        *stored,
-        *(name for name in declared if name not in stored),
-        *(_text(item.values.name) for item in graph.sparse_initializer),
-    )
+    given = (*stored, *(name for name in declared if name not in defaults))
     outputs = tuple(_text(item.name) for item in graph.output)
     functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
     written = [*flat(nodes), *(node for function in functions for node in flat(function.nodes))]
@@ -273,6 +273,27 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
 
 
+def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) -> list[OnnxNode]:
+    """Sparse initializers as nodes that give them: what they fill counts as what a node computes."""
+    names = [_text(tensor.values.name) for tensor in tensors]
+    return [
+        OnnxNode(name, "Constant", "", "", 13, (), (name,), {"sparse_value": _sparse(onnx, tensor, folder, where)})
+        for name, tensor in zip(names, tensors, strict=True)
+        for where in [f"ONNX sparse initializer {name[:80]!r}"]
+    ]
+
+
+def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
+    dims = tuple(tensor.dims)
+    check_size(dims, 1, where)
+    values, indices = (array_of(onnx, item, folder, where) for item in (tensor.values, tensor.indices))
+    forms = values.shape, (values.size, len(dims))
+    if values.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape not in forms:
+        places = f"{indices.dtype} indices of shape {indices.shape}"
+        raise ShapeError(f"{where}: values of shape {values.shape} at {places} of a tensor of {dims}")
+    return Sparse(values, indices, dims)
+
+
 def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[Input]:
     seen = set(stored)
     for info in infos:
@@ -305,7 +326,11 @@ def info_of(info: Any, where: str) -> Info:
         raise UnsupportedError(f"{where}: element type {type_name(tensor.elem_type)}")
     if not tensor.HasField("shape"):
         return Info(tensor.elem_type)
-    dims = tuple(int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" else None for dim in tensor.shape.dim)
+    # exporters write -1 for a size that a call tells
+    dims = tuple(
+        int(dim.dim_value) if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else None
+        for dim in tensor.shape.dim
+    )
     check_size(dims, 1, where)
     return Info(tensor.elem_type, dims)
 
@@ -319,6 +344,8 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
     inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
     name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
     opset = opsets.get(domain, opsets[""])
+    if (domain, kind) in _SINCE_OPSET_21:
+        domain, opset = "", 21
     read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, {})
     attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, read.where) for attr in node.attribute}
     return replace(read, attrs=attrs)
@@ -341,19 +368,20 @@ def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path 
 
 def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
     """A subgraph; None if something in it cannot be expressed."""
-    problems = [item.values.name for item in graph.sparse_initializer]
+    problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, None, problems)
+    nodes = [*_sparse_constants(onnx, graph.sparse_initializer, folder), *_nodes(onnx, graph.node, opsets, folder)]
     inputs, outputs = (tuple(_text(item.name) for item in some) for some in (graph.input, graph.output))
     if problems:
         return None
     arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
-    infos = tuple(_declared(item, where) for item in graph.output)
-    read = Body(inputs, arrays, tuple(_nodes(onnx, graph.node, opsets, folder)), outputs, infos)
+    input_infos, infos = (tuple(_declared(item, where) for item in some) for some in (graph.input, graph.output))
+    read = Body(inputs, arrays, tuple(nodes), outputs, infos, input_infos)
     return replace(read, nodes=_ordered(read.nodes, (*dict.fromkeys(inputs), *arrays, *read.free), ()))
 
 
 def _declared(item: Any, where: str) -> Info:
-    """What a subgraph says of an output; it need not."""
+    """What a subgraph says of an input or output; it need not."""
     try:
         return info_of(item, where)
     except UnsupportedError:
@@ -369,6 +397,8 @@ def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | N
             return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
         except UnsupportedError:
             return None
+    if attr.type == kinds.SPARSE_TENSOR:
+        return _sparse(onnx, attr.sparse_tensor, folder, f"{where}: attribute {attr.name!r}")
     if attr.type == kinds.GRAPH:
         return _body(onnx, attr.g, opsets, folder, where)
     readers: dict[int, Callable[[], Any]] = {

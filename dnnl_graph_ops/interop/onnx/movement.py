@@ -174,6 +174,13 @@ _REDUCE = {
 _REDUCED: dict[str, Any] = {"axes": ints(), "keepdims": integer(1, 0, 1), "noop_with_empty_axes": integer(0, 0, 1)}
 
 
+def _reduced(step: Step, kind: str, value: Value, axes: Sequence[int], keep: bool) -> Value:
+    """`value` reduced over `axes`; of a tensor without axes its only element."""
+    if not value.ndim:
+        value, axes, keep = step.reshape(value, (1,)), [0], False
+    return step.op(kind, value, axes=list(axes), keep_dims=keep)
+
+
 @rule(*_REDUCE, inputs=(1, 2), **_REDUCED)
 def reduce(step: Step) -> Value:
     value, axes = step.value(0), _axes(step)
@@ -181,7 +188,7 @@ def reduce(step: Step) -> Value:
     if first:
         value = step.op(first, value)
     if axes or not step.attr("noop_with_empty_axes"):
-        value = step.op(kind, value, axes=_all_axes(step, axes, value), keep_dims=bool(step.attr("keepdims")))
+        value = _reduced(step, kind, value, _all_axes(step, axes, value), bool(step.attr("keepdims")))
     return step.op(last, value) if last else value
 
 
@@ -192,8 +199,8 @@ def reduce_log_sum_exp(step: Step) -> Operand:
     if not given and step.attr("noop_with_empty_axes"):
         return src
     axes = _all_axes(step, given, src)
-    top = step.op("ReduceMax", src, axes=axes, keep_dims=True)
-    total = step.op("ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes=axes, keep_dims=True)
+    top = _reduced(step, "ReduceMax", src, axes, True)
+    total = _reduced(step, "ReduceSum", step.op("Exp", step.op("Subtract", src, top)), axes, True)
     made = step.op("Add", step.op("Log", total), top)
     if step.attr("keepdims"):
         return made

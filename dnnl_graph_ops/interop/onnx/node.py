@@ -24,10 +24,22 @@ class Reference:
     name: str
 
 
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A tensor of shape `dims` that is zero but for `values` (n,).
+
+    `indices` are their places: (n,) in row-major order, or (n, axes).
+    """
+
+    values: Array
+    indices: Array
+    dims: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class OnnxNode:
-    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Body or a Reference;
-    else None.
+    """One node. An attribute value is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body
+    or a Reference; else None.
 
     `opset` is the version of its domain's operators that it was written for.
     """
@@ -80,13 +92,14 @@ class Info(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A subgraph of a node; `infos` is what it says of its outputs."""
+    """A subgraph of a node; `infos` and `input_infos` are what it says of its outputs and inputs."""
 
     inputs: tuple[str, ...]
     arrays: Mapping[str, Array]
     nodes: tuple[OnnxNode, ...]
     outputs: tuple[str, ...]
     infos: tuple[Info, ...]
+    input_infos: tuple[Info, ...]
 
     @once
     def local(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from ...schema.arguments import INT64_MAX
 from ...shapes import Meta
 from ...shapes.common import broadcast
 from ...shapes.pieces import ranges
+from .model import check_size
 from .node import Array, NeedsSizes, Operand
 from .step import Result, Step
 from .table import ANY, integer, ints, number, rule, text
@@ -33,10 +34,11 @@ def _taken(step: Step) -> Meta:
     if len({len(starts), len(ends), len(axes), len(steps)}) > 1 or None in axes:
         raise UnsupportedError(f"{step.where}: axes of which not all are known")
     shape = list(src.shape)
-    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
-        axis, size = step.axis(axis, len(shape)), shape[axis]
-        known = None not in (size, *bounds) and bounds[2]
-        shape[axis] = len(range(*slice(*bounds).indices(size))) if known else None  # type: ignore[arg-type]
+    for axis, start, end, by in zip(axes, starts, ends, steps, strict=True):
+        axis = step.axis(axis, len(shape))
+        size, shape[axis] = shape[axis], None
+        if size is not None and start is not None and end is not None and by:
+            shape[axis] = len(range(*slice(max(start, -size), end, by).indices(size)))
     return Meta(tuple(shape), src.dtype)
 
 
@@ -62,9 +64,11 @@ def _sliced(
 ) -> Value:
     axes = [step.axis(axis, src.ndim) for axis in (range(len(starts)) if axes is None else axes)]
     sizes = [src.shape[axis] for axis in axes]
-    # backwards from far in front of the first element means from it, not from nowhere
-    starts = [max(start, -(INT64_MAX if size is None else size)) for start, size in zip(starts, sizes, strict=False)]
     steps = [1] * len(starts) if steps is None else steps
+    if any(size is None and start < -1 and by < 0 for start, by, size in zip(starts, steps, sizes, strict=False)):
+        raise NeedsSizes(f"{step.where}: backwards from a start in front of the first element, or not, of {src.shape}")
+    # backwards from far in front of the first element means from it, not from nowhere
+    starts = [start if size is None else max(start, -size) for start, size in zip(starts, sizes, strict=False)]
     attrs: dict[str, Any] = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     found = ranges(src.shape, attrs, step.where)
     # exporters write the size of an axis, or the largest number, for the end of what is not cut off
@@ -116,6 +120,26 @@ def _padded(step: Step) -> Meta:
     return Meta(tuple(shape), src.dtype)
 
 
+# modes that go on over an edge, and elements of an axis that one pass does not reach
+_REACH = {"reflect": 1, "wrap": 0}
+
+
+def _far(step: Step, src: Value, pads: list[list[int]]) -> Value:
+    """`src` with the axes gathered whose edges get more elements than one pass reaches; `pads` are those left."""
+    mode = step.attr("mode")
+    for axis, (size, *sides) in enumerate(zip(src.shape, *pads, strict=True)):
+        if not any(sides):
+            continue
+        if size is None:
+            raise NeedsSizes(f"{step.where}: by {mode} at an edge of an axis of unknown size, {src.shape}")
+        if max(sides) > size - _REACH[mode]:
+            check_size((size + sum(sides),), np.dtype(np.int64).itemsize, step.where)
+            step.budget.spend((size + sum(sides)) * np.dtype(np.int64).itemsize, step.where)
+            src = step.op("Gather", src, np.pad(np.arange(size), sides, mode), axis=axis)
+            pads[0][axis] = pads[1][axis] = 0
+    return src
+
+
 @rule(
     "Pad",
     inputs=(1, 4),
@@ -142,6 +166,8 @@ def pad(step: Step) -> Value:
         ends = [min(end[axis], 0) or INT64_MAX for axis in cut]
         src = _sliced(step, src, starts, ends, cut)
     more = [[max(item, 0) for item in some] for some in (begin, end)]
+    if step.attr("mode") in _REACH:
+        src = _far(step, src, more)
     if not any(map(any, more)):
         return src
     return step.op("Pad", src, pads_begin=more[0], pads_end=more[1], mode=step.attr("mode"), value=value)

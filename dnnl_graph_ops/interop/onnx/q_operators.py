@@ -16,8 +16,8 @@ from .functions import fresh_names, names_of
 from .node import Array, OnnxNode
 
 _CONTRIBUTED = "com.microsoft"
-# the version of ONNX's operators with scales for each channel
-_LEAST_OPSET = 13
+# of QuantizeLinear and DequantizeLinear with scales for each channel, whatever the model's other operators are
+_BY_CHANNEL = 13
 
 
 class _Form(NamedTuple):
@@ -53,6 +53,7 @@ _FORMS: dict[tuple[str, str], _Form] = {
     (_CONTRIBUTED, "QLinearGlobalAveragePool"): _Form("GlobalAveragePool", (0,), 3, None, (), {"channels_last": 0}),
     (_CONTRIBUTED, "QLinearLeakyRelu"): _Form("LeakyRelu", (0,), 3, None, ("alpha",)),
     (_CONTRIBUTED, "QLinearSigmoid"): _Form("Sigmoid", (0,), 3),
+    (_CONTRIBUTED, "QLinearSoftmax"): _Form("Softmax", (0,), 3, None, ("axis",)),
 }
 
 # operators that only choose or move numbers: the result has the scale of the data
@@ -63,7 +64,7 @@ def in_pairs(
     nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, taken: Iterable[str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
     """The nodes with those of known scales written apart, and arrays that these read besides; `taken`: other names."""
-    if opset < _LEAST_OPSET or not any((node.domain, node.op_type) in _FORMS for node in nodes):
+    if not any((node.domain, node.op_type) in (*_FORMS, _DYNAMIC_LSTM) for node in nodes):
         return list(nodes), {}
     fresh = fresh_names((*taken, *names_of(nodes)))
     found: list[OnnxNode] = []
@@ -72,7 +73,11 @@ def in_pairs(
     known: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         form = _FORMS.get((node.domain, node.op_type))
-        made = None if form is None else _apart(node, form, arrays, opset, fresh)
+        if form is not None:
+            made = _apart(node, form, arrays, opset, fresh)
+        else:
+            is_lstm = (node.domain, node.op_type) == _DYNAMIC_LSTM
+            made = _lstm(node, arrays, opset, fresh) if is_lstm else None
         if made is not None:
             found += made[0]
             more |= made[1]
@@ -89,8 +94,9 @@ def in_pairs(
 def _moved(node: OnnxNode, parameters: tuple[str, ...], fresh: Callable[[str], str]) -> list[OnnxNode]:
     """A node on the floats that integers stand for."""
     src, dst = fresh(node.inputs[0]), fresh(node.outputs[0])
-    before = replace(node, op_type="DequantizeLinear", inputs=(node.inputs[0], *parameters), outputs=(src,), attrs={})
-    after = replace(node, op_type="QuantizeLinear", inputs=(dst, *parameters), outputs=node.outputs, attrs={})
+    pair = replace(node, opset=max(node.opset, _BY_CHANNEL), attrs={})
+    before = replace(pair, op_type="DequantizeLinear", inputs=(node.inputs[0], *parameters), outputs=(src,))
+    after = replace(pair, op_type="QuantizeLinear", inputs=(dst, *parameters), outputs=node.outputs)
     return [before, replace(node, inputs=(src, *node.inputs[1:]), outputs=(dst,)), after]
 
 
@@ -111,8 +117,11 @@ def _apart(
         kept = list(inputs)
         while kept and not kept[-1]:
             kept.pop()
-        name = node.name if op_type == form.op_type else f"{node.name}/{op_type}"
-        return OnnxNode(name, op_type, "", "", opset, tuple(kept), (output,), attrs, node.source)
+        is_float = op_type == form.op_type
+        name = node.name if is_float else f"{node.name}/{op_type}"
+        # QLinearSoftmax says which Softmax it is
+        version = node.attrs.get("opset", opset) if is_float else max(opset, _BY_CHANNEL)
+        return OnnxNode(name, op_type, "", "", version, tuple(kept), (output,), attrs, node.source)
 
     made: list[OnnxNode] = []
     floats = []
@@ -133,6 +142,31 @@ def _apart(
     if ends:
         made.append(twin("QuantizeLinear", (result, *ends, given[form.result + 1]), node.outputs[0], {}))
     return made, more
+
+
+# x, W (directions, inputs, gates), R (directions, hidden, gates), B, lengths, h, c and P; then scale and zero point of
+# W and of R, (directions,) or (directions, gates)
+_DYNAMIC_LSTM = (_CONTRIBUTED, "DynamicQuantizeLSTM")
+
+
+def _lstm(
+    node: OnnxNode, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
+) -> tuple[list[OnnxNode], dict[str, Array]] | None:
+    """An LSTM of the weights that 8 bits stand for; its data and states, which ONNX Runtime rounds too, stay floats."""
+    given = (*node.inputs, *[""] * 12)[:12]
+    known = [arrays.get(name) for name in (given[1], *given[8:10], given[2], *given[10:])]
+    read = [one for one in known if one is not None]
+    if len(read) < len(known) or any(one.ndim not in (1, 2, 3) for one in read):
+        return None
+    weights = {fresh(given[1]): _floats(*read[:3]), fresh(given[2]): _floats(*read[3:])}
+    inputs = (given[0], *weights, *given[3:8])
+    return [OnnxNode(node.name, "LSTM", "", "", opset, inputs, node.outputs, node.attrs, node.source)], weights
+
+
+def _floats(weights: Array, scale: Array, zero: Array) -> Array:
+    """Weights (directions, inputs, gates) of 8 bits as LSTM has them, (directions, gates, inputs)."""
+    scale, zero = (one.astype(np.float32).reshape(len(weights), 1, -1) for one in (scale, zero))
+    return np.ascontiguousarray(((weights - zero) * scale).swapaxes(1, 2))
 
 
 def _axis(node: OnnxNode, form: _Form, place: int, arrays: Mapping[str, Array], name: str) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import dtypes
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from ...graph.json_format import MAX_LIST
@@ -23,6 +24,7 @@ _ATTRS: dict[str, Any] = {
     "precision": integer(0),
 }
 _QUANTIZED = ("s8", "u8")
+_DEQUANTIZED = ("f32", "bf16", "f16")
 # of a Python number in a list, for each byte of a float
 _LIST_BYTES = 16
 _CODES = {name: code for code, name in DTYPES.items()}
@@ -76,7 +78,12 @@ def quantize(step: Step) -> Value:
 
 @rule("DequantizeLinear", inputs=(2, 3), **_ATTRS)
 def dequantize(step: Step) -> Operand:
-    operand = step.operand(0)
+    """Floats of the scale's type, computed in f32."""
+    operand, code = step.operand(0), step.attr("output_dtype")
+    result = DTYPES.get(code) if code else dtypes.label(step.array(1, "the scale").dtype)
+    if result not in _DEQUANTIZED:
+        wanted = type_name(code) if code else result
+        raise UnsupportedError(f"{step.where}: to {wanted}, only {', '.join(_DEQUANTIZED)}")
     scales, points, axis = _parameters(step, operand.shape)
     if not isinstance(operand, Value) and operand.dtype == np.int32:
         # a bias: there is no op on s32
@@ -86,5 +93,6 @@ def dequantize(step: Step) -> Operand:
         # in 64 bits, then as a float
         step.spend(operand, 5)
         shifted = operand.astype(np.int64) - (0 if points is None else points.astype(np.int64).reshape(wide))
-        return (shifted * scales.astype(np.float64).reshape(wide)).astype(np.float32)
-    return step.op("Dequantize", step.value(0), dtype="f32", **_attributes(scales, points, axis))
+        return (shifted * scales.astype(np.float64).reshape(wide)).astype(dtypes.numpy_dtype(result))
+    made = step.op("Dequantize", step.value(0), dtype="f32", **_attributes(scales, points, axis))
+    return made if result == "f32" else step.op("TypeCast", made, dtype=result)

@@ -18,7 +18,7 @@ from ...shapes import Meta
 from .budget import Budget
 from .fold import NUMPY
 from .model import DTYPES, REMEDY, check_size, onnx_package, type_name
-from .node import Array, Info, Item, Measured, OnnxNode
+from .node import Array, Info, Item, Measured, OnnxNode, Sparse
 from .numpy_steps import COMPUTES, KEEPING, NATIVE, RESHAPING, Described, Own, bound, needed
 from .step import Step
 
@@ -254,7 +254,10 @@ def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[A
         made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
     graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
     version = onnx.helper.make_opsetid(node.domain, node.opset)
-    return onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+    model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
+    # before, initializers have no type unless they are inputs too
+    model.ir_version = max(model.ir_version, 4)
+    return model
 
 
 def alone(node: OnnxNode) -> bytes:
@@ -364,6 +367,7 @@ _ATTRIBUTES: dict[int, Callable[[Any], bool]] = {
     6: lambda value: isinstance(value, list) and all(isinstance(item, float | int) for item in value),
     7: lambda value: isinstance(value, list) and all(isinstance(item, int) for item in value),
     8: lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    11: lambda value: isinstance(value, Sparse),
 }
 
 

@@ -188,4 +188,4 @@ class Step:
 
     def full(self, number: float, like: Value) -> Array:
         """One number that broadcasts over `like`."""
-        return np.full((1,) * max(like.ndim, 1), number).astype(dtypes.numpy_dtype(like.dtype))
+        return np.full((1,) * like.ndim, number).astype(dtypes.numpy_dtype(like.dtype))

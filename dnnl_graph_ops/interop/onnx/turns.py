@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import Error
 from .budget import Budget
 from .fold import fold
-from .node import Array, Body, Item, OnnxNode, flat
+from .node import Array, Body, Info, Item, OnnxNode, flat
 from .numpy_steps import COMPUTES
 
 # nodes that take the place of one Loop
@@ -20,6 +20,14 @@ _FEW = 1 << 12
 _MOST_TURNS = 1 << 10
 
 Fresh = Callable[[str], str]
+
+
+def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
+    """The number of a turn, and that it is gone on, of the ranks that the body declares: 0, or 1 in older files."""
+    infos = (*body.input_infos, Info(), Info())
+    number, condition = ((1,) * len(info.shape or ()) for info in infos[:2])
+    goes = np.full(condition, True)
+    return lambda turn: (np.full(number, turn, np.int64), goes)
 
 
 def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
@@ -37,11 +45,11 @@ def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:
     carried = {
         inner: arrays[name] for inner, name in zip(body.inputs[2:], node.inputs[2:], strict=True) if name in arrays
     }
-    needed = _needed(body)
+    needed, count = _needed(body), counters(body)
     for turn in range(limit + 1):
         if not goes or turn == most:
             return turn
-        own = {body.inputs[0]: np.asarray(turn, np.int64), body.inputs[1]: np.asarray(True)}
+        own = dict(zip(body.inputs, count(turn), strict=False))
         found = _evaluated(needed, {**known, **carried, **own})
         flag = found.get(body.outputs[0])
         if not isinstance(flag, np.ndarray) or flag.size != 1:
@@ -97,13 +105,14 @@ def unrolled(
     body = node.bodies["body"]
     carried, count = list(node.inputs[2:]), len(body.inputs) - 2
     rows: list[list[str]] = [[] for _ in body.outputs[1 + count :]]
+    count_turns = counters(body)
     if any(node.outputs[count:]) and not turns:
         return None
     nodes: list[OnnxNode] = []
     arrays: dict[str, Array] = {}
     for turn in range(turns):
         own = fresh("turn"), fresh("goes")
-        arrays |= {own[0]: np.asarray(turn, np.int64), own[1]: np.asarray(True)}
+        arrays |= dict(zip(own, count_turns(turn), strict=True))
         made = [fresh(name) for name in body.outputs[1:]]
         some, more = spliced(body, node, (*own, *carried), ("", *made), fresh)
         nodes += some

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...._core import kernels
+from ....errors import ShapeError
 from ..fold import computed
 from ..node import Array, OnnxNode
-from .common import Compute, Described, FindOwn, Own, one_kernel
+from .common import Compute, Described, FindOwn, Own, axis_of, one_kernel, places
 
 
 def _axis(node: OnnxNode, default: int = 0) -> int:
@@ -90,12 +91,19 @@ def _running_sum(outer: int, length: int, inner: int, exclusive: bool, back: boo
 _FEW = 8
 
 
+def _count(node: OnnxNode, inputs: Sequence[Any]) -> int:
+    """`k` of TopK, an attribute until opset 9."""
+    return int(inputs[1].reshape(-1)[0] if len(inputs) > 1 else node.attrs["k"])
+
+
 def _top(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, Array]:
     """The largest in their order, of equal ones the first; NaN counts as the largest."""
-    data, count = inputs[0], int(inputs[1].reshape(-1)[0])
-    axis, largest = _axis(node, -1), node.attrs.get("largest", 1)
+    data, count = inputs[0], _count(node, inputs)
+    axis, largest = axis_of(node, data.ndim, -1), node.attrs.get("largest", 1)
+    if not 0 <= count <= data.shape[axis]:
+        raise ShapeError(f"{node.where}: k = {count} of {data.shape[axis]} elements; give 0 to {data.shape[axis]}")
     if 0 < count <= _FEW and data.dtype.kind == "f" and np.isfinite(data).all():
-        return _few(data, count, axis % data.ndim, bool(largest))
+        return _few(data, count, axis, bool(largest))
     turned = np.flip(data, axis) if largest else data
     order = np.argsort(turned, axis, kind="stable")
     if largest:
@@ -126,11 +134,12 @@ def _few(data: Array, count: int, axis: int, largest: bool) -> tuple[Array, Arra
 
 
 def _own_top(node: OnnxNode, inputs: Sequence[Any]) -> Own | None:
-    data, count = inputs
-    axis = _axis(node, -1)
-    if not _takes(data) or not _has(data, axis) or not isinstance(count, np.ndarray) or count.size != 1:
+    data, axis = inputs[0], _axis(node, -1)
+    if not _takes(data) or not _has(data, axis):
         return None
-    most = int(count.reshape(-1)[0])
+    if any(not isinstance(given, np.ndarray) or given.size != 1 for given in inputs[1:]):
+        return None
+    most = _count(node, inputs)
     if not 0 < most <= data.shape[axis] or len([*filter(None, node.outputs)]) != 2:
         return None
     return one_kernel(kernels.top(*_around(data.shape, axis), most, bool(node.attrs.get("largest", 1))), node.op_type)
@@ -166,8 +175,13 @@ def _infinite(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    data, places = inputs
-    return np.take_along_axis(data, places, _axis(node))
+    """Elements of the rows that there are places for, which may be fewer than those of the data."""
+    data, indices = inputs
+    axis = axis_of(node, data.ndim, 0)
+    if indices.ndim != data.ndim:
+        raise ShapeError(f"{node.where}: indices of shape {indices.shape} for data of {data.shape}")
+    rows = tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))
+    return np.take_along_axis(data[rows], places(node, indices, data.shape[axis]), axis)
 
 
 def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:

@@ -76,7 +76,8 @@ def _taps(node: OnnxNode, one: _Axis, mode: str, at: Array) -> tuple[Array, Arra
 
 def _along(data: Array, one: _Axis, taps: Array, weights: Array) -> Array:
     shape = (-1, *(1,) * (data.ndim - 1 - one.axis))
-    if len(taps) == 1:
+    # one element each, or none
+    if len(taps) == 1 or not taps.size:
         return np.take(data, taps[0], one.axis)
     total = np.zeros(())
     for rows, each in zip(taps, weights, strict=True):

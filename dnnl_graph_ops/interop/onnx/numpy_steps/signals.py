@@ -43,8 +43,12 @@ def _transformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 
 def _frames(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Of a signal (N, length, 1 or 2) the transform of each frame: (N, frames, bins, 2)."""
-    data, step = _complex(inputs[0], node.where), int(number(inputs[1]))
+    """Of a signal (N, length, 1 or 2), or as PyTorch exports it (N, length), the transform of each frame.
+
+    The result is (N, frames, bins, 2).
+    """
+    signal, step = inputs[0], int(number(inputs[1]))
+    data = wide(signal) if signal.ndim == 2 else _complex(signal, node.where)
     window, length = item(inputs, 2), item(inputs, 3)
     size = int(number(length)) if length is not None else data.shape[1] if window is None else len(window)
     if step < 1 or not 0 < size <= data.shape[1] or (window is not None and len(window) != size):

@@ -3,7 +3,6 @@ may ask for more than there is."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import Error
-from ....runtime.memory_limit import memory_limit
+from ....runtime.memory_limit import process_limit
 from ..fold import sized
 from ..node import OnnxNode
 from .common import item, number
@@ -216,10 +215,5 @@ def bound(node: OnnxNode, inputs: Sequence[Any]) -> None:
         Error: it is more than the process may have.
     """
     size = needed(node, inputs)
-    if size > _limit():
-        raise Error(f"{node.where}: needs {size} bytes, of which this process may have {_limit()}")
-
-
-@functools.cache
-def _limit() -> int:
-    return memory_limit()
+    if size > process_limit():
+        raise Error(f"{node.where}: needs {size} bytes, of which this process may have {process_limit()}")

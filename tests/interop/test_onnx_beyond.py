@@ -1,0 +1,55 @@
+"""More than there is: pads beyond an axis, transposed convolutions larger than their sums, images without pixels."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+
+from onnx.reference import ReferenceEvaluator
+
+from .one_node import WAYS, agree, node, proto_of, run
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def by_definition(nodes, feeds, known, ways=WAYS, opset=19):
+    """Against onnx's reference implementation, where ONNX Runtime refuses or does otherwise."""
+    for way in ways:
+        proto = proto_of(nodes, feeds, known, opset=opset, way=way)
+        inputs = {} if way == "folded" else feeds
+        (result,), (want,) = run(proto, inputs), ReferenceEvaluator(proto).run(None, inputs)
+        np.testing.assert_array_equal(result, want, err_msg=way)
+
+
+@pytest.mark.parametrize("pads", [(0, 5, 0, 7), (4, 1, 0, 9), (3, 4, 2, 3)], ids=str)
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_pads_beyond_the_axis(kind, pads):
+    """As often as it takes, for both modes that go on over an edge."""
+    feeds, known = {"x": X.astype(kind)}, {"p": np.int64(pads)}
+    agree([node("Pad", "x p", mode="wrap")], feeds, known, opset=19)
+    by_definition([node("Pad", "x p", mode="reflect")], feeds, known)
+
+
+def test_pads_of_one_element():
+    by_definition([node("Pad", "x p", mode="reflect")], {"x": X[:1, :1]}, {"p": np.int64([0, 4, 2, 3])})
+
+
+@pytest.mark.parametrize("stride, taps", [(2, 1), (3, 1), (4, 2), (5, 2), (2, 3)])
+@pytest.mark.parametrize("side", ["SAME_UPPER", "SAME_LOWER"])
+def test_zeros_around_transposed_convolutions(rng, side, stride, taps):
+    """The formula's pads are below zero then, on both sides; ONNX Runtime puts all zeros at the end."""
+    x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 2, 4), (2, 3, taps)))
+    known = {"w": w, "b": np.float32([1, 2, 3])}
+    for nodes in (
+        [node("ConvTranspose", "x w b", auto_pad=side, strides=[stride])],
+        [node("ConvTranspose", "x w", auto_pad=side, strides=[stride], output_shape=[4 * stride + 3])],
+    ):
+        by_definition(nodes, {"x": x}, known, ["sizes", "symbolic"], 17)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_images_without_pixels(mode):
+    resize = node("Resize", "x - - s", mode=mode, axes=[2, 3], keep_aspect_ratio_policy="not_larger")
+    x = np.ones((1, 1, 3, 40), np.float32)
+    agree([resize], {"x": x}, {"s": np.int64([2, 1])}, ["sizes", "folded"], opset=19)

@@ -1,0 +1,48 @@
+"""Types of QuantizeLinear and DequantizeLinear, ONNX's and ONNX Runtime's own, bit for bit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+
+from .one_node import agree, node
+
+MICROSOFT = "com.microsoft"
+
+
+def integers(rng, kind, *shape):
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+@pytest.mark.parametrize("scale", [np.float16, np.float32])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32])
+def test_the_result_has_the_type_of_the_scale(rng, kind, scale):
+    q = integers(rng, np.uint8, 4, 6).astype(kind)
+    by = {"s": scale([0.5])} if kind is np.int32 else {"s": scale([0.5, 0.3, 1, 2]), "z": np.arange(4).astype(kind)}
+    agree([node("DequantizeLinear", " ".join(["q", *by]), axis=0)], {"q": q}, by, opset=19)
+
+
+@pytest.mark.parametrize("scale", [np.float16, np.float32])
+def test_weights_in_f16(rng, scale):
+    nodes = [node("DequantizeLinear", "q s z", "w"), node("MatMul", "x w")]
+    x, q = integers(rng, np.int8, 3, 4).astype(scale) / 64, integers(rng, np.int8, 4, 6)
+    known = {"q": q, "s": scale(0.125).reshape(()), "z": np.array(3, np.int8)}
+    agree(nodes, {"x": x}, known, opset=19, literal=True, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("scale", [np.float16, np.float32])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16])
+def test_those_of_onnx_runtime(rng, kind, scale):
+    """What tools write for 16 bits and for f16 before ONNX's have them, in models of any opset."""
+    first = node("QuantizeLinear", "x s z", "q", domain=MICROSOFT)
+    last = node("DequantizeLinear", "q s z", domain=MICROSOFT)
+    # no ties
+    x = {"x": integers(rng, np.int8, 4, 6).astype(scale) / 8 + scale(0.01)}
+    by = {"s": scale(0.125).reshape(()), "z": np.array(7, kind)}
+    for nodes, feeds in (([first], x), ([first, last], x), ([last], {"q": integers(rng, kind, 4, 6)})):
+        agree(nodes, feeds, by, opset=13, domains=[MICROSOFT])
+    rows = node("DequantizeLinear", "q s z", axis=0, domain=MICROSOFT)
+    by = {"s": scale([0.5, 0.25, 0.7, 2]), "z": np.arange(4).astype(kind)}
+    agree([rows], {"q": integers(rng, kind, 4, 6)}, by, opset=11, domains=[MICROSOFT])

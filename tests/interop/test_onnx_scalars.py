@@ -1,0 +1,38 @@
+"""Tensors without axes: every op gives one back, as ONNX Runtime does."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+
+from .one_node import agree, node
+
+X = np.float32([0.25, 0.75, 0.5])
+TWO = {"c": np.array(2, np.float32)}
+BY = {"s": np.array(0.25, np.float32), "z": np.array(3, np.uint8)}
+ONES = {name: array.reshape(1) for name, array in BY.items()}
+
+UNARY = (
+    "Neg", "Softsign", "Selu", "Celu", "Elu", "Gelu", "Softplus", "HardSwish", "Mean", "Max", "Sum", "ReduceSum",
+    "ReduceMax", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Shape", "Size",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNARY)
+def test_ops_of_one_operand(kind):
+    agree([node("ReduceMax", "x", "r", keepdims=0), node(kind, "r")], {"x": X}, opset=20, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("operands", ["r c", "c r", "r r"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div", "Max", "Mean", "PRelu", "GreaterOrEqual"])
+def test_ops_of_two(kind, operands):
+    agree([node("ReduceMax", "x", "r", keepdims=0), node(kind, operands)], {"x": X}, TWO)
+
+
+@pytest.mark.parametrize("by", [BY, ONES], ids=["scale of no axes", "scale of one"])
+def test_quantized(by):
+    """As behind the 3 and the 6 of hard swish."""
+    first = [node("ReduceMax", "x", "r", keepdims=0), node("QuantizeLinear", "r s z", "q")]
+    agree([*first, node("DequantizeLinear", "q s z")], {"x": X}, by)
+    agree(first, {"x": X}, by)
