@@ -13,8 +13,9 @@ SUITES = Path(__file__).resolve().parents[2] / "dnnl_graph_ops" / "bench"
 FILES = {"conv_transpose": "real_layers.json", "convolution": "conv_layers.json"}
 DIRECTIONS = ("fwd", "bwd_d", "bwd_w")
 DTYPES = ("f32", "bf16", "int8")
-# multiply-adds of a layer as it is measured: some tenths of a millisecond
-MOST_PRODUCTS = 1 << 23
+# multiply-adds, and elements of src and dst, of a layer as it is measured: some tenths of a millisecond, and no more
+# memory than a core's own cache has, since the last level is everyone's
+MOST_PRODUCTS, MOST_ELEMENTS = 1 << 23, 1 << 17
 SCALE, LARGEST = 1 / 32, 32
 _PER_AXIS = {"strides": 1, "pads_begin": 0, "dilations": 1}
 
@@ -35,14 +36,17 @@ def problems() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _smaller(problem: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the batch, then the longest axis halved until there are few products."""
+    """With the batch, then the longest axis halved until there are few products and elements."""
     batch, spatial = problem["batch"], list(problem["spatial"])
-    steps = [1] * len(spatial) if problem["op"] == "conv_transpose" else problem["attrs"]["strides"]
-    channels = problem["in_channels"] * problem["out_channels"] // problem.get("groups", 1)
-    each = channels * prod(problem["kernel"]) // prod(steps)
+    given, made, kernel = problem["in_channels"], problem["out_channels"], problem["kernel"]
+    stride = prod(problem["attrs"]["strides"])
+    transposed = problem["op"] == "conv_transpose"
+    # of a position of src
+    products = given * made // problem.get("groups", 1) * prod(kernel) / (1 if transposed else stride)
+    elements = given + made * (stride if transposed else 1 / stride)
     # a kernel's reach must still fit
-    least = [2 * k * d for k, d in zip(problem["kernel"], problem["attrs"]["dilations"], strict=True)]
-    while batch * prod(spatial) * each > MOST_PRODUCTS:
+    least = [2 * k * d for k, d in zip(kernel, problem["attrs"]["dilations"], strict=True)]
+    while batch * prod(spatial) > min(MOST_PRODUCTS / products, MOST_ELEMENTS / elements):
         axis = max(range(len(spatial)), key=lambda a: spatial[a] / least[a])
         if batch > 1:
             batch //= 2
