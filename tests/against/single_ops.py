@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-IMAGE = (1, 32, 28, 28)
+IMAGE = (1, 32, 28, 32)
 _POOL = {"strides": 2, "pads_begin": 1, "pads_end": 1, "kernel": 3}
 
 
@@ -17,6 +17,11 @@ def _ops() -> Any:
 
 def _max_pool(layout: str) -> Callable[[Any], Any]:
     return lambda x: _ops().max_pool(x, **_POOL, data_format=layout)
+
+
+def _interpolate(layout: str) -> Callable[[Any], Any]:
+    attrs = {"mode": "linear", "sizes": [56, 64], "coordinate_transformation_mode": "half_pixel"}
+    return lambda x: _ops().interpolate(x, **attrs, data_format=layout)
 
 
 def _group(x: Any) -> Any:
@@ -31,6 +36,10 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "avg_pool 2x2": lambda x: _ops().avg_pool(
         x, kernel=2, strides=2, pads_begin=0, pads_end=0, exclude_pad=False, data_format="NXC"
     ),
+    "max_pool 5x5": lambda x: _ops().max_pool(x, kernel=5, strides=1, pads_begin=2, pads_end=2, data_format="NXC"),
+    "avg_pool 4x4": lambda x: _ops().avg_pool(
+        x, kernel=4, strides=4, pads_begin=0, pads_end=0, exclude_pad=False, data_format="NXC"
+    ),
     "transpose": lambda x: _ops().static_transpose(x, order=[0, 2, 3, 1]),
     "transpose last": lambda x: _ops().static_transpose(x, order=[0, 1, 3, 2]),
     "concat": lambda x: _ops().concat(x, _ops().relu(x), axis=1),
@@ -38,10 +47,10 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "reduce_mean": lambda x: _ops().reduce_mean(x, axes=[2, 3], keep_dims=True),
     "reduce_max": lambda x: _ops().reduce_max(x, axes=[1], keep_dims=False),
     "softmax": lambda x: _ops().softmax(x, axis=-1),
+    "softmax channels": lambda x: _ops().softmax(x, axis=1),
     "layer_norm": lambda x: _ops().layer_norm(x, keep_stats=False, use_affine=False),
-    "interpolate": lambda x: _ops().interpolate(
-        x, mode="linear", sizes=[56, 56], coordinate_transformation_mode="half_pixel", data_format="NCX"
-    ),
+    "interpolate NXC": _interpolate("NXC"),
+    "interpolate NCX": _interpolate("NCX"),
     "matmul": lambda x: _ops().matmul(x, _ops().static_transpose(x, order=[0, 1, 3, 2])),
     "group": _group,
 }
