@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import graphs, layers, single_ops
 
 TABLE = json.loads(Path(__file__).with_name("rows.json").read_text(encoding="utf-8"))
 TORCH = ("conv_transpose", "convolution", "gradient", "optimized")
+PAGE = 4096
 Run = Callable[[], Any]
 
 
@@ -50,6 +53,18 @@ def prepare(row: str, models: Path) -> Run:
     return ROOMS[kind](rest, models)
 
 
+def placed(array: np.ndarray, number: int) -> np.ndarray:
+    """A copy that begins at the same place of a page in every process, three cache lines behind the one before.
+
+    Left to malloc, the place depends on the length of paths, and a kernel's time on the place: up to 10 %.
+    """
+    room = np.empty(array.nbytes + 2 * PAGE, np.uint8)
+    start = (192 * number - room.ctypes.data) % PAGE
+    result = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    result[...] = array
+    return result
+
+
 def _graph(room: str) -> Callable[[str, Path], Run]:
     return lambda name, models: _net(f"{room} {name}", models)
 
@@ -58,8 +73,11 @@ def _net(name: str, models: Path) -> Run:
     """A compiled net with results of its own, as in a loop that calls it."""
     subject = graphs.subject(name, models)
     net = subject.graph.compile(subject.outputs)
-    arrays = list(subject.given(net).values())
-    out = net(*arrays)
+    arrays = [placed(array, i) for i, array in enumerate(subject.given(net).values())]
+    results = net(*arrays)
+    every = results if isinstance(results, tuple) else (results,)
+    held = tuple(placed(array, len(arrays) + i) for i, array in enumerate(every))
+    out = held if isinstance(results, tuple) else held[0]
 
     def run() -> Any:
         return net(*arrays, out=out)

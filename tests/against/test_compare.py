@@ -54,6 +54,18 @@ def test_further_steps():
     assert item.lines[0] == "step 2 (1 steps -> 2; 1 differ)"
 
 
+def test_scratch_that_moved_is_no_cause():
+    old, new = record(), record()
+    for plan, offset in ((old, 0), (new, 64)):
+        (step,) = plan["plans"][0]["steps"]
+        step["operands"] = [f"scratch 0: 64 bytes at {offset} + 0"]
+    (item,) = found(old, new)
+    assert item.lines[0] == "step 1 (1 steps -> 1; 1 differ)"
+    new["plans"][0]["steps"].append({"step": "kernel", "label": "fill", "operands": []})
+    (item,) = found(old, new)
+    assert item.lines[0] == "step 2 (1 steps -> 2; 2 differ)"
+
+
 def test_renames():
     old = renamed(record(), {"copy": "move", "src_strides": "x_strides"}, {"own": "builtin"})
     new = json.loads(json.dumps(record(label="builtin copy", kernel="move")).replace("src_strides", "x_strides"))
