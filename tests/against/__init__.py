@@ -1,0 +1,1 @@
+"""Two versions of the package held against each other: `.ci/against COMMIT`."""

@@ -1,0 +1,117 @@
+"""Objects of the extension as the calls that made them, in plain values that JSON holds."""
+
+import ast
+import hashlib
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_NAME = re.compile(r"\s*(\w+):")
+_REQUIRED = object()
+
+
+class Descriptions:
+    """Objects by identity: pybind11's compare and hash as they please. An entry goes with its object."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def __setitem__(self, item: Any, description: Any) -> None:
+        key = id(item)
+        self._entries[key] = weakref.ref(item, lambda _: self._entries.pop(key, None)), description
+
+    def get(self, item: Any) -> Any:
+        """The description of `item`, None without one."""
+        reference, description = self._entries.get(id(item), (None, None))
+        return description if reference is not None and reference() is item else None
+
+    def plain(self, value: Any) -> Any:
+        """`value` in numbers, texts, lists and the descriptions of objects."""
+        if value is None or isinstance(value, (bool, float, str)):
+            return value
+        if isinstance(value, (int, np.integer)):
+            return int(value)
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, (bytes, np.ndarray)):
+            return f"sha1 {digest(value)}"
+        if isinstance(value, Mapping):
+            return {str(key): self.plain(item) for key, item in value.items()}
+        if isinstance(value, Sequence):
+            return [self.plain(item) for item in value]
+        description = self.get(value)
+        return f"a {type(value).__name__}" if description is None else description
+
+
+def digest(value: Any) -> str:
+    """Of an array's dtype, shape and bytes, or of bytes."""
+    sha = hashlib.sha1()
+    if not isinstance(value, bytes):
+        array = np.asarray(value)
+        sha.update(f"{array.dtype} {array.shape} ".encode())
+        value = np.ascontiguousarray(array).tobytes()
+    sha.update(value)
+    return sha.hexdigest()[:16]
+
+
+def signature(doc: str | None) -> dict[str, Any]:
+    """Arguments in pybind11's docstring, "copy(shape: ..., zeros: int = 0) -> ...", by name, and their defaults."""
+    head = (doc or "").partition(" -> ")[0]
+    _, _, inside = head.partition("(")
+    names = {}
+    for part in _split(inside.rstrip().removesuffix(")")):
+        match = _NAME.match(part)
+        if match:
+            _, equals, default = part.rpartition(" = ")
+            names[match[1]] = _literal(default) if equals else _REQUIRED
+    return names
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{<") - (letter in ")]}>")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _literal(text: str) -> Any:
+    """An object that is no literal, such as `<Tail object at 0x7f...>`, is one without contents."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return _EMPTY
+
+
+class _Empty:
+    """Equal to whatever is false."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return not other
+
+
+_EMPTY = _Empty()
+
+
+def arguments(names: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by name without those that equal their default, however the call wrote them."""
+    order = [*names, *(f"argument {i}" for i in range(len(names), len(args)))]
+    given = {**dict(zip(order, args, strict=False)), **kwargs}
+    return {name: value for name, value in given.items() if not _equals(value, names.get(name, _REQUIRED))}
+
+
+def _equals(value: Any, default: Any) -> bool:
+    if default is _REQUIRED:
+        return False
+    if isinstance(default, (list, tuple)):
+        return isinstance(value, (list, tuple)) and list(value) == list(default)
+    return bool(default == value)
