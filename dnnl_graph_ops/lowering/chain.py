@@ -91,7 +91,8 @@ def _quantizing_ops(node: Node) -> list[tuple[Op, Numbers]]:
     if node.kind == "Dequantize":
         shift = _scalar("linear", "subtract", points, 1.0, -points[0])
         return [*(shift if any(points) else []), *_scalar("linear", "multiply", scales, scales[0], 0.0)]
-    shift = _scalar("linear", "add", points, 1.0, points[0])
+    # ties are those of the quotient: an odd zero point would turn them
+    shift = [(Op("round"), ()), *_scalar("linear", "add", points, 1.0, points[0])]
     return [(Op("divide"), scales), *(shift if any(points) else [])]
 
 

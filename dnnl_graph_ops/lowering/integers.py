@@ -124,7 +124,7 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
     scale, zero = np.float32(quantize.attrs["scales"][0]), np.float32(_point(quantize))
 
     def rounded(bound: float) -> int:
-        return int(np.clip(np.rint(np.float32(bound) / scale + zero), low, high))
+        return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
     if not tail or tail[-1].kind not in ("ReLU", "Clamp") or tail[-1].operands != (len(tail) - 1,):
         return tail, low, high

@@ -133,6 +133,21 @@ def test_images_are_sampled(padding, align, mode, sizes):
     np.testing.assert_allclose(made, wanted, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_inf_and_nan_stay_where_they_are_read(padding, mode):
+    """Pixels outside are zeros, not zero times the pixel at the edge."""
+    torch = pytest.importorskip("torch")
+    src = np.ones((1, 1, 4, 4), np.float32)
+    src[0, 0, 0, 0], src[0, 0, 3, 3] = np.inf, np.nan
+    axis = np.array([-3, -1.3, -1.0, -0.9, 0.1, 0.8, 1.2, 2.5], np.float32)
+    grid = np.stack(np.meshgrid(axis, axis), -1).reshape(1, -1, 2)
+    made = np.zeros((1, 1, grid.shape[1]), np.float32)
+    kernels.sample(1, 1, 4, 4, grid.shape[1], mode == "bilinear", padding, False).run(src, grid, made)
+    wanted = torch.nn.functional.grid_sample(torch.tensor(src), torch.tensor(grid)[:, None], mode, padding, False)
+    np.testing.assert_allclose(made, wanted.numpy()[:, :, 0], rtol=0, atol=1e-6)
+
+
 def test_nothing_is_read_at_no_number():
     made = np.full((1, 1, 3), 5, np.float32)
     grid = np.array([[np.nan, 0], [0, np.nan], [np.inf, -np.inf]], np.float32)

@@ -15,8 +15,8 @@ def _on_axis(values: Sequence[float] | None, rank: int, qtype: str, axis: int) -
 
 
 def quantize(src, *, scales, zps=None, qtype="per_tensor", axis=1):
-    """x/scale + zero point; rounding to even and saturation follow from the result's type."""
-    return src / _on_axis(scales, src.ndim, qtype, axis) + _on_axis(zps, src.ndim, qtype, axis)
+    """round(x / scale) + zero point, ties to even; saturation follows from the result's type."""
+    return np.rint(src / _on_axis(scales, src.ndim, qtype, axis)) + _on_axis(zps, src.ndim, qtype, axis)
 
 
 def dequantize(src, *, scales, zps=None, qtype="per_tensor", axis=1):
@@ -36,7 +36,7 @@ def _spread(values, shape, qtype, axis, group_shape) -> np.ndarray:
 
 def dynamic_quantize(src, scales, zps=None, *, qtype="per_tensor", axis=1):
     place = (src.shape, qtype, axis, ())
-    return src / _spread(scales, *place) + _spread(zps, *place)
+    return np.rint(src / _spread(scales, *place)) + _spread(zps, *place)
 
 
 def dynamic_dequantize(src, scales, zps=None, *, qtype="per_tensor", axis=1, group_shape: PerAxis = ()):

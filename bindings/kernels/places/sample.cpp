@@ -1,6 +1,7 @@
 // Images read between their pixels.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
@@ -55,11 +56,21 @@ struct SampledAxis {
     }
 };
 
-// The two neighbours on an axis, and what they weigh.
+// The two neighbours on an axis, what they weigh, and whether they are zero instead of what lies there.
 struct Neighbours {
     int32_t at[2];
     float weight[2];
+    bool is_zero[2];
 };
+
+// A pixel, or 0 where no bit of the mask is set: 0 times a pixel would not do for Inf and NaN.
+inline float masked(float pixel, uint32_t mask) {
+    uint32_t bits;
+    std::memcpy(&bits, &pixel, sizeof(bits));
+    bits &= mask;
+    std::memcpy(&pixel, &bits, sizeof(bits));
+    return pixel;
+}
 
 struct Sample : Kernel {
     SampleProblem p;
@@ -98,6 +109,7 @@ struct Sample : Kernel {
     void block(const float* src, const float* grid, float* dst, int64_t count) const {
         int32_t at[4][kBlock];
         float weight[4][kBlock];
+        uint32_t mask[4][kBlock];
         const int taps = p.linear ? 2 : 1;
         for (int64_t i = 0; i < count; ++i) {
             const Neighbours x = neighbours(columns, grid[2 * i]), y = neighbours(rows, grid[2 * i + 1]);
@@ -105,17 +117,16 @@ struct Sample : Kernel {
                 for (int b = 0; b < taps; ++b) {
                     at[2 * a + b][i] = y.at[a] * static_cast<int32_t>(p.width) + x.at[b];
                     weight[2 * a + b][i] = y.weight[a] * x.weight[b];
+                    mask[2 * a + b][i] = y.is_zero[a] || x.is_zero[b] ? 0 : ~uint32_t{0};
                 }
             }
         }
+        const auto tap = [&](int t, int64_t i) { return masked(src[at[t][i]], mask[t][i]) * weight[t][i]; };
         for (int64_t c = 0; c < p.channels; ++c, src += p.height * p.width, dst += p.places) {
             if (p.linear) {
-                for (int64_t i = 0; i < count; ++i) {
-                    dst[i] = src[at[0][i]] * weight[0][i] + src[at[1][i]] * weight[1][i] +
-                             (src[at[2][i]] * weight[2][i] + src[at[3][i]] * weight[3][i]);
-                }
+                for (int64_t i = 0; i < count; ++i) dst[i] = tap(0, i) + tap(1, i) + (tap(2, i) + tap(3, i));
             } else {
-                for (int64_t i = 0; i < count; ++i) dst[i] = src[at[0][i]] * weight[0][i];
+                for (int64_t i = 0; i < count; ++i) dst[i] = tap(0, i);
             }
         }
     }
@@ -131,12 +142,12 @@ struct Sample : Kernel {
         int32_t low = static_cast<int32_t>(at);
         low -= at < static_cast<float>(low) ? 1 : 0;
         const float part = at - static_cast<float>(low);
-        Neighbours found{{low, low + 1}, {p.linear ? 1.0f - part : 1.0f, part}};
+        Neighbours found{{low, low + 1}, {p.linear ? 1.0f - part : 1.0f, part}, {false, false}};
         for (int i = 0; i < 2; ++i) {
             int32_t& tap = found.at[i];
             const bool outside = tap < 0 || tap >= axis.size;
             if (!outside) continue;
-            if (padding == Padding::zeros) found.weight[i] = 0.0f;
+            found.is_zero[i] = padding == Padding::zeros;
             if (padding == Padding::reflection) tap = static_cast<int32_t>(axis.mirrored(static_cast<float>(tap)));
             tap = std::clamp(tap, 0, static_cast<int32_t>(axis.size - 1));
         }

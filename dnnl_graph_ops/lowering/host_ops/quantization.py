@@ -33,9 +33,14 @@ def _dynamic(attrs: Attrs, inputs: Sequence[Array]) -> tuple[Any, Any]:
     return _spread(attrs, src, scales), _spread(attrs, src, zps[0]) if zps else 0.0
 
 
+def _integers(src: Array, scales: Any, zps: Any) -> Array:
+    """round(src / scales) + zps, ties to even: an odd zero point would turn ties if it were added before."""
+    result: Array = np.rint(src.astype(np.float32) / np.asarray(scales, np.float32)) + zps
+    return result
+
+
 def _quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    scales, zps = _static(attrs, inputs[0])
-    return (inputs[0] / scales + zps,)
+    return (_integers(inputs[0], *_static(attrs, inputs[0])),)
 
 
 def _dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
@@ -44,8 +49,7 @@ def _dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -
 
 
 def _dynamic_quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    scales, zps = _dynamic(attrs, inputs)
-    return (inputs[0] / scales + zps,)
+    return (_integers(inputs[0], *_dynamic(attrs, inputs)),)
 
 
 def _dynamic_dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:

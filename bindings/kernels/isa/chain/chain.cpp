@@ -46,13 +46,16 @@ void widen_whole(const char* from, int64_t count, const Affine& affine, float* t
     for (; c < count; ++c) to[c] = affine.of(W::get(at + c));
 }
 
-// x / scale + zero: what a Quantize does before it rounds.
+DGO_INLINE Lanes nearest(Lanes x) { return rounded(x); }
+DGO_INLINE float nearest(float x) { return __builtin_rintf(x); }
+
+// round(x / scale) + zero: what a Quantize does before it bounds.
 struct Quotient {
     float scale, zero;
 
     template <class V>
     DGO_INLINE V of(V x) const {
-        return x / scale + zero;
+        return nearest(x / scale) + zero;
     }
 };
 
@@ -256,15 +259,19 @@ void fold_quantize(const ChainBlock& block, const Operand* operands, Folded& fol
     int64_t count = folded.count;
     if (!is_whole(block.dst) || count == 0) return;
     const TailStep& last = folded.steps[count - 1];
-    const bool shifted = last.op == TailOp::linear && last.alpha == 1 && count > 1;
-    const TailStep& divide = folded.steps[count - (shifted ? 2 : 1)];
-    if (divide.op != TailOp::divide || (shifted && divide.to != last.left) || divide.right < kTailOperands) return;
+    const bool shifted = last.op == TailOp::linear && last.alpha == 1 && count > 2;
+    const TailStep& divide = folded.steps[count - (shifted ? 3 : 1)];
+    if (divide.op != TailOp::divide || divide.right < kTailOperands) return;
+    if (shifted) {
+        const TailStep& round = folded.steps[count - 2];
+        if (round.op != TailOp::round || round.to != last.left || round.left != divide.to) return;
+    }
     const Side& by = operands[divide.right - kTailOperands].side;
     if (by.row != 0 || by.column != 0 || is_whole(by)) return;
     if (divide.left >= kTailOperands && operands[divide.left - kTailOperands].side.column == 0) return;
     fetch(by.alone(), 0, 1, &folded.quotient.scale);
     folded.quotient.zero = shifted ? last.beta : 0;
-    folded.count = count - (shifted ? 2 : 1);
+    folded.count = count - (shifted ? 3 : 1);
     folded.result = divide.left;
 }
 

@@ -153,15 +153,16 @@ private:
             Lanes value[kByteVectors], whole[kByteVectors], farthest = {};
             for (int j = 0; j < kByteVectors; ++j) {
                 value[j] = values(c + j * kLanes);
-                const Lanes v = lesser(value[j] * params.inverse + params.zero, most);
+                const Lanes v = lesser(value[j] * params.inverse, most);
                 whole[j] = rounded(v);
                 farthest = greater(absolute(v - whole[j]), farthest);
             }
             if (any_above(farthest, params.doubtful)) {
                 for (int j = 0; j < kByteVectors; ++j) {
-                    whole[j] = rounded(lesser(value[j] / params.scale + params.zero, most));
+                    whole[j] = rounded(lesser(value[j] / params.scale, most));
                 }
             }
+            for (Lanes& one : whole) one += params.zero;
             char some[kBytesAtOnce];
             const int64_t left = count - c;
             char* at = left < kBytesAtOnce ? some : to + c;

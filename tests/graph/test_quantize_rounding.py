@@ -1,0 +1,59 @@
+"""Quantize rounds the quotient, ties to even, and adds the zero point then: an odd one turns no tie."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+
+RANGES = {"s8": (-128, 127), "u8": (0, 255)}
+
+
+def rounded(x, scale, zero, dtype):
+    low, high = RANGES[dtype]
+    return np.clip(np.rint(x / np.float32(scale)) + zero, low, high).astype(dgo.dtypes.numpy_dtype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+@pytest.mark.parametrize("zero", [0, 7, 8])
+@pytest.mark.parametrize("scale", [2.0, 0.1, 0.3])
+def test_alone(dtype, zero, scale, rng):
+    x = np.concatenate([np.arange(-300, 300) * np.float32(scale / 2), rng.standard_normal(5000) * 20 * scale])
+    x = x.astype(np.float32)
+    graph = dgo.Graph()
+    y = ops.quantize(graph.input("x", x.shape), scales=[scale], zps=[zero], qtype="per_tensor", dtype=dtype)
+    np.testing.assert_array_equal(graph.compile(y)(x), rounded(x, scale, zero, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_by_channel(dtype, rng):
+    x = rng.integers(-40, 40, (3, 4, 5)).astype(np.float32)
+    scales, zeros = [2.0, 4.0, 0.3, 8.0], [7, 0, 1, 9]
+    graph = dgo.Graph()
+    source = graph.input("x", x.shape)
+    y = ops.quantize(source, scales=scales, zps=zeros, qtype="per_channel", axis=1, dtype=dtype)
+    want = rounded(x, np.float32(scales)[:, None], np.array(zeros)[:, None], dtype)
+    np.testing.assert_array_equal(graph.compile(y)(x), want)
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("kind", ["convolution", "conv_transpose"])
+def test_behind_products_of_integers(kind, groups, relu, zero, rng):
+    """Sums are whole and the result's scale is 2: half of the quotients are ties."""
+    x = rng.integers(0, 6, (1, 6, 5, 16)).astype(np.uint8)
+    shape = (3, 3, 16 // groups, 16) if kind == "convolution" else (3, 3, 16, 16 // groups)
+    w = rng.integers(-2, 3, shape).astype(np.int8)
+    order = {"convolution": "XIO", "conv_transpose": "XIO"}[kind]
+    graph = dgo.Graph()
+    one = {"scales": [1.0], "zps": [0], "qtype": "per_tensor"}
+    source = ops.dequantize(graph.input("x", x.shape, "u8"), **one)
+    weights = ops.dequantize(graph.constant(w), **one)
+    attributes = {"groups": groups, "weights_format": order, "pads_begin": 1, "pads_end": 1}
+    value = getattr(ops, kind)(source, weights, **attributes)
+    value = ops.relu(value) if relu else value
+    y = ops.quantize(value, scales=[2.0], zps=[zero], qtype="per_tensor", dtype="s8")
+    sums = getattr(dgo, kind)(x.astype(np.float32), w.astype(np.float32), **attributes)
+    want = rounded(np.maximum(sums, 0) if relu else sums, 2.0, zero, "s8")
+    np.testing.assert_array_equal(graph.compile(y)(x), want)
