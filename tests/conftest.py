@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import bytecode_folder  # noqa: F401
 import numpy as np
 import pytest
 from budget import Seconds
