@@ -98,6 +98,9 @@ def _mixed(
         parts = _partitioned(nodes, outputs, env, "fusion", shown)
         several = [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
         for part in several:
+            kinds = {nodes[i].kind for i in part}
+            if kinds & trust.QUANTIZING and kinds & trust.MULTIPLYING and not env.has_int8_products:
+                continue
             first, *rest = _trusted(part, nodes, env)
             (products if rest else found).append(first)
     integer = []

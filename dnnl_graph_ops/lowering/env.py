@@ -64,5 +64,10 @@ class Env:
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 
+    @property
+    def has_int8_products(self) -> bool:
+        """Whether the library multiplies integers faster than floats."""
+        return "int8" in cpu.native(self.isa)
+
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

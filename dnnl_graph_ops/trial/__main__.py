@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..lowering import trust
 from ..lowering.trust import RELU, SWISH, Features
-from ..runtime import cache_files
+from ..runtime import cache_files, libraries
 from .child import APART, EXACT, REFUSED, WRONG
 from .combinations import combinations
 from .graphs import SIZES
@@ -99,10 +99,12 @@ def _child(rows: Sequence[Features], size: int, path: str | None, limit: str) ->
         SystemExit: it ends for another reason.
     """
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": limit}
+    if path is not None:
+        environment[libraries.ENVIRONMENT] = path
     command = [sys.executable, "-m", f"{__package__}.child"]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
-        json.dump({"library": path, "rows": rows, "size": size}, child.stdin)
+        json.dump({"rows": rows, "size": size}, child.stdin)
         child.stdin.close()
         yield from map(json.loads, child.stdout)
     if child.returncode > 0:

@@ -1,6 +1,6 @@
 """One process that tries combinations in order, and prints a line of JSON for each.
 
-It reads one JSON object: "library", a path or null; "rows" of features; and "size", the number of the sizes to try.
+It reads one JSON object: "rows" of features, and "size", the number of the sizes to try.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..lowering.trust import Features
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine, engine
-from ..runtime.libraries import Runtime
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
 from .graphs import SIZES, Trial, trial
@@ -46,8 +45,7 @@ class _Ready(NamedTuple):
 
 def main() -> None:
     asked = json.load(sys.stdin)
-    runtime = None if asked["library"] is None else Runtime("tried", asked["library"])
-    used = engine("cpu", 0, runtime)
+    used = engine("cpu")
     env = Env(used, 1, "off")
     _say(isa=cpu.isa(used), onednn=used.runtime.version, runtime=used.runtime.cpu_runtime)
     rows = [Features(*row) for row in asked["rows"]]

@@ -64,10 +64,11 @@ def _convolutions(head: str) -> Iterator[Features]:
     channel = _WEIGHTS[1:]
     yield from _block(head, (2,), _FORMS, _WEIGHTS, ("bias", "bias, ReLU"))
     yield from _block(head, (2,), ("", "groups", "strided"), _WEIGHTS, ("", "ReLU"))
-    yield from _block(head, (1, 3), _FORMS, channel, ("bias", "bias, ReLU"), _TYPES[:3], _RESULTS[:4])
+    yield from _block(head, (1,), _FORMS, _WEIGHTS, ("bias", "bias, ReLU"))
+    yield from _block(head, (3,), _FORMS, channel, ("bias", "bias, ReLU"), _TYPES[:3], _RESULTS[:4])
     yield from _block(head, (2,), ("", "depthwise"), channel, _SUMS)
     yield from _block(head, (2,), ("strided",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
-    yield from _block(head, (2,), ("dilated",), channel, ("bias, ReLU",))
+    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, ("bias", "bias, ReLU"))
     yield from _block(head, (2,), ("",), channel, _LONG, ("u8 zp", "s8"), _ENDS)
     yield from _block(head, (2,), ("",), channel, ("bias",), ("u8 axis", "s8 axis zp"), _ENDS)
 
@@ -75,6 +76,7 @@ def _convolutions(head: str) -> Iterator[Features]:
 def _matmuls() -> Iterator[Features]:
     head, plain, batches = "MatMul", ("", "transpose_b"), ("batched", "transpose_b batched")
     yield from _block(head, (2, 3), plain, _WEIGHTS, ("", "bias"))
+    yield from _block(head, (4,), ("",), _WEIGHTS, ("", "bias"))
     yield from _block(head, (2, 3), ("",), _WEIGHTS, ("bias, ReLU",))
     yield from _block(head, (3, 4), batches, _TYPES, ("",), results=_ENDS)
     yield from _block(head, (2,), ("", "transpose_a"), ("s8 zp", "u8", "u8 channel"), ("",), results=_ENDS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from children import child
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the quantizer and the reference")
@@ -145,3 +146,15 @@ def test_a_type_that_has_no_op_is_named():
     proto = model([node], {"x": (2, 3)}, ["y"], {"s": np.float32(1), "z": np.int16(0)})
     with pytest.raises(dgo.UnsupportedError, match="int16"):
         dgo.from_onnx(proto)
+
+
+EACH = 50
+
+
+@pytest.mark.cases(100, 10_000, EACH)
+@pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
+def test_random_models_on_integers(seed, start, limit):
+    print(f"ONEDNN_MAX_CPU_ISA={limit} python -m interop.quantized_models {seed} {start} {start + EACH}")
+    done = child("-m", "interop.quantized_models", str(seed), str(start), str(start + EACH), ONEDNN_MAX_CPU_ISA=limit)
+    lines = done.stdout.splitlines()
+    assert lines[-1:] == [f"DONE {EACH}, 0 failures"], "\n".join([*lines[-5:], done.stderr[-2000:]])
