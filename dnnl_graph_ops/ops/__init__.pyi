@@ -847,7 +847,7 @@ def erf(src: Tensor, *, name: str | None = None) -> Value:
 
 def gather(src: Tensor, indices: Tensor, *, axis: int = 0, name: str | None = None) -> Value:
     """Gather: The elements of src at some positions of one axis; the axes of indices take its place. Positions
-    below 0 count from the end; one outside of the axis gives the nearest element.
+    below 0 count from the end; one outside of the axis is an error of the call.
     """
 
 def pad(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from concurrently import in_threads
 from graph.dags import draw
-from shapes.generate import GENERATORS, Case
+from shapes.generate import GENERATORS, Case, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
@@ -109,6 +109,7 @@ def of_case(kind: str, case: Case, fixed: tuple[bool, ...], float_dtype: str = "
     rng = np.random.default_rng(len(case.shapes))
     kinds = [float_dtype if meta.dtype == "f32" else meta.dtype for meta in case.metas]
     data = [values(rng, meta.shape, dtype) for meta, dtype in zip(case.metas, kinds, strict=True)]
+    data = inside(kind, case.attrs, data)
 
     def build():
         graph = dgo.Graph()

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from reference.ops import Slot, evaluate
-from shapes.generate import GENERATORS
+from shapes.generate import GENERATORS, inside
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
@@ -32,7 +32,7 @@ def test_as_evaluated(kind, seed):
         inputs = [graph.input(f"x{i}", meta.shape, meta.dtype) for i, meta in enumerate(case.metas)]
         result = getattr(ops, schema.OPS[kind].builder)(*inputs, **case.attrs)
         draw = np.random.default_rng(rng.randrange(2**32))
-        arrays = [drawn(draw, meta) for meta in case.metas]
+        arrays = inside(kind, case.attrs, [drawn(draw, meta) for meta in case.metas])
         out = np.empty(result.shape, dtypes.numpy_dtype(result.dtype))
         out.reshape(-1).view(np.uint8)[...] = 0xFF
         found = graph.compile(result)(*arrays, out=out)

@@ -69,9 +69,7 @@ def pad(src, *, pads_begin, pads_end, mode="constant", value=0.0):
 
 
 def gather(src, indices, *, axis=0):
-    size = src.shape[axis]
-    places = indices.astype(np.int64)
-    return np.take(src, np.clip(np.where(places < 0, places + size, places), 0, size - 1), axis)
+    return np.take(src, indices.astype(np.int64), axis)
 
 
 def gen_index(src, *, axis):

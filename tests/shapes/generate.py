@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dnnl_graph_ops.shapes import Meta
 
 
@@ -20,6 +22,14 @@ class Case(NamedTuple):
     def metas(self) -> list[Meta]:
         dtypes = self.input_dtypes or ("f32",) * len(self.shapes)
         return [Meta(shape, dtype) for shape, dtype in zip(self.shapes, dtypes, strict=True)]
+
+
+def inside(kind: str, attrs: dict[str, Any], arrays: list[Any]) -> list[Any]:
+    """The operands of an op, the positions of a Gather on its axis."""
+    if kind != "Gather":
+        return arrays
+    size = arrays[0].shape[attrs["axis"]]
+    return [arrays[0], np.clip(arrays[1], -size, size - 1)]
 
 
 def shape(rng: Random, least: int = 1, most: int = 5) -> tuple[int, ...]:
