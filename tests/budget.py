@@ -1,4 +1,4 @@
-"""Process seconds of each test: `pytest --seconds FILE` writes them, `python tests/budget.py FILE` judges them."""
+"""Process seconds of each test: `pytest --seconds=FILE` writes them, `python tests/budget.py FILE` judges them."""
 
 import json
 import os
