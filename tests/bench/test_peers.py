@@ -83,6 +83,7 @@ def expected_in_integers(problem, post_ops):
     return np.clip(np.rint(result / layer.dst_scale) + layer.dst_zero, 0, 255).astype(np.float32)
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("name", [peer.name for peer in PEERS if quantized.DTYPE in peer.dtypes])
 def test_int8_layers_are_numpy_s_qdq(name, tmp_path):
     peer = registry.peers()[name]

@@ -158,6 +158,7 @@ def test_errors_stand_beside_times_where_bits_are_few():
     assert [(one.text, one.title) for one in cell] == [("unsupported", "knows no such thing"), ("-", "")]
 
 
+@pytest.mark.bench
 def test_failed_rows_are_shown_with_their_reason():
     document = synthetic.document(2)
     document.rows[0].entries, document.rows[0].ratios = [], []

@@ -110,6 +110,7 @@ def wanted(*names: str) -> list[Wanted]:
     return [Wanted(replace(synthetic.problem(), name=name)) for name in names]
 
 
+@pytest.mark.bench
 def test_failures_become_rows_and_the_rest_goes_on(fakes):
     document = runner.run_wanted(wanted("good", "wrong", "dies", "unsupported", "last"), FAST)
     statuses = {row.name: (row.status, {e.status for e in row.entries}) for row in document}
@@ -125,6 +126,7 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes):
     assert document.versions["fake"] == {"fake": "1.0"}
 
 
+@pytest.mark.bench
 def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatch):
     lenient = replace(FAKE, tolerance=0.5)
     monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": lenient})
@@ -137,6 +139,7 @@ def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatc
     assert rows[0].ratio("fake").rounds
 
 
+@pytest.mark.bench
 def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, monkeypatch):
     monkeypatch.setattr(lineup, "_LEAST_PREPARE", 3.0)
     document = runner.run_wanted(wanted("sleeps", "last"), replace(FAST, case_seconds=0.5))
@@ -145,6 +148,7 @@ def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, m
     assert "did not answer prepare within 3 s" in document[0].reason
 
 
+@pytest.mark.bench
 def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
     (row,) = runner.run_wanted(wanted("slow"), FAST)
     assert row.status == "ok"
@@ -161,6 +165,7 @@ def test_too_large_for_memory_is_a_row(fakes):
     assert "GiB" in row.reason
 
 
+@pytest.mark.bench
 def test_when_the_budget_is_used_up_the_rest_is_skipped(fakes):
     document = runner.run_wanted(wanted("a", "b", "c"), replace(FAST, budget=0.05))
     assert [row.status for row in document] == ["ok", "skipped", "skipped"]
@@ -185,6 +190,7 @@ class StopAfter(runner.Progress):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.bench
 def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
     names = ("a", "b", "c", "d")
     journal = tmp_path / "journal"
@@ -200,6 +206,7 @@ def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
         runner.run_wanted(wanted(*names), replace(FAST, interval=0.4), journal=journal, resume=True)
 
 
+@pytest.mark.bench
 def test_shards_together_are_the_whole(fakes):
     names = ("a", "b", "c")
     parts = [runner.run_wanted(wanted(*names), FAST, shard=(i, 2)) for i in (1, 2)]
@@ -209,6 +216,7 @@ def test_shards_together_are_the_whole(fakes):
         runner.run_wanted(wanted(*names), FAST, shard=(3, 2))
 
 
+@pytest.mark.bench
 def test_a_run_outside_the_main_thread(fakes):
     found: list[Document] = []
     thread = threading.Thread(target=lambda: found.append(runner.run_wanted(wanted("a"), FAST)))
@@ -217,6 +225,7 @@ def test_a_run_outside_the_main_thread(fakes):
     assert found[0][0].status == "ok"
 
 
+@pytest.mark.bench
 def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn", "html")}
@@ -246,6 +255,7 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
     assert (tmp_path / "m.csv").read_text() == outputs["csv"].read_text()
 
 
+@pytest.mark.bench
 def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
     path = tmp_path / "out.json"
     words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx", "--suite", "--conv mb1ic8ih6oc8kh3ny"]
@@ -318,6 +328,7 @@ def test_importing_the_package_imports_none_of_this():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("op", OPS)
 def test_one_real_layer_from_end_to_end(op):
     from dnnl_graph_ops import bench

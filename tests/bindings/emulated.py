@@ -23,5 +23,5 @@ needs_emulated_sets = pytest.mark.skipif(not built(), reason=LACKING)
 
 
 def emulated(*values: object) -> object:
-    """A parameter of a test that needs the emulated sets."""
-    return pytest.param(*values, marks=needs_emulated_sets)
+    """A parameter of a test that needs the emulated sets, whose plain code takes its time."""
+    return pytest.param(*values, marks=[needs_emulated_sets, pytest.mark.slow])
