@@ -32,8 +32,8 @@ _COMMUTING = frozenset({"Add", "Maximum", "Minimum", "Multiply"})
 class Features(NamedTuple):
     """What decides whether the library computes a partition right. Integers are told as "u8", "s8 channel", "u8 zp".
 
-    `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is. `skip`: the
-    integers that are dequantized and added.
+    `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is: "source" is
+    the head's own. `skip`: the integers that are dequantized and added.
     """
 
     head: str
@@ -64,9 +64,11 @@ def features(nodes: Sequence[Node]) -> Features | None:
     heads = [node for node in nodes if node.kind in MULTIPLYING | _POOLS]
     reads = Counter(value for node in nodes for value in node.inputs)
     wide = {node.outputs[0]: node for node in nodes if node.kind == "Dequantize"}
-    if len(heads) != 1 or any(reads[value] > 1 for value in wide):
+    if len(heads) != 1:
         return None
     (head,) = heads
+    if head.inputs.count(head.inputs[0]) > 1 or any(reads[v] > 1 for v in wide if v is not head.inputs[0]):
+        return None
     operands = [wide.get(value) for value in head.inputs[: 1 if head.kind in _POOLS else 2]]
     src, *weights = operands
     if src is None or None in weights:
@@ -146,6 +148,8 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
         if node.kind not in _COMMUTING or second not in made:
             return None
         first, second = second, first
+    if second is head.inputs[0]:
+        return f"{node.kind} source"
     if second in skips:
         return f"{node.kind} skip"
     return f"{node.kind} own" if second in made else f"{node.kind} {_spread(second, result, head)}"

@@ -28,6 +28,7 @@ def _words(*parts: str) -> str:
 _FORMS = tuple(_words(strided, groups) for strided in _STRIDED for groups in _GROUPS)
 _ENDS = ("f32", "u8 zp", "s8")
 _SUMS = ("bias, Add skip", "bias, Add skip, ReLU")
+_TWICE = ("bias, Add source", "bias, Multiply source")
 _LONG = (
     "bias, Sigmoid, Multiply own",
     *(f"bias, {kind}" for kind in _UNARY),
@@ -71,6 +72,7 @@ def _convolutions(head: str) -> Iterator[Features]:
     yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, ("bias", "bias, ReLU"))
     yield from _block(head, (2,), ("",), channel, _LONG, ("u8 zp", "s8"), _ENDS)
     yield from _block(head, (2,), ("",), channel, ("bias",), ("u8 axis", "s8 axis zp"), _ENDS)
+    yield from _block(head, (2,), ("",), channel, _TWICE, ("u8 zp",), ("f32", "u8 zp"))
 
 
 def _matmuls() -> Iterator[Features]:
@@ -82,6 +84,7 @@ def _matmuls() -> Iterator[Features]:
     yield from _block(head, (2,), ("", "transpose_a"), ("s8 zp", "u8", "u8 channel"), ("",), results=_ENDS)
     yield from _block(head, (2, 3), ("",), _WEIGHTS[1:], _SUMS)
     yield from _block(head, (2,), ("",), _WEIGHTS[1:], _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("",), _WEIGHTS[1:], _TWICE, ("u8 zp",), ("f32", "u8 zp"))
     yield from _block(head, (2,), ("",), ("s8 channel", "s8 axis"), ("bias",), ("u8", "u8 axis", "s8 axis zp"), _ENDS)
 
 

@@ -90,6 +90,9 @@ class _Maker:
 
 def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
     """A graph with these features and sizes."""
+    if "source" in row.tail:
+        # the result is as large as what it is made of
+        sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
     head, channel = _HEADS[row.head](maker, row)
     value = _with_post_ops(maker, row, head, channel)
@@ -216,6 +219,9 @@ def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> 
             )
         elif other == ["own"]:
             operands = [before]
+        elif other == ["source"]:
+            assert head.node is not None
+            operands = [head.node.inputs[0]]
         elif other == ["skip"]:
             operands = [maker.integers(row.skip, sizes, _STEP)]
         elif other:
