@@ -118,7 +118,8 @@ def _form(head: Node) -> str:
     attrs = head.attrs
     if head.kind == "MatMul":
         named = {name: bool(attrs.get(name)) for name in ("transpose_a", "transpose_b")}
-        named["batched"] = len(head.inputs[1].shape) > 2
+        batches = [value.shape[:-2] for value in head.inputs[:2]]
+        named |= {"batched": bool(batches[1]), "broadcast": bool(batches[1]) and batches[0] != batches[1]}
     elif head.kind in MEMBERS:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
@@ -144,15 +145,22 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
     if len(node.inputs) == 1:
         return node.kind
     first, second = node.inputs
-    if first not in made or first in skips:
-        if node.kind not in _COMMUTING or second not in made:
-            return None
+    if node.kind in _COMMUTING and (first not in made or first in skips or _made_of(first, second)):
         first, second = second, first
+    if first not in made or first in skips:
+        return None
     if second is head.inputs[0]:
         return f"{node.kind} source"
     if second in skips:
         return f"{node.kind} skip"
-    return f"{node.kind} own" if second in made else f"{node.kind} {_spread(second, result, head)}"
+    if second in made:
+        return f"{node.kind} own" if _made_of(second, first) else None
+    return f"{node.kind} {_spread(second, result, head)}"
+
+
+def _made_of(operand: Value, result: Value) -> bool:
+    """Whether a result is of an op whose only operand is the other value."""
+    return result.node is not None and result.node.inputs == (operand,)
 
 
 def _spread(value: Value, result: Value, head: Node) -> str:
