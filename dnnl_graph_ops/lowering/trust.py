@@ -32,8 +32,8 @@ _COMMUTING = frozenset({"Add", "Maximum", "Minimum", "Multiply"})
 class Features(NamedTuple):
     """What decides whether the library computes a partition right. Integers are told as "u8", "s8 channel", "u8 zp".
 
-    `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is. `skip`: the
-    integers that are dequantized and added.
+    `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is: "source" is
+    the head's own. `skip`: the integers that are dequantized and added.
     """
 
     head: str
@@ -64,9 +64,11 @@ def features(nodes: Sequence[Node]) -> Features | None:
     heads = [node for node in nodes if node.kind in MULTIPLYING | _POOLS]
     reads = Counter(value for node in nodes for value in node.inputs)
     wide = {node.outputs[0]: node for node in nodes if node.kind == "Dequantize"}
-    if len(heads) != 1 or any(reads[value] > 1 for value in wide):
+    if len(heads) != 1:
         return None
     (head,) = heads
+    if head.inputs.count(head.inputs[0]) > 1 or any(reads[v] > 1 for v in wide if v is not head.inputs[0]):
+        return None
     operands = [wide.get(value) for value in head.inputs[: 1 if head.kind in _POOLS else 2]]
     src, *weights = operands
     if src is None or None in weights:
@@ -116,7 +118,8 @@ def _form(head: Node) -> str:
     attrs = head.attrs
     if head.kind == "MatMul":
         named = {name: bool(attrs.get(name)) for name in ("transpose_a", "transpose_b")}
-        named["batched"] = len(head.inputs[1].shape) > 2
+        batches = [value.shape[:-2] for value in head.inputs[:2]]
+        named |= {"batched": bool(batches[1]), "broadcast": bool(batches[1]) and batches[0] != batches[1]}
     elif head.kind in MEMBERS:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
@@ -142,13 +145,22 @@ def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Va
     if len(node.inputs) == 1:
         return node.kind
     first, second = node.inputs
-    if first not in made or first in skips:
-        if node.kind not in _COMMUTING or second not in made:
-            return None
+    if node.kind in _COMMUTING and (first not in made or first in skips or _made_of(first, second)):
         first, second = second, first
+    if first not in made or first in skips:
+        return None
+    if second is head.inputs[0]:
+        return f"{node.kind} source"
     if second in skips:
         return f"{node.kind} skip"
-    return f"{node.kind} own" if second in made else f"{node.kind} {_spread(second, result, head)}"
+    if second in made:
+        return f"{node.kind} own" if _made_of(second, first) else None
+    return f"{node.kind} {_spread(second, result, head)}"
+
+
+def _made_of(operand: Value, result: Value) -> bool:
+    """Whether a result is of an op whose only operand is the other value."""
+    return result.node is not None and result.node.inputs == (operand,)
 
 
 def _spread(value: Value, result: Value, head: Node) -> str:

@@ -27,7 +27,9 @@ def _words(*parts: str) -> str:
 
 _FORMS = tuple(_words(strided, groups) for strided in _STRIDED for groups in _GROUPS)
 _ENDS = ("f32", "u8 zp", "s8")
+PLAIN = ("", "ReLU", "bias", "bias, ReLU")
 _SUMS = ("bias, Add skip", "bias, Add skip, ReLU")
+_TWICE = ("bias, Add source", "bias, Multiply source")
 _LONG = (
     "bias, Sigmoid, Multiply own",
     *(f"bias, {kind}" for kind in _UNARY),
@@ -62,26 +64,28 @@ def _block(
 
 def _convolutions(head: str) -> Iterator[Features]:
     channel = _WEIGHTS[1:]
-    yield from _block(head, (2,), _FORMS, _WEIGHTS, ("bias", "bias, ReLU"))
-    yield from _block(head, (2,), ("", "groups", "strided"), _WEIGHTS, ("", "ReLU"))
-    yield from _block(head, (1,), _FORMS, _WEIGHTS, ("bias", "bias, ReLU"))
-    yield from _block(head, (3,), _FORMS, channel, ("bias", "bias, ReLU"), _TYPES[:3], _RESULTS[:4])
-    yield from _block(head, (2,), ("", "depthwise"), channel, _SUMS)
-    yield from _block(head, (2,), ("strided",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
-    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, ("bias", "bias, ReLU"))
-    yield from _block(head, (2,), ("",), channel, _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), _FORMS, _WEIGHTS, PLAIN)
+    yield from _block(head, (1, 3), _FORMS, _WEIGHTS, PLAIN[2:])
+    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, PLAIN[2:])
+    yield from _block(head, (2,), ("", "depthwise"), _WEIGHTS, _SUMS)
+    yield from _block(head, (1, 3), ("",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("strided", "groups"), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("", "depthwise", "strided"), channel, _LONG, ("u8 zp", "s8"), _ENDS)
     yield from _block(head, (2,), ("",), channel, ("bias",), ("u8 axis", "s8 axis zp"), _ENDS)
+    yield from _block(head, (2,), ("",), channel, _TWICE, ("u8 zp",), ("f32", "u8 zp"))
 
 
 def _matmuls() -> Iterator[Features]:
     head, plain, batches = "MatMul", ("", "transpose_b"), ("batched", "transpose_b batched")
-    yield from _block(head, (2, 3), plain, _WEIGHTS, ("", "bias"))
-    yield from _block(head, (4,), ("",), _WEIGHTS, ("", "bias"))
-    yield from _block(head, (2, 3), ("",), _WEIGHTS, ("bias, ReLU",))
+    yield from _block(head, (2, 3, 4), plain, _WEIGHTS, ("", "bias"))
+    yield from _block(head, (2, 3, 4), ("",), _WEIGHTS, ("ReLU", "bias, ReLU"))
     yield from _block(head, (3, 4), batches, _TYPES, ("",), results=_ENDS)
-    yield from _block(head, (2,), ("", "transpose_a"), ("s8 zp", "u8", "u8 channel"), ("",), results=_ENDS)
+    zero_points = ("s8 zp", "u8", "u8 zp", "u8 channel")
+    yield from _block(head, (2, 3, 4), plain, zero_points, ("", "bias"), results=("f32", "u8 zp", "s8", "s8 zp"))
+    yield from _block(head, (2,), ("transpose_a",), (*_WEIGHTS, *zero_points), ("",), results=_ENDS)
     yield from _block(head, (2, 3), ("",), _WEIGHTS[1:], _SUMS)
     yield from _block(head, (2,), ("",), _WEIGHTS[1:], _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("",), _WEIGHTS[1:], _TWICE, ("u8 zp",), ("f32", "u8 zp"))
     yield from _block(head, (2,), ("",), ("s8 channel", "s8 axis"), ("bias",), ("u8", "u8 axis", "s8 axis zp"), _ENDS)
 
 

@@ -90,6 +90,9 @@ class _Maker:
 
 def trial(row: Features, sizes: Sizes, seed: int = 0) -> Trial:
     """A graph with these features and sizes."""
+    if "source" in row.tail:
+        # the result is as large as what it is made of
+        sizes = sizes._replace(makes=sizes.reads, kernel=1, pad=0)
     maker = _Maker(sizes, seed)
     head, channel = _HEADS[row.head](maker, row)
     value = _with_post_ops(maker, row, head, channel)
@@ -127,6 +130,7 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     if "bias" in row.tail and size.constant:
         operands.append(maker.floats((makes,)))
     build = ops.conv_transpose if transposed else ops.convolution
+    more: dict[str, Any] = {"output_padding": 1} if transposed and "strided" in words and not size.constant else {}
     value = build(
         *operands,
         strides=2 if "strided" in words else 1,
@@ -136,6 +140,7 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
         groups=groups,
         data_format="NXC" if size.last else "NCX",
         weights_format=weights_format,
+        **more,
     )
     return value, value.ndim - 1 if size.last else 1
 
@@ -216,6 +221,9 @@ def _with_post_ops(maker: _Maker, row: Features, value: Value, channel: int) -> 
             )
         elif other == ["own"]:
             operands = [before]
+        elif other == ["source"]:
+            assert head.node is not None
+            operands = [head.node.inputs[0]]
         elif other == ["skip"]:
             operands = [maker.integers(row.skip, sizes, _STEP)]
         elif other:

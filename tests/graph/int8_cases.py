@@ -61,8 +61,20 @@ def skipped(head, shape, result, skip, dtype, relu=False, **attrs):
 
     def build(case):
         y = head(case, case.take("u8", *shape), **attrs)
-        other = case.take(skip, *result, scale=64.0)
+        other = case.take(skip, *result, scale=64.0, zps=[10])
         return ops.quantize((ops.relu(y) if relu else y) + other, scales=[512.0], zps=[7], dtype=dtype)
+
+    return build
+
+
+def few(dtype, relu=False, quantized=True):
+    """Few channels, transposed and added to integers: for such the library takes a kernel whose sums saturate."""
+
+    def build(case):
+        operands = case.take("u8", 2, 4, 5, 5), case.weights(4, 24, 3, 3)
+        y = ops.conv_transpose(*operands, data_format="NCX", weights_format="IOX")
+        y = (ops.relu(y) if relu else y) + case.take(dtype, 2, 24, 7, 7, scale=16.0, zps=[10])
+        return ops.quantize(y, scales=[128.0], zps=[8], dtype=dtype) if quantized else y
 
     return build
 
@@ -111,6 +123,9 @@ CASES = {
     "u8 added behind ReLU": skipped(Case.transposed, SQUARE, SQUARE, "u8", "u8", relu=True),
     "s8 added behind ReLU": skipped(Case.transposed, SQUARE, SQUARE, "s8", "s8", relu=True),
     "u8 added to larger images": skipped(Case.transposed, SQUARE, UP, "u8", "u8", stride=2),
+    "u8 added to a few transposed channels": few("u8"),
+    "s8 added to a few transposed channels": few("s8"),
+    "floats added to a few channels behind ReLU": few("s8", True, False),
     "means with padding": pooled("avg_pool", PADDED | {"exclude_pad": False}, "u8", "u8", (100, 100)),
     "means of u8 to s8": pooled("avg_pool", BARE | MEAN, "u8", "s8"),
     "means of s8 to u8": pooled("avg_pool", BARE | MEAN, "s8", "u8"),

@@ -69,10 +69,10 @@ class Maker:
         return self.constant(np.float32(2.0**value.step)), self.constant(value.numbers.dtype.type(value.point))
 
     def result(self, exact, dtype=None):
-        """The numbers nearest to what is exact, as wide as they are."""
+        """The numbers nearest to what is exact, as wide as they are; sums of steps so near each other fit into f32."""
         dtype = dtype or self.dtype()
         point, most = self.point(dtype), max(np.abs(exact).max(initial=0), 2.0**-5)
-        step = int(np.ceil(np.log2(most))) - self.integer(6, 9)
+        step = int(np.clip(np.ceil(np.log2(most)) - self.integer(6, 9), -8, 4))
         ends = np.iinfo(dtype)
         numbers = np.clip(np.rint(exact / 2.0**step + point), ends.min, ends.max).astype(dtype)
         return Integers(f"v{len(self.nodes)}", numbers, step, point)
