@@ -67,6 +67,12 @@ def test_images_without_pixels(mode):
     agree([resize], {"x": x}, {"s": np.int64([2, 1])}, ["sizes", "folded"], opset=19)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0, 0)], ids=str)
+def test_axes_beside_sizes_of_zero(shape):
+    """As of a detector that detects nothing."""
+    agree([node("Unsqueeze", "x a")], {"x": np.zeros(shape, np.float32)}, {"a": np.int64([1])})
+
+
 @pytest.mark.parametrize("axis", [-1, 0, 1, 3])
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.float64])
 def test_flat_tensors_without_elements(kind, axis):
