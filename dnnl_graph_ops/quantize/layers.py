@@ -61,6 +61,7 @@ def quantized(
 ) -> tuple[Graph, dict[Value, Value], tuple[LayerReport, ...]]:
     """A graph like `source` with the nodes of `ranges` (lowest and highest of src) quantized."""
     graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
+    graph.keeps_inputs = source.keeps_inputs
     graph.promise(one.name for one in (*source.constants, *source.nodes))
     mapped: dict[Value, Value] = {}
     for value in source.inputs:

@@ -68,7 +68,7 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
             f"{where}: shape = {wanted} must have sizes of at least 0, or one -1 for the size that is left"
         )
     shape: list[Dim] = list(wanted)
-    copied = set()  # unknown sizes that are on both sides
+    copied = set()  # sizes that are on both sides
     if attrs["special_zero"]:
         for axis, dim in enumerate(wanted):
             if dim == 0:
@@ -79,16 +79,15 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
                         f"{len(src.shape)} axes; give a size, or special_zero=False"
                     )
                 shape[axis] = src.shape[axis]
-                if shape[axis] is None:
-                    copied.add(axis)
+                copied.add(axis)
     elements = known_product(src.shape)
     rest = known_product(tuple(dim for dim in shape if dim != -1))
     fits = True
     if -1 in shape:
-        if rest == 0:
-            raise ShapeError(f"{where}: the -1 in shape = {wanted} is not determined next to a size of 0")
         ours = known_product(tuple(dim for axis, dim in enumerate(src.shape) if axis not in copied))
         theirs = known_product(tuple(dim for axis, dim in enumerate(shape) if axis not in copied and dim != -1))
+        if theirs == 0:
+            raise ShapeError(f"{where}: the -1 in shape = {wanted} is not determined next to a size of 0")
         left = None if ours is None or not theirs else ours // theirs
         shape[shape.index(-1)] = left
         fits = left is None or theirs is None or theirs * left == ours

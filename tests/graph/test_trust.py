@@ -153,7 +153,7 @@ def test_the_user_s_table_comes_first(monkeypatch, tmp_path):
 EACH = 50
 
 
-@pytest.mark.cases(100, 10_000, EACH)
+@pytest.mark.cases(50, 100, 10_000, each=EACH)
 @pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
 def test_random_graphs_between_integers(seed, start, limit):
     print(f"ONEDNN_MAX_CPU_ISA={limit} python -m graph.quantized_graphs {seed} {start} {start + EACH}")

@@ -38,14 +38,26 @@ def test_pads_of_one_element():
 @pytest.mark.parametrize("stride, taps", [(2, 1), (3, 1), (4, 2), (5, 2), (2, 3)])
 @pytest.mark.parametrize("side", ["SAME_UPPER", "SAME_LOWER"])
 def test_zeros_around_transposed_convolutions(rng, side, stride, taps):
-    """The formula's pads are below zero then, on both sides; ONNX Runtime puts all zeros at the end."""
+    """The formula's pads are below zero then, on both sides, the odd one at the end for SAME_UPPER.
+
+    ONNX Runtime puts all zeros at the end.
+    """
     x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 2, 4), (2, 3, taps)))
     known = {"w": w, "b": np.float32([1, 2, 3])}
-    for nodes in (
-        [node("ConvTranspose", "x w b", auto_pad=side, strides=[stride])],
-        [node("ConvTranspose", "x w", auto_pad=side, strides=[stride], output_shape=[4 * stride + 3])],
-    ):
-        by_definition(nodes, {"x": x}, known, ["sizes", "symbolic"], 17)
+    feeds = {"x": x}
+    (sums,) = run(proto_of([node("ConvTranspose", "x w", strides=[stride])], feeds, known), feeds)
+    for more in ({}, {"output_shape": [4 * stride + 3]}):
+        wanted = more.get("output_shape", [4 * stride])[0]
+        zeros = max(wanted - sums.shape[2], 0)
+        halves = zeros // 2, zeros - zeros // 2
+        cut = max(sums.shape[2] - wanted, 0)
+        first = cut // 2 if side == "SAME_UPPER" else cut - cut // 2
+        kept = sums[..., first : sums.shape[2] - (cut - first)]
+        sides = halves if side == "SAME_UPPER" else halves[::-1]
+        truth = np.pad(kept, ((0, 0), (0, 0), sides)) + known["b"].reshape(1, 3, 1)
+        for way in ("sizes", "symbolic"):
+            nodes = [node("ConvTranspose", "x w b", auto_pad=side, strides=[stride], **more)]
+            np.testing.assert_array_equal(run(proto_of(nodes, feeds, known, way=way), feeds)[0], truth)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -53,3 +65,15 @@ def test_images_without_pixels(mode):
     resize = node("Resize", "x - - s", mode=mode, axes=[2, 3], keep_aspect_ratio_policy="not_larger")
     x = np.ones((1, 1, 3, 40), np.float32)
     agree([resize], {"x": x}, {"s": np.int64([2, 1])}, ["sizes", "folded"], opset=19)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0, 0)], ids=str)
+def test_axes_beside_sizes_of_zero(shape):
+    """As of a detector that detects nothing."""
+    agree([node("Unsqueeze", "x a")], {"x": np.zeros(shape, np.float32)}, {"a": np.int64([1])})
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1, 3])
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.float64])
+def test_flat_tensors_without_elements(kind, axis):
+    agree([node("Flatten", "x", axis=axis)], {"x": np.zeros((2, 0, 3), kind)})

@@ -54,3 +54,9 @@ def test_a_file_keeps_all_inputs(tmp_path):
     net = dgo.from_onnx(proto_of([node("Relu", "x")], {"x": X, "z": Z})).compile()
     net.save(tmp_path / "net")
     np.testing.assert_array_equal(dgo.load(tmp_path / "net")(X, Z), np.maximum(X, 0))
+
+
+def test_a_calibrated_net_keeps_all_inputs(rng):
+    x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((1, 8, 6, 6), (8, 8, 3, 3)))
+    net = dgo.from_onnx(proto_of([node("Conv", "x w")], {"x": x, "z": Z}, {"w": w})).compile()
+    assert dgo.quantize.calibrate(net, [(x, Z)]).compile().input_names == ("x", "z")

@@ -8,6 +8,9 @@ from ...errors import UnsupportedError
 # that holds more itself may compute more: a weight can be cast, turned and packed.
 _BUDGET = 1 << 28
 _TIMES_OWN = 4
+# Tensors of one number each, as models without their weights have in the place of these. They are views of the number
+# until a net is compiled, so that a small file may ask for weights of a real model, and for no more.
+_FILLS = 1 << 30
 
 
 class Budget:
@@ -15,6 +18,7 @@ class Budget:
 
     def __init__(self, own: int, total: int | None = None) -> None:
         self.total = self.left = _BUDGET + _TIMES_OWN * own if total is None else total
+        self.fills = _FILLS
         self._refusal = ""
 
     @property
@@ -35,9 +39,21 @@ class Budget:
             UnsupportedError: that is more than is left; always about the first such node, as the others follow.
         """
         if not self.take(count):
-            self._refusal = self._refusal or (
+            self._refuse(
                 f"{where}: needs {count} bytes of results that are known as the model is read; of the {self.total} "
-                f"for a whole model ({_BUDGET}, and {_TIMES_OWN} times what it stores itself) {self.left} are left; "
-                f"store large constants as initializers"
+                f"for a whole model ({_BUDGET}, and {_TIMES_OWN} times what it stores itself) {self.left} are left"
             )
-            raise UnsupportedError(self._refusal)
+
+    def fill(self, count: int, where: str) -> None:
+        """Count a tensor of one number.
+
+        Raises:
+            UnsupportedError: as `spend` does.
+        """
+        if count > self.fills:
+            self._refuse(f"{where}: needs {count} bytes of one number; of {_FILLS} for a model {self.fills} are left")
+        self.fills -= count
+
+    def _refuse(self, text: str) -> None:
+        self._refusal = self._refusal or f"{text}; store large constants as initializers"
+        raise UnsupportedError(self._refusal)

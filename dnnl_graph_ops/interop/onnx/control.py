@@ -80,11 +80,12 @@ class Rows:
 
     def __init__(self, node: OnnxNode) -> None:
         self.node, self.items, self.nbytes = node, list[Array](), 0
+        self.most = process_limit() // 2
 
     def append(self, item: Any) -> None:
         array = np.asarray(item)
         self.nbytes += array.nbytes
-        if self.nbytes > process_limit() // 2:
+        if self.nbytes > self.most:
             raise Error(f"{self.node.where}: gathers more than half of the memory that this process may have")
         self.items.append(array)
 
@@ -109,7 +110,7 @@ def _loop(call: Call) -> Sequence[Any]:
         if turn == _MOST_TURNS:
             raise Error(f"{call.node.where}: goes on after {_MOST_TURNS} turns")
         flag, *results = run([*count_turns(turn), *carried])
-        goes = bool(np.reshape(flag, -1)[0])
+        goes = bool(flag.item(0))
         carried = results[:count]
         for row, item in zip(rows, results[count:], strict=True):
             row.append(item)

@@ -169,7 +169,9 @@ def _transposed_pads(
         lack = max(-total, 0) if mode in ("NOTSET", "VALID") else 0
         extra.append(output_padding[axis] + lack)
         total += lack
-        begin.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
+        # the odd one, of a lack too, is at the end for SAME_UPPER
+        half = abs(total) // 2 * (1 if total > 0 else -1)
+        begin.append(half if mode == "SAME_UPPER" else total - half)
         end.append(total - begin[-1])
     return {"pads_begin": begin, "pads_end": end, "output_padding": extra}
 

@@ -15,7 +15,7 @@ from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Value
 from .budget import Budget
 from .model import check_size, type_name
-from .node import Array, Item, Measured, OnnxNode, Sparse
+from .node import Array, Item, Measured, OnnxNode, Sparse, is_fill
 from .table import RULES
 
 # items of a shape, of axes
@@ -65,9 +65,11 @@ def fold(node: OnnxNode, known: Mapping[str, Item], budget: Budget) -> tuple[Arr
         return None if made is None else (made,)
     entry, arrays = _FOLDS[node.op_type], list[Any](operands)
     size = entry.size(node, arrays)
-    if node.op_type in RULES and node.op_type not in _LARGER:
+    if node.op_type in RULES and node.op_type not in _LARGER and not any(map(is_fill, arrays)):
         if not budget.take(size):
             return None
+    elif node.op_type == "ConstantOfShape":
+        budget.fill(size, node.where)
     else:
         budget.spend(size, node.where)
     result = np.asarray(entry.compute(node, arrays))
@@ -254,7 +256,7 @@ def _filled_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
 
 
 def _filled(node: OnnxNode, inputs: Sequence[Array]) -> Array:
-    return np.full(_integers(node, inputs[0]), _filling(node)[0])
+    return np.broadcast_to(_filling(node)[0], _integers(node, inputs[0]))
 
 
 def _expanded(node: OnnxNode, inputs: Sequence[Array]) -> tuple[int, ...]:
@@ -400,7 +402,7 @@ _FOLDS: dict[str, _Fold] = {
     "Where": _plain(np.where, _wide),
 }
 _SIZES = ("Shape", "Size")
-# results that are larger than what they are made of: an op of a constant is no way around the bound
+# results that are larger than what they are made of: an op of a constant, or of a fill, is no way around the bound
 _LARGER = frozenset({"Expand", "Gather", "Tile"})
 # what needs no op of its own where its inputs are known
 FOLDED = frozenset({*_FOLDS, *_SIZES, "Constant"})

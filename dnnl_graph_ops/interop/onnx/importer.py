@@ -65,7 +65,7 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None) -> Graph:
         RuntimeUnavailableError: the package `onnx` is missing: pip install "dnnl-graph-ops[onnx]".
         UnsupportedError: lists every node and attribute value that not even onnx's reference implementation has, what
             lies behind them left out; or the model computes more constants as it is read than 256 MiB and four times
-            what it stores.
+            what it stores, or fills more than 1 GiB with single numbers.
         InvalidArgumentError: no ONNX model, cycles, functions that call themselves, missing tensors, wrong types.
         ShapeError: impossible shapes.
 

@@ -17,6 +17,11 @@ Array = np.ndarray[Any, Any]
 Operand = Value | Array
 
 
+def is_fill(array: Array | None) -> bool:
+    """Whether an array is a view of one number."""
+    return array is not None and array.size > 1 and not any(array.strides)
+
+
 @dataclass(frozen=True)
 class Reference:
     """An attribute of a node in a function: the attribute of the call that has this name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ import numpy as np
 from ... import dtypes, schema
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph import Graph, Value
+from ...graph.constants import Constant
+from ...graph.constants import Meta as ConstantMeta
 from ...ops.build import apply
 from ...ops.typed import resolve
 from ...shapes import Meta
 from .budget import Budget
 from .model import REMEDY, check_size
-from .node import Array, Item, Measured, NeedsSizes, OnnxNode, Operand
+from .node import Array, Item, Measured, NeedsSizes, OnnxNode, Operand, is_fill
 
 Result = Operand | tuple[Operand, ...]
 
@@ -81,6 +84,10 @@ class Step:
     def constant(self, array: Array, name: str | None = None) -> Value:
         if array.dtype == np.float64:
             raise UnsupportedError(f"{self.where}: float64 data; {REMEDY}")
+        if is_fill(array):
+            # of one number, and counted as it was filled
+            make = partial(np.full, array.shape, array.flat[0])
+            return self.graph.hold(Constant(None, make, ConstantMeta(array.shape, array.dtype)), name)
         self.spend(array)
         try:
             return self.graph.constant(array, name)

@@ -25,9 +25,9 @@ Fresh = Callable[[str], str]
 def counters(body: Body) -> Callable[[int], tuple[Array, Array]]:
     """The number of a turn, and that it is gone on, of the ranks that the body declares: 0, or 1 in older files."""
     infos = (*body.input_infos, Info(), Info())
-    number, condition = ((1,) * len(info.shape or ()) for info in infos[:2])
-    goes = np.full(condition, True)
-    return lambda turn: (np.full(number, turn, np.int64), goes)
+    number, condition = (len(info.shape or ()) for info in infos[:2])
+    goes = np.array(True, ndmin=condition)
+    return lambda turn: (np.array(turn, np.int64, ndmin=number), goes)
 
 
 def turns_of(node: OnnxNode, arrays: Mapping[str, Array]) -> int | None:

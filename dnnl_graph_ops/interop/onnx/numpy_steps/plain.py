@@ -184,6 +184,12 @@ def _at_places(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return np.take_along_axis(data[rows], places(node, indices, data.shape[axis]), axis)
 
 
+def _flattened(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+    (data,), axis = inputs, _axis(node, 1)
+    axis += data.ndim if axis < 0 else 0
+    return np.asarray(data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:])))
+
+
 def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, *shift = inputs
     by = int(shift[0].reshape(-1)[0]) if shift and shift[0] is not None else 0
@@ -327,6 +333,7 @@ COMPUTES: dict[str, Compute] = {
     "Cosh": _plain(np.cosh),
     "CumSum": _summed,
     "Div": _divided,
+    "Flatten": _flattened,
     "GatherElements": _at_places,
     "IsInf": _infinite,
     "IsNaN": _plain(np.isnan),
