@@ -710,18 +710,11 @@ def tail(tail: Tail, positions: Sequence[int], channels: int, strides: Sequence[
     """
 
 def take(
-    outer: int,
-    sizes: Sequence[int],
-    inner: int,
-    rows: int,
-    item: int,
-    index: int,
-    batched: bool = False,
-    clamps: bool = False,
+    outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index: int, batched: bool = False
 ) -> Kernel:
     """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)): all
     in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count
-    from the end; what lies outside is the nearest if it clamps, else an error.
+    from the end; what lies outside is an error.
     """
 
 def top(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:

@@ -85,7 +85,7 @@ def _sliced(node: Node, source: View) -> View | None:
 
 
 OWN: dict[str, Own] = {
-    **dict.fromkeys(("Add", "Subtract"), Own(plain.whole, plain.is_whole)),
+    **dict.fromkeys(("Add", "Subtract"), Own(plain.whole, plain.is_whole, plain.is_whole)),
     **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
     **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves)),
     "Gather": Own(take.gather),

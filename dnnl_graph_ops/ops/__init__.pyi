@@ -318,8 +318,8 @@ def dynamic_quantize(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """DynamicQuantize: Integers of floats by scales that are tensors: src / scales + zps, rounded to the nearest
-    even and cut off at the ends of the dtype.
+    """DynamicQuantize: Integers of floats by scales that are tensors: src / scales, rounded to the nearest even,
+    plus zps, cut off at the ends of the dtype.
     """
 
 def elu(src: Tensor, *, alpha: float, name: str | None = None) -> Value:
@@ -565,8 +565,8 @@ def quantize(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """Quantize: Integers of floats: src / scales + zps, rounded to the nearest even and cut off at the ends of the
-    dtype.
+    """Quantize: Integers of floats: src / scales, rounded to the nearest even, plus zps, cut off at the ends of
+    the dtype.
     """
 
 def reciprocal(src: Tensor, *, name: str | None = None) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..lowering.host_ops import HOST
+from ..lowering.host_ops.quantization import static
 from .graphs import Array, Trial
 
 
@@ -40,6 +41,9 @@ def _evaluated(node: Node, inputs: Sequence[Array]) -> Array:
     attrs = dict(node.attrs)
     if node.kind in ("Convolution", "ConvTranspose"):
         return _convolved(node, inputs)
+    if node.kind == "Quantize":
+        scales, points = static(attrs, inputs[0])
+        return np.asarray(inputs[0] / scales + points)
     if node.kind in ("AvgPool", "MaxPool"):
         return _pooled(node, inputs[0])
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]

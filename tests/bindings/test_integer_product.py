@@ -180,8 +180,8 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
         values = values + bias
     if q.dst == "f32":
         return values
-    quotients = values / np.float32(q.dst_scale) + np.float32(q.dst_zero)
-    return np.clip(np.clip(np.rint(quotients), *RANGES[q.dst]), *q.bounds).astype(dtypes.numpy_dtype(q.dst))
+    quotients = np.rint(values / np.float32(q.dst_scale)) + q.dst_zero
+    return np.clip(np.clip(quotients, *RANGES[q.dst]), *q.bounds).astype(dtypes.numpy_dtype(q.dst))
 
 
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None, threads: int = 0) -> None:

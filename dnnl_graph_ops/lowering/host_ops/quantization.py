@@ -12,7 +12,8 @@ from .common import Array, Rule, along
 Attrs = Mapping[str, Any]
 
 
-def _static(attrs: Attrs, src: Array) -> tuple[Any, Any]:
+def static(attrs: Attrs, src: Array) -> tuple[Any, Any]:
+    """Scales and zero points of a Quantize or Dequantize, in float64, shaped to broadcast over src."""
     scales, zps = (np.asarray(attrs.get(name) or (0.0,), np.float64) for name in ("scales", "zps"))
     return _spread(attrs, src, scales), _spread(attrs, src, zps)
 
@@ -40,11 +41,11 @@ def _integers(src: Array, scales: Any, zps: Any) -> Array:
 
 
 def _quantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    return (_integers(inputs[0], *_static(attrs, inputs[0])),)
+    return (_integers(inputs[0], *static(attrs, inputs[0])),)
 
 
 def _dequantize(attrs: Attrs, inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    scales, zps = _static(attrs, inputs[0])
+    scales, zps = static(attrs, inputs[0])
     return ((inputs[0] - zps) * scales,)
 
 
