@@ -62,7 +62,7 @@ def quantized(
     """A graph like `source` with the nodes of `ranges` (lowest and highest of src) quantized."""
     graph = Graph(source.engine, fpmath_mode=source.fpmath_mode, name=name)
     graph.keeps_inputs = source.keeps_inputs
-    graph.promise(one.name for one in (*source.constants, *source.nodes))
+    graph.promise([*(value.name for value in source.constants), *(node.name for node in source.nodes)])
     mapped: dict[Value, Value] = {}
     for value in source.inputs:
         mapped[value] = graph.input(value.name, value.shape, value.dtype, value.strides)

@@ -394,14 +394,14 @@ class _Entry:
                     self._numbers[i] = args[i]
                 known[node.name] = np.asarray(args[i], np.int64) if found is None else found
         problems: list[str] = []
-        made = [one for one in self._outputs if one.node is not None]
-        appended(graph, [one.node for one in made], known, budget, problems)
+        made = [(one, one.node) for one in self._outputs if one.node is not None]
+        appended(graph, [node for _, node in made], known, budget, problems)
         if problems:
             raise UnsupportedError("\n".join(problems))
-        for (name, value), one in zip(list(graph.outputs.items()), made, strict=True):
+        for (name, value), (one, node) in zip(list(graph.outputs.items()), made, strict=True):
             if one.order is None:
                 continue
-            fake = one.node.meta["val"]
+            fake = node.meta["val"]
             if None not in dims_of(fake.shape) and value.node is not None:
                 value.strides = tuple(map(int, fake.stride()))
                 one.order = None
