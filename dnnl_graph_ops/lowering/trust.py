@@ -129,6 +129,8 @@ def _form(head: Node) -> str:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}
+        # of an ordinary convolution: places that no tap reaches
+        named["output_padding"] = head.kind == "ConvTranspose" and any(g.output_padding)
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,

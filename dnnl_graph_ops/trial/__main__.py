@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m dnnl_graph_ops.trial", description=__doc__)
     parser.add_argument("--library", help="a libdnnl.so.3 (default: the bundled one)")
     parser.add_argument("--limit", action="append", help=f"of ONEDNN_MAX_CPU_ISA (default: {', '.join(_LIMITS)})")
-    parser.add_argument("--log", type=Path, default=Path("trial.jsonl"), help="what happened, a line for each")
+    parser.add_argument(
+        "--log", type=Path, default=Path("trial.jsonl"), help="what happened, a line for each; another for each library"
+    )
     parser.add_argument("--package", action="store_true", help="write the package's own table")
     options = parser.parse_args(arguments)
     for limit in options.limit or _LIMITS:

@@ -130,7 +130,6 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     if "bias" in row.tail and size.constant:
         operands.append(maker.floats((makes,)))
     build = ops.conv_transpose if transposed else ops.convolution
-    more: dict[str, Any] = {"output_padding": 1} if transposed and "strided" in words and not size.constant else {}
     value = build(
         *operands,
         strides=2 if "strided" in words else 1,
@@ -140,7 +139,6 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
         groups=groups,
         data_format="NXC" if size.last else "NCX",
         weights_format=weights_format,
-        **more,
     )
     return value, value.ndim - 1 if size.last else 1
 

@@ -61,8 +61,7 @@ def _convolved(node: Node, inputs: Sequence[Array]) -> Array:
     w = w.reshape(groups, -1, *w.shape[1:])
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
     if transposed:
-        more = attrs["output_padding"] or (0,) * len(kernel)
-        sizes = [(n - 1) * s + r + o for n, s, r, o in zip(x.shape[3:], strides, reach, more, strict=True)]
+        sizes = [(n - 1) * s + r for n, s, r in zip(x.shape[3:], strides, reach, strict=True)]
         y = np.zeros((x.shape[0], groups, w.shape[2], *sizes))
     else:
         ends = zip(pads, attrs["pads_end"], strict=True)

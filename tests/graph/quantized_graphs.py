@@ -123,6 +123,8 @@ class Maker:
         if transposed and (self.side(x.value) - 1) * strides + kernel <= 2 * pad:
             return
         attrs = {"pads_begin": pad, "pads_end": pad, "strides": strides, "groups": groups}
+        if transposed and strides > 1:
+            attrs["output_padding"] = self.integer(0, 1)
         value = build(x.value, w, *operands, **attrs, data_format=self.format, weights_format=weights_format)
         self.wides.append(Wide(value, step, most))
 
