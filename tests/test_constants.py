@@ -27,6 +27,7 @@ def test_every_file_of_constants_has_a_name():
     assert set(FITS.values()) == {row.fit for row in cpu.SETS} and FITS.keys() == SETS.keys()
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.constants(name)) for name in FITS])
 def test_a_marked_test_chooses_by_the_packages_constants(name):
     assert fits.find(env().isa, env().release, "f32") is fits.package(FITS[name]).constants["f32"]

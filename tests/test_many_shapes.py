@@ -45,6 +45,7 @@ def test_plans_that_do_not_fit_go(limit):
     assert 1 < dgo.cache_info()["size"] < SHAPES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes", [None, LIMIT, 0], ids=["room", "a small limit", "no room"])
 def test_threads(bytes, limit, seed, full):
     """Each in an order of its own; caches are emptied meanwhile, and the limit changes."""

@@ -54,14 +54,21 @@ def quantizes(nodes: Sequence[Node]) -> bool:
 def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
     runtime, row = env.engine.runtime, features(nodes)
-    if row is None or env.engine.kind != "cpu" or any(map(_turns_ties, nodes)):
+    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and _turns_ties(nodes)):
         return False
     return table(runtime.cpu_runtime, runtime.version, env.isa).knows(row)
 
 
-def _turns_ties(node: Node) -> bool:
-    """Whether the library, which adds a zero point before it rounds, rounds ties the other way."""
-    return node.kind == "Quantize" and any(zero % 2 for zero in node.attrs.get("zps") or ())
+def _turns_ties(nodes: Sequence[Node]) -> bool:
+    """Whether the library, which adds a zero point before it rounds, rounds ties the other way.
+
+    There are none where integers are only compared, and stay as they are.
+    """
+    ends = [(node.attrs["scales"], node.attrs.get("zps") or ()) for node in nodes if node.kind in QUANTIZING]
+    moved = any(node.kind == "MaxPool" for node in nodes) and all(end == ends[0] for end in ends)
+    return not moved and any(
+        zero % 2 for node in nodes if node.kind == "Quantize" for zero in node.attrs.get("zps") or ()
+    )
 
 
 def features(nodes: Sequence[Node]) -> Features | None:

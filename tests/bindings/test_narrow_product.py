@@ -98,7 +98,9 @@ def narrow_case(rng: np.random.Generator) -> Case:
 
 
 @pytest.mark.cases(20, 100, 1000, each=EACH)
-@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize(
+    "isa", [pytest.param(isa, marks=pytest.mark.slow) if isa == "emulated" else isa for isa in SETS]
+)
 def test_exact_on_small_integers(seed, isa, start):
     for rng, case in draws(seed, start, narrow_case):
         check(rng, case, isa, str(rng.choice(["bf16", "bf16", "f32"])))

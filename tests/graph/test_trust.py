@@ -82,6 +82,7 @@ def test_the_package_s_table_has_combinations_that_were_tried(library):
     assert all(counts["exact"] and counts["wrong"] for counts in content["tried"].values())
 
 
+@pytest.mark.slow
 def test_the_table_says_what_the_library_does(seed):
     """A sample, tried in another process in all sizes."""
     print(f"--seed={seed}")
@@ -153,6 +154,7 @@ def test_the_user_s_table_comes_first(monkeypatch, tmp_path):
 EACH = 50
 
 
+@pytest.mark.child
 @pytest.mark.cases(50, 100, 10_000, each=EACH)
 @pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
 def test_random_graphs_between_integers(seed, start, limit):

@@ -151,6 +151,7 @@ def test_a_type_that_has_no_op_is_named():
 EACH = 50
 
 
+@pytest.mark.child
 @pytest.mark.cases(50, 100, 10_000, each=EACH)
 @pytest.mark.parametrize("limit", ["DEFAULT", "AVX2"])
 def test_random_models_on_integers(seed, start, limit):

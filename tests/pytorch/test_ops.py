@@ -64,6 +64,7 @@ def test_our_engine_takes_the_others(name):
             case.op(direction)(*case.operands(direction), *case.arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(every=11)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
