@@ -131,7 +131,7 @@ weights = ops.dequantize(graph.constant(w), scales=[0.25] * 32, zps=[0] * 32, qt
 attrs = dict(pads_begin=1, pads_end=1, data_format="NCX", weights_format="OIX")
 net = graph.compile(ops.quantize(ops.convolution(real, weights, **attrs), scales=[1.0], zps=[3], dtype="s8"))
 want = dgo.convolution((x - np.float32(1)) / 2, w * np.float32(0.25), **attrs)
-np.testing.assert_array_equal(net(x), np.clip(np.rint(want + 3), -128, 127))
+np.testing.assert_array_equal(net(x), np.clip(np.rint(want) + 3, -128, 127))
 assert [step.step for step in net.explain().steps].count("Dequantize") == 1
 assert not any("pack" in step.step for step in net.explain().steps)
 """
