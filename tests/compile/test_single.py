@@ -14,7 +14,7 @@ from dnnl_graph_ops import functional
 from dnnl_graph_ops.compile import single
 from dnnl_graph_ops.lowering.program import HostStep, KernelStep
 
-ROOT = os.path.dirname(dgo.__file__)
+ROOT = os.path.dirname(dgo.errors.__file__)  # the clone may stand for the package that is installed
 # what a call of the family has no need of, while nets do
 AROUND = (
     *("graph", "compile/grouping", "compile/net", "compile/specialise"),
