@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .. import schema
 from ..graph import Node, Value
-from ..runtime import cache_files
+from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
 from ..shapes.weights import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
@@ -53,10 +53,11 @@ def quantizes(nodes: Sequence[Node]) -> bool:
 
 def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
+    # the set is a fact of the machine, whatever the prices are that env chooses by
     runtime, row = env.engine.runtime, features(nodes)
     if row is None or env.engine.kind != "cpu" or (env.tune != "off" and _turns_ties(nodes)):
         return False
-    return table(runtime.cpu_runtime, runtime.version, env.isa).knows(row)
+    return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
 
 
 def _turns_ties(nodes: Sequence[Node]) -> bool:
