@@ -75,7 +75,7 @@ def judged(what: str, losses: list[fit.Loss], limit: float, once: float = np.inf
 def losses(
     recorded: fit.Recorded, taken: Callable[[fit.Sample], fit.Sample] = lambda sample: sample
 ) -> dict[str, list[fit.Loss]]:
-    """What choosing by the present estimates costs in each row, by direction."""
+    """The loss of choosing by the present estimates in each row, by direction."""
     by_direction: dict[str, list[fit.Loss]] = {direction: [] for direction in DIRECTIONS}
     for sample in map(taken, fit.samples(recorded)):
         factors = nearest.factors(sample.problem, sample.env)

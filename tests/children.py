@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,27 @@ def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: flo
     grown = re.search(r"grew by (-?\d+) KB", last[0])
     assert refused >= (stop - start) * least, "most faulty cases must be refused"
     return refused, int(grown[1]) if grown else 0
+
+
+def print_failures(check: Callable[[int, int], Iterable[str]], seed: int, start: int, stop: int) -> None:
+    """In the child of `check_right_cases`: prints each case and each failure, and at the end how many there were."""
+    failures = 0
+    for number in range(start, stop):
+        print(number, flush=True)
+        try:
+            for text in check(seed, number):
+                failures += 1
+                print("FAILURE", number, text, flush=True)
+        except Exception as error:
+            failures += 1
+            print("FAILURE", number, type(error).__name__, error, flush=True)
+    print(f"DONE {stop - start}, {failures} failures", flush=True)
+
+
+def check_right_cases(module: str, seed: int, start: int, stop: int, limit: str) -> None:
+    """`python -m module SEED START STOP`, the library limited to an instruction set, must find no failure."""
+    arguments = ("-m", module, str(seed), str(start), str(stop))
+    print(f"ONEDNN_MAX_CPU_ISA={limit} python", *arguments)
+    done = child(*arguments, ONEDNN_MAX_CPU_ISA=limit)
+    lines = done.stdout.splitlines()
+    assert lines[-1:] == [f"DONE {stop - start}, 0 failures"], "\n".join([*lines[-5:], done.stderr[-2000:]])

@@ -9,6 +9,7 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
+from children import print_failures
 from onnx import TensorProto, helper, numpy_helper
 
 import dnnl_graph_ops as dgo
@@ -201,19 +202,5 @@ def check(seed, number):
                 yield f"{tune}: {value.name}, {np.mean(wrong):.3f} of it, {kinds}"
 
 
-def main(seed, start, stop):
-    failures = 0
-    for number in range(start, stop):
-        print(number, flush=True)
-        try:
-            for text in check(seed, number):
-                failures += 1
-                print("FAILURE", number, text, flush=True)
-        except Exception as error:
-            failures += 1
-            print("FAILURE", number, type(error).__name__, error, flush=True)
-    print(f"DONE {stop - start}, {failures} failures", flush=True)
-
-
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    print_failures(check, *map(int, sys.argv[1:]))
