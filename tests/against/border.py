@@ -31,13 +31,15 @@ class Border:
         members = {name: item for name, item in vars(kernels).items() if not name.startswith("_")}
         classes = tuple(item for item in members.values() if isinstance(item, type))
         for name, item in members.items():
-            if isinstance(item, type):
+            if isinstance(item, type) and item.__text_signature__:
+                setattr(kernels, name, _Constructor(item, self._describing(item, name, classes)))
+            elif isinstance(item, type):
                 self._watch_class(item, classes)
             elif callable(item):
                 setattr(kernels, name, self._describing(item, name, classes))
 
     def _watch_class(self, cls: type, classes: tuple[type, ...]) -> None:
-        start, names = cls.__init__, list(signature(cls.__init__.__doc__).items())[1:]
+        start, names = cls.__init__, list(signature(cls.__init__).items())[1:]
 
         @functools.wraps(start)
         def init(instance: Any, *args: Any, **kwargs: Any) -> None:
@@ -52,9 +54,9 @@ class Border:
 
     def _describing(self, function: Callable[..., Any], name: str, classes: tuple[type, ...]) -> Callable[..., Any]:
         """`function`, whose results of `classes`, or in a tuple, are described by its arguments."""
-        names = signature(function.__doc__)
+        names = signature(function)
 
-        @functools.wraps(function)
+        @functools.wraps(function, updated=())
         def call(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             for item in result if isinstance(result, tuple) else (result,):
@@ -177,6 +179,19 @@ class Border:
         step("callback", callback)
         _after(cls, "only_if", only_if)
         _after(cls, "finalize", finalized)
+
+
+class _Constructor:
+    """A class that is made by `call`: what makes its instances is no method that could be exchanged."""
+
+    def __init__(self, cls: type, call: Callable[..., Any]) -> None:
+        self._cls, self.__call = cls, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cls, name)
 
 
 def _after(cls: type, name: str, note: Callable[..., None]) -> None:

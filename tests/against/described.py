@@ -1,10 +1,12 @@
 """Objects of the extension as the calls that made them, in plain values that JSON holds."""
 
 import ast
+import functools
 import hashlib
+import inspect
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,18 @@ _REQUIRED = object()
 
 
 class Descriptions:
-    """Objects by identity: pybind11's compare and hash as they please. An entry goes with its object."""
+    """Objects by identity: pybind11's compare and hash as they please. An entry goes with its object, or keeps it."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        self._entries: dict[int, tuple[Callable[[], Any], Any]] = {}
 
     def __setitem__(self, item: Any, description: Any) -> None:
         key = id(item)
-        self._entries[key] = weakref.ref(item, lambda _: self._entries.pop(key, None)), description
+        try:
+            reference: Callable[[], Any] = weakref.ref(item, lambda _: self._entries.pop(key, None))
+        except TypeError:
+            reference = functools.partial(_same, item)
+        self._entries[key] = reference, description
 
     def get(self, item: Any) -> Any:
         """The description of `item`, None without one."""
@@ -46,6 +52,10 @@ class Descriptions:
         return f"a {type(value).__name__}" if description is None else description
 
 
+def _same(item: Any) -> Any:
+    return item
+
+
 def digest(value: Any) -> str:
     """Of an array's dtype, shape and bytes, or of bytes."""
     sha = hashlib.sha1()
@@ -57,8 +67,23 @@ def digest(value: Any) -> str:
     return sha.hexdigest()[:16]
 
 
-def signature(doc: str | None) -> dict[str, Any]:
-    """Arguments in pybind11's docstring, "copy(shape: ..., zeros: int = 0) -> ...", by name, and their defaults."""
+def signature(function: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments by name, and their defaults: as inspect reads them, else as pybind11's docstring has them."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return _of_text(function.__doc__)
+    return {parameter.name: _default(parameter.default) for parameter in parameters}
+
+
+def _default(value: Any) -> Any:
+    if value is inspect.Parameter.empty:
+        return _REQUIRED
+    return _EMPTY if value is ... else value
+
+
+def _of_text(doc: str | None) -> dict[str, Any]:
+    """Of "copy(shape: ..., zeros: int = 0) -> ..."."""
     head = (doc or "").partition(" -> ")[0]
     _, _, inside = head.partition("(")
     names = {}
