@@ -202,17 +202,26 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
 
 using GatherTiles = void (*)(const GatherRun&, const GatherPart&, const GatherTile&);
 
-// Those of outputs two units apart have a function for each number of taps: in a single one registers do not suffice.
+// Of outputs two units apart, and of one where it matters, a function for each number of taps: a single one spills.
+template <class C, int L, int Q, int A, bool Edge, Lay lay>
+GatherTiles tiles_of(int64_t taps) {
+    if constexpr (lay == Lay::own) {
+        if (taps == 4) return gather_tiles<C, L, Q, 4, A, Edge, lay>;
+        if (taps == 5) return gather_tiles<C, L, Q, 5, A, Edge, lay>;
+        if (taps == 7) return gather_tiles<C, L, Q, 7, A, Edge, lay>;
+    }
+    if constexpr (A == 1) {
+        if (taps == 1) return gather_tiles<C, L, Q, 1, A, Edge, lay>;
+    }
+    return taps == 2 ? gather_tiles<C, L, Q, 2, A, Edge, lay> : gather_tiles<C, L, Q, 3, A, Edge, lay>;
+}
+
 template <class C, int L, int Q, bool Edge, Lay lay>
 GatherTiles tiles_of(int64_t taps, bool two) {
     if constexpr (L < kLanes) return gather_tiles<C, L, Q, 1, 1, Edge, lay>;
-    if (!two) return gather_tiles<C, L, Q, 0, 1, Edge, lay>;
-    if constexpr (lay == Lay::own) {
-        if (taps == 4) return gather_tiles<C, L, Q, 4, 2, Edge, lay>;
-        if (taps == 5) return gather_tiles<C, L, Q, 5, 2, Edge, lay>;
-        if (taps == 7) return gather_tiles<C, L, Q, 7, 2, Edge, lay>;
-    }
-    return taps == 2 ? gather_tiles<C, L, Q, 2, 2, Edge, lay> : gather_tiles<C, L, Q, 3, 2, Edge, lay>;
+    if (two) return tiles_of<C, L, Q, 2, Edge, lay>(taps);
+    if constexpr (lay == Lay::own && (L == 8 || !Edge)) return tiles_of<C, L, Q, 1, Edge, lay>(taps);
+    return gather_tiles<C, L, Q, 0, 1, Edge, lay>;
 }
 
 template <class C, int L, Lay lay>

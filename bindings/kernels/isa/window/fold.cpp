@@ -68,12 +68,13 @@ struct FoldPixel {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) sum[v] = Floats<L>{} + kFirst<F>;
         const int64_t offset = q * run.advance + c;
-        const char *const *row = run.rows, *const *end = row + run.row_count;
-        const auto first = [&] { return reinterpret_cast<const typename In::T*>(*row) + offset; };
+        const char* const* const rows = run.rows;
+        const int64_t count = run.row_count;
+        const auto start = [&](int64_t r) { return reinterpret_cast<const typename In::T*>(rows[r]) + offset; };
         if (run.taps < kManyTaps) {
-            for (; row != end; ++row) few<L, V, K>(sum, first());
+            for (int64_t r = 0; r < count; ++r) few<L, V, K>(sum, start(r));
         } else {
-            for (; row != end; ++row) many<L, V, K>(sum, first());
+            for (int64_t r = 0; r < count; ++r) many<L, V, K>(sum, start(r));
         }
         if constexpr (F == Fold::sum) {
 #pragma GCC unroll 4
@@ -124,13 +125,13 @@ struct Folds {
             for (; t + L <= n; t += L) part[0] = folded<F, L>(part[0], load_lanes<In, L>(at + t));
 #pragma GCC unroll 8
             for (int i = 1; i < P; ++i) part[0] = folded<F, L>(part[0], part[i]);
-            Floats<1> all{kFirst<F>};
+            float all = kFirst<F>;  // vectors of one lane are kept in memory
             if (n >= L) {
 #pragma GCC unroll 16
-                for (int i = 0; i < L; ++i) all = folded<F, 1>(all, Floats<1>{part[0][i]});
+                for (int i = 0; i < L; ++i) all = folded<F>(all, part[0][i]);
             }
-            for (; t < n; ++t) all = folded<F, 1>(all, load_lanes<In, 1>(at + t));
-            result = folded<F, 1>(Floats<1>{result}, all)[0];
+            for (; t < n; ++t) all = folded<F>(all, In::get(at + t));
+            result = folded<F>(result, all);
             at += n;
         }
         return result;

@@ -33,6 +33,18 @@ DGO_INLINE void store_lanes(typename C::T* at, Floats<L> v) {
 }
 
 // The vector instructions give their second operand where either is NaN: what is NaN already has to be kept by hand.
+template <Fold F>
+DGO_INLINE float folded(float a, float v) {
+    if constexpr (F == Fold::sum) {
+        return a + v;
+    } else {
+        // a branch would be mispredicted
+        const __m128 x = _mm_set_ss(a), y = _mm_set_ss(v);
+        const __m128 most = F == Fold::max ? _mm_max_ss(x, y) : _mm_min_ss(x, y);
+        return _mm_cvtss_f32(_mm_blendv_ps(most, x, _mm_cmpunord_ss(x, x)));
+    }
+}
+
 template <Fold F, int L>
 DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
     using V = Floats<L>;
@@ -50,10 +62,7 @@ DGO_INLINE Floats<L> folded(Floats<L> a, Floats<L> v) {
         return bits<V>(
             _mm256_blendv_ps(kMax ? _mm256_max_ps(x, y) : _mm256_min_ps(x, y), x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
     } else if constexpr (L == 1) {
-        // a branch would be mispredicted
-        const __m128 x = _mm_set_ss(a[0]), y = _mm_set_ss(v[0]);
-        const __m128 most = kMax ? _mm_max_ss(x, y) : _mm_min_ss(x, y);
-        return V{_mm_cvtss_f32(_mm_blendv_ps(most, x, _mm_cmpunord_ss(x, x)))};
+        return V{folded<F>(a[0], v[0])};
     } else {
         return ((kMax ? a > v : a < v) | (a != a)) ? a : v;
     }
