@@ -114,6 +114,13 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return _row(name)[1]
 
 
+def numpy_dtypes(name: str) -> tuple[np.dtype[Any], ...]:
+    """That one first, then those which equal it and have another number: int64 is C's long or its long long."""
+    first = numpy_dtype(name)
+    every = map(np.dtype, np.typecodes["AllInteger"])
+    return first, *(dtype for dtype in every if dtype == first and dtype.num != first.num)
+
+
 def itemsize(name: str) -> int:
     """Bytes of one element in a NumPy array (1 for the 4-bit integers, which the library packs in pairs)."""
     return int(_row(name)[1].itemsize)

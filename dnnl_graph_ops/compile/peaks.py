@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import Error
-from ..lowering.program import NativeOp, Place, Program, View, argument
+from ..lowering import chain
+from ..lowering.program import Edge, NativeOp, Operand, Place, Program, View, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine
 from ..strides import dense_strides
@@ -18,6 +19,7 @@ from .plan import assemble, ones
 # of a square product, which lies in the caches; and what is copied, which does not
 SIDE, COPIED = 640, 48 << 20
 ROUNDS = 7
+SCALED = {"qtype": "per_tensor", "axis": 1, "scales": (1.0,), "zps": (0,)}
 
 
 class Peaks(NamedTuple):
@@ -31,7 +33,7 @@ class Peaks(NamedTuple):
 def peaks(engine: Engine, dtype: str, threads: int) -> Peaks:
     """The best of a few products by the library, in f32 where it has none of the dtype, and of copies; remembered."""
     narrow = dtype in ("bf16", "f16") and cpu.computes_natively(dtype, engine)
-    return Peaks(_macs(engine, dtype if narrow else "f32", threads), _bytes(engine, threads))
+    return Peaks(_macs(engine, dtype if narrow or dtype in chain.INTEGERS else "f32", threads), _bytes(engine, threads))
 
 
 @lru_cache(64)
@@ -42,13 +44,23 @@ def _bytes(engine: Engine, threads: int) -> float:
     return 2 * COPIED / _seconds(program, [source], target, engine, threads)
 
 
+@lru_cache(64)
 def _macs(engine: Engine, dtype: str, threads: int) -> float:
+    """Integers are dequantized for the product, which the library then has of integers."""
     shape = (SIDE, SIDE)
     strides = dense_strides(shape)
     program = Program()
-    source, target = (argument(place, dtype, shape, strides) for place in (Place.INPUT, Place.OUTPUT))
-    weights = program.constant(np.ones(shape, dtypes.numpy_dtype(dtype)))
-    program.native([NativeOp("MatMul", {}, (source, weights), (target,))], "peak")
+    integer = dtype in chain.INTEGERS
+    source = argument(Place.INPUT, dtype, shape, strides)
+    target = argument(Place.OUTPUT, "f32" if integer else dtype, shape, strides)
+    weights = program.constant(np.ones(shape, np.int8 if integer else dtypes.numpy_dtype(dtype)))
+    factors: tuple[Operand, ...] = (source, weights)
+    ops = []
+    if integer:
+        factors = (Edge(shape, "f32"), Edge(shape, "f32"))
+        pairs = zip((source, weights), factors, strict=True)
+        ops = [NativeOp("Dequantize", SCALED, (given,), (made,)) for given, made in pairs]
+    program.native([*ops, NativeOp("MatMul", {}, factors, (target,))], "peak")
     try:
         return SIDE**3 / _seconds(program, [source], target, engine, threads)
     except Error:

@@ -18,7 +18,7 @@ from .specialise import Specialised
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
 # own kernels that multiply, by the beginning of their names; those of the library by the op
-_MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "overlap_", "row_product", "stem_")
+_MULTIPLYING = ("bands", "depthwise_", "filter_", "groups_", "integer_", "narrow_", "overlap_", "row_product", "stem_")
 _PRODUCTS = frozenset({*MEMBERS, "MatMul"})
 _LONGEST = 60  # letters of a column
 

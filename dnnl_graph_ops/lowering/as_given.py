@@ -7,6 +7,7 @@ from functools import partial
 
 from .. import schema
 from ..graph import Node, Value
+from . import trust
 from .env import Env
 from .groups import Group, native_attributes, ops_of
 from .host_ops import HOST, step
@@ -111,7 +112,7 @@ def build_native(program: Program, item: Group, shared: set[Value], views: dict[
     if staged:
         return _build_staged(program, item, leaving, views, env, list(staged))
     program.native(native_ops(program, item.nodes, leaving, views, {}, env), item.nodes[0].kind)
-    return Decision("native", item.nodes[-1].outputs[0].dtype)
+    return Decision("native", trust.multiplied(item.nodes) or item.nodes[-1].outputs[0].dtype)
 
 
 def _build_staged(
@@ -146,4 +147,5 @@ def _build_staged(
     program.native(ops, item.nodes[0].kind)
     for source, target in back:
         program.copy(source, target, f"{source.dtype} to {target.dtype}")
-    return Decision("native", env.compute_dtype(staged[0].dtype, *ops_of(item.nodes)))
+    compute = env.compute_dtype(staged[0].dtype, *ops_of(item.nodes))
+    return Decision("native", trust.multiplied(item.nodes) or compute)

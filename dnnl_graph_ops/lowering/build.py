@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UnsupportedError
 from ..graph import Value
-from . import bands, chain, dense, integers, nonfinite, norms, patterned
+from . import bands, chain, dense, integers, nonfinite, norms, patterned, trust
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
@@ -67,7 +67,7 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
     if item.integer:
         integers.build(built.program, item.nodes, lambda value: view_of(built.program, value, views), env)
         built.macs += integers.macs(item.nodes)
-        return Decision("own integer", integers.dtype_of(item.nodes))
+        return Decision("own integer", trust.multiplied(item.nodes))
     if patterned.takes(item.nodes, env):
         built.macs += patterned.build(built.program, item.nodes, lambda value: view_of(built.program, value, views))
         return Decision("own kernel", head.outputs[0].dtype)

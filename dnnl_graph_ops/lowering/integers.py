@@ -138,13 +138,6 @@ def set_for(best: str, depth: int) -> str:
     return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
 
 
-def dtype_of(nodes: Sequence[Node]) -> str:
-    """What is multiplied."""
-    q = quantized(nodes)
-    assert q is not None
-    return q.src.inputs[0].dtype
-
-
 def macs(nodes: Sequence[Node]) -> int:
     """Multiplications of the definition."""
     q = quantized(nodes)

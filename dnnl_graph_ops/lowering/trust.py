@@ -51,6 +51,16 @@ def quantizes(nodes: Sequence[Node]) -> bool:
     return any(node.kind in QUANTIZING for node in nodes)
 
 
+def multiplied(nodes: Sequence[Node]) -> str:
+    """The integers of a product whose operands are dequantized among the nodes, by their dtype; "" of any other."""
+    for product in nodes:
+        if product.kind in MULTIPLYING:
+            makers = [node for node in nodes if node.kind == "Dequantize" and node.outputs[0] in product.inputs[:2]]
+            if {node.outputs[0] for node in makers} == set(product.inputs[:2]):
+                return next(node.inputs[0].dtype for node in makers if node.outputs[0] is product.inputs[0])
+    return ""
+
+
 def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
     # the set is a fact of the machine, whatever the prices are that env chooses by

@@ -10,7 +10,8 @@ from .threadpool import register_threadpoolctl
 from .threads import get_num_threads, set_num_threads
 
 for _name, _code in _dtypes.CODES.items():
-    register_dtype(_dtypes.numpy_dtype(_name), _code)
+    for _dtype in _dtypes.numpy_dtypes(_name):
+        register_dtype(_dtype, _code)
 
 __all__ = [
     "DeviceArray",

@@ -31,14 +31,16 @@ class Border:
         members = {name: item for name, item in vars(kernels).items() if not name.startswith("_")}
         classes = tuple(item for item in members.values() if isinstance(item, type))
         for name, item in members.items():
-            if isinstance(item, type) and item.__text_signature__:
-                setattr(kernels, name, _Constructor(item, self._describing(item, name, classes)))
-            elif isinstance(item, type):
-                self._watch_class(item, classes)
+            if isinstance(item, type):
+                self._watch_methods(item, classes)
+                if item.__text_signature__:
+                    setattr(kernels, name, _Constructor(item, self._describing(item, name, classes)))
+                else:
+                    self._watch_init(item)
             elif callable(item):
                 setattr(kernels, name, self._describing(item, name, classes))
 
-    def _watch_class(self, cls: type, classes: tuple[type, ...]) -> None:
+    def _watch_init(self, cls: type) -> None:
         start, names = cls.__init__, list(signature(cls.__init__).items())[1:]
 
         @functools.wraps(start)
@@ -48,9 +50,11 @@ class Border:
             self.described[instance] = {cls.__name__: given}
 
         cls.__init__ = init
+
+    def _watch_methods(self, cls: type, classes: tuple[type, ...]) -> None:
         for name, item in list(vars(cls).items()):
             if not name.startswith("_") and callable(item) and not isinstance(item, (type, staticmethod)):
-                setattr(cls, name, self._describing(item, name, classes))
+                setattr(cls, name, self._describing(getattr(cls, name), name, classes))
 
     def _describing(self, function: Callable[..., Any], name: str, classes: tuple[type, ...]) -> Callable[..., Any]:
         """`function`, whose results of `classes`, or in a tuple, are described by its arguments."""

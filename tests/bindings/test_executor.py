@@ -226,6 +226,15 @@ def test_refused(inputs, outputs, error, text):
         assert "relu 'act1'" in str(caught.value)
 
 
+@pytest.mark.parametrize("letter", "ilq")
+def test_integers_of_every_c_type_are_taken(letter):
+    x = np.arange(6, dtype=letter)
+    array = declare((6,), dtype=dtypes.canonical(x.dtype))
+    plan, out = callback_plan(lambda a, b: np.copyto(b, a), [array], [array]), np.zeros(6, letter)
+    plan.run([x], [out])
+    assert out.dtype.char == letter and out.tolist() == x.tolist()
+
+
 def test_overlaps():
     plan = callback_plan(lambda a, b, c: None, [declare((4,))], [declare((4,)), declare((4,))])
     memory = np.zeros(12, np.float32)

@@ -57,6 +57,24 @@ def test_the_products_of_several_steps_count_once():
     assert reached.pop() == pytest.approx(macs / spent / most.macs)
 
 
+@pytest.mark.parametrize("kind", ["Convolution", "MatMul"])
+def test_products_of_integers_are_told_as_such(kind, rng):
+    """Of own kernels and of the library's."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 12, 12, 16))
+    weights = rng.integers(-2, 3, (3, 3, 16, 16)).astype(np.float32)
+    convolved = ops.convolution(x, weights, pads_begin=1, pads_end=1)
+    y, terms = (convolved, 9 * 16) if kind == "Convolution" else (ops.matmul(x, weights[0, 0]), 16)
+    array = rng.standard_normal(x.shape, np.float32)
+    net = dgo.quantize.calibrate(graph.compile(ops.relu(y)), [array]).compile()
+    (product,) = (part for part in net.explain().partitions if kind in part.kinds)
+    assert (product.compute_dtype in ("s8", "u8")) == ("Dequantize" in product.kinds)
+    steps = [step for step in net.profile(array, repeat=3) if step.bound == ARITHMETIC]
+    most = peaks(net.engine, product.compute_dtype, net.latest().plan.executor.threads)
+    reached = 144 * 16 * terms / sum(step.seconds for step in steps) / most.macs
+    assert steps and [step.of_peak for step in steps] == pytest.approx([reached] * len(steps))
+
+
 def test_peaks_are_measured_once():
     engine = dgo.engine("cpu")
     found = peaks(engine, "f32", 1)
