@@ -15,6 +15,7 @@ from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
+from ..lowering.tail import LOSING_NAN
 from ..runtime.engines import KINDS, Engine
 from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
@@ -155,6 +156,8 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in found]
+        if floats and node.kind in LOSING_NAN:
+            continue
         if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
             continue
         if (

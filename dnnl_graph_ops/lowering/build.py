@@ -71,7 +71,7 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
     if patterned.takes(item.nodes, env):
         built.macs += patterned.build(built.program, item.nodes, lambda value: view_of(built.program, value, views))
         return Decision("own kernel", head.outputs[0].dtype)
-    if _is_own_norm(built, item, views, env):
+    if env.prefers_own and norms.leads(head):
         return _build_norm(built, item, views, env)
     if dense.takes(head, env):
         problem = dense.problem_of(head, item.nodes[1:], lambda value: view_of(built.program, value, views), env)
@@ -148,14 +148,6 @@ def _build_own(
     for made, view in zip(writes, outputs, strict=True):
         if made is not view:
             program.copy(made, view, f"dst of {title}")
-
-
-def _is_own_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> bool:
-    """Whether own code runs a group that a norm leads, or a softmax."""
-    head = item.nodes[0]
-    if head.kind not in norms.OWN_NORMS or (len(item.nodes) > 1 and not norms.leads(head)):
-        return False
-    return norms.takes(head, view_of(built.program, head.inputs[0], views), env)
 
 
 def _build_norm(built: Built, item: Group, views: dict[Value, View], env: Env) -> Decision:

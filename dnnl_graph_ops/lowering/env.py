@@ -69,5 +69,10 @@ class Env:
         """Whether the library multiplies integers faster than floats."""
         return "int8" in cpu.native(self.isa)
 
+    @property
+    def prefers_own(self) -> bool:
+        """Whether own code goes before the library's where it is faster, or right."""
+        return self.tune != "off" and self.engine.memory is None
+
     def key(self) -> tuple[Any, ...]:
         return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)

@@ -10,7 +10,6 @@ from .._core import kernels
 from ..graph import Node
 from . import chain
 from . import tail as post
-from .env import Env
 from .problem import data_view
 from .program import Program, View, order_of
 from .tail import Tail
@@ -39,17 +38,6 @@ def _over_last(node: Node) -> bool:
     sizes = [size for value in gamma for size in value.shape[:-1]]
     whole = all(value.shape[-1:] == src.shape[-1:] for value in gamma)
     return node.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 and whole and all(size == 1 for size in sizes)
-
-
-def takes(node: Node, source: View, env: Env) -> bool:
-    """Whether own code runs a node though the library may have a kernel; `source`: where its data lies."""
-    if env.engine.memory is not None or env.tune == "off" or not serves(node):
-        return False
-    if leads(node) or node.kind == "RMSNorm":
-        return True
-    # along neighbours the library is as fast, across them it is left to a reference kernel or gathers them one by one
-    axis = node.attrs["axis"] % source.ndim
-    return source.shape[axis] > 1 and source.strides[axis] != 1
 
 
 def build(program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], tail: Tail = ()) -> None:

@@ -34,8 +34,8 @@ def serves(node: Node) -> bool:
 
 
 def preferred(node: Node, env: Env) -> bool:
-    """Whether own code runs this node even where the library has a kernel: not where tuning is off, nor on a device."""
-    if env.tune == "off" or env.engine.memory is not None or not serves(node):
+    """Whether own code runs this node even where the library has a kernel."""
+    if not env.prefers_own or not serves(node):
         return False
     faster = OWN[node.kind].preferred
     return faster is not None and faster(node)
@@ -87,7 +87,7 @@ def _sliced(node: Node, source: View) -> View | None:
 OWN: dict[str, Own] = {
     **dict.fromkeys(("Add", "Subtract"), Own(plain.whole, plain.is_whole, plain.is_whole)),
     **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
-    **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves)),
+    **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves, norms.serves)),
     "Gather": Own(take.gather),
     "GreaterEqual": Own(plain.compare),
     "Interpolate": Own(windows.resample, windows.resamples, windows.resamples_faster),
@@ -100,6 +100,9 @@ OWN: dict[str, Own] = {
     "StaticTranspose": Own(_transpose),
     "TypeCast": Own(_copy),
 }
+
+# Of floats the library's kernels lose NaN.
+KEEPING_NAN = frozenset({"LogSoftmax", "MaxPool", "SoftMax"})
 
 # Ops whose result is their operand, seen in another way; None where strides cannot say it.
 VIEWS: dict[str, Callable[[Node, View], View | None]] = {

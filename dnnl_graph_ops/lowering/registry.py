@@ -61,7 +61,7 @@ def _known_good(problem: Problem, env: Env) -> bool:
 
     Seen in oneDNN 3.2: with two operands of dst's size, or one that is not added, channels-first convolutions do.
     """
-    if not native(problem.tail):
+    if not native(problem.tail, env):
         return False
     whole = [op.kind for op in problem.tail if any(_spans(o) for o in op.operands if isinstance(o, View))]
     return env.engine.memory is not None or _all_channels_last(problem) or whole in ([], ["Add"])
@@ -165,7 +165,7 @@ def _no_post_ops(problem: Problem, env: Env) -> bool:
 
 
 def _without_operands(problem: Problem, env: Env) -> bool:
-    return native(problem.tail) and not views(problem.tail)
+    return native(problem.tail, env) and not views(problem.tail)
 
 
 def _undilated(problem: Problem, env: Env) -> bool:

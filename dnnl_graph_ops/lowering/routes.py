@@ -10,7 +10,7 @@ from .. import schema, shapes
 from ..dtypes import PACKED
 from ..graph import Node
 from ..shapes import Meta
-from . import own
+from . import chain, own
 from .env import Env
 from .equal import EQUAL
 from .family import MEMBERS
@@ -43,17 +43,22 @@ def _as_it_is(dtype: str, *ops: str) -> str:
 
 
 class Target(NamedTuple):
-    """What runs an op: the library's version, its instruction set, and the dtype that it computes ops of one in."""
+    """What runs an op: the library's version, its instruction set, and the dtype that it computes ops of one in.
+
+    prefers_own: whether own code goes before the library's.
+    """
 
     version: Version
     isa: str = ""
     compute_dtype: Callable[..., str] = _as_it_is
+    prefers_own: bool = False
 
     @classmethod
     def of(cls, env: Env) -> Target:
-        return cls(env.version, env.isa, env.compute_dtype)
+        return cls(env.version, env.isa, env.compute_dtype, env.prefers_own)
 
 
+KEEPS_NAN = "the library's kernels lose NaN"
 # what falls away where the library computes in another dtype, but not in memory
 _CONVERSIONS = frozenset({"Reorder", "TypeCast"})
 
@@ -62,6 +67,8 @@ def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequen
     """How ops of a kind run as far as dtypes tell (none: of ordinary data); attributes and shapes may close a way."""
     if kind in MEMBERS:
         return Route(How.NATIVELY)
+    if target.prefers_own and kind in own.KEEPING_NAN and chain.FLOATS.issuperset(inputs):
+        return Route(How.BY_OWN_CODE, KEEPS_NAN)
     reason = _not_in_memory(kind, target, inputs, outputs)
     if reason is None:
         ins, outs = ([target.compute_dtype(dtype, kind) for dtype in some] for some in (inputs, outputs))
@@ -105,7 +112,7 @@ def why_not(node: Node, env: Env) -> str | None:
     if kind in MEMBERS:
         return None
     if own.preferred(node, env):
-        return f"own kernels of {kind} are faster than the library's"
+        return KEEPS_NAN if kind in own.KEEPING_NAN else f"own kernels of {kind} are faster than the library's"
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
     given = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import schema
+from .env import Env
 from .program import Edge, NativeOp, Operand, Program, View
 
 # what may follow a head: ops that the library fuses there, and one that only own kernels do
 KINDS = schema.POST_OPS | {"PReLU"}
+# what the library's vector code makes a number of NaN in, though their definition keeps it
+LOSING_NAN = frozenset({"Clamp", "Exp", "HardSigmoid", "Maximum", "Minimum", "ReLU"})
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,10 @@ def views(tail: Tail) -> list[View]:
     return [operand for op in tail for operand in op.operands if isinstance(operand, View)]
 
 
-def native(tail: Tail) -> bool:
-    """Whether the library fuses ops of these kinds."""
-    return all(op.kind in schema.POST_OPS for op in tail)
+def native(tail: Tail, env: Env) -> bool:
+    """Whether the library fuses ops of these kinds, and computes what it is to compute."""
+    losing = LOSING_NAN if env.prefers_own else frozenset[str]()
+    return all(op.kind in schema.POST_OPS and op.kind not in losing for op in tail)
 
 
 def map_views(tail: Tail, function: Callable[[View], View]) -> Tail:

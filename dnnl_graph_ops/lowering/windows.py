@@ -30,9 +30,12 @@ def is_float(node: Node) -> bool:
 def pools_faster(node: Node) -> bool:
     """Windows of many taps, of which rows are shared, or of a single channel whose last axes stand for channels.
 
-    The library has dilated ones in reference kernels only.
+    The library has dilated ones in reference kernels only, and its largest of a window loses NaN.
     """
     attrs = node.attrs
+    maker = node.inputs[0].node
+    if node.kind == "MaxPool" and (maker is None or maker.kind != "Dequantize"):
+        return True
     if prod(attrs["kernel"]) > _FEW_TAPS or max(attrs.get("dilations") or (1,)) > 1:
         return True
     return channels_of(node.inputs[0].shape, attrs["data_format"]) == 1 and _untouched(node) > 0

@@ -126,6 +126,7 @@ def test_the_answers_print_the_ladder(kind, version):
     answer = dgo.supported(kind, dtype="f32", engine=engine_like("cpu", version))
     # TypeCast takes no f32 to f32, so that it never is of ordinary data alone
     if "f32" in (schema.OPS[kind].inputs[0].dtypes or ("f32",)) and not schema.OPS[kind].past:
+        way = route(kind, Target(version, prefers_own=True))
         assert answer.how == {How.NATIVELY: "natively", How.NOWHERE: ""}.get(way.how, "on the host")
 
 

@@ -260,11 +260,17 @@ def test_nothing_reduced_over_no_elements():
 
 
 def test_where_own_code_goes_first():
-    """Not where tuning is off, nor for windows of few taps."""
-    for kernel, tune, expected in ((2, "heuristic", "native"), (5, "heuristic", "own kernel"), (5, "off", "native")):
+    """Not where tuning is off, nor for averages of few taps."""
+    for pool, kernel, tune, expected in (
+        (ops.avg_pool, 2, "heuristic", "native"),
+        (ops.avg_pool, 5, "heuristic", "own kernel"),
+        (ops.max_pool, 2, "heuristic", "own kernel"),
+        (ops.max_pool, 5, "off", "native"),
+    ):
         graph = dgo.Graph()
         window = {"kernel": (kernel,) * 2, "strides": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
-        net = graph.compile(ops.max_pool(graph.input("x", (1, 8, 8, 4)), **window), tune=tune)
+        more = {"exclude_pad": True} if pool is ops.avg_pool else {}
+        net = graph.compile(pool(graph.input("x", (1, 8, 8, 4)), **window, **more), tune=tune)
         assert net.latest().built.decisions[0][1].formulation == expected
 
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kName = "softmax";
 constexpr int64_t kColumns = 64;  // of a block
+constexpr int64_t kVector = 16;  // floats at most
 constexpr double kExponential = 16;  // bytes that take as long to move as a power to compute
 
 struct SoftmaxKernel : Kernel {
@@ -47,7 +48,7 @@ struct SoftmaxKernel : Kernel {
             if (a != axis && shape[a] > 1 && src[a] == 1 && dst[a] == 1) inner = a;
         }
         for (size_t a = 0; a < shape.size(); ++a) {
-            if (a != axis && a != inner) outer.push_back({shape[a], src[a], dst[a]});
+            if (a != axis && a != inner && shape[a] != 1) add_outer({shape[a], src[a], dst[a]});
         }
         if (inner != axis) {
             columns = shape[inner];
@@ -61,7 +62,18 @@ struct SoftmaxKernel : Kernel {
         bytes = static_cast<double>(tasks / std::max<int64_t>(parts, 1)) *
                 static_cast<double>(length * std::max<int64_t>(columns, 1)) *
                 (static_cast<double>(src_item + dst_item) + kExponential);
-        powers = each.add<float>(checked_product(kName, {length, columns == 0 ? 1 : kColumns}));
+        // the last vector along neighbours is written as a whole
+        powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {length, kColumns}));
+    }
+
+    // Axes that lie behind each other as one are one.
+    void add_outer(const Axis& axis) {
+        const Axis* const before = outer.empty() ? nullptr : &outer.back();
+        if (before && before->src == axis.size * axis.src && before->dst == axis.size * axis.dst) {
+            outer.back() = {before->size * axis.size, axis.src, axis.dst};
+        } else {
+            outer.push_back(axis);
+        }
     }
 
     static void check(const Dims& shape, size_t axis, const Dims& src, const Dims& dst) {
@@ -87,11 +99,14 @@ struct SoftmaxKernel : Kernel {
             SoftmaxBlock block{src_cell, dst_cell, nullptr, nullptr, length,
                                src_step, dst_step, columns, log,     powers.in(scratch.of(rank))};
             for (int64_t task = begin; task < end; ++task) {
-                const int64_t first = task % parts * kColumns;
-                int64_t src = first, dst = first, place = task / parts;
-                for (size_t a = outer.size(); a-- > 0; place /= outer[a].size) {
-                    src += place % outer[a].size * outer[a].src;
-                    dst += place % outer[a].size * outer[a].dst;
+                int64_t place = parts == 1 ? task : task / parts;
+                const int64_t first = (task - place * parts) * kColumns;
+                int64_t src = first, dst = first;
+                for (size_t a = outer.size(); a-- > 0;) {
+                    const int64_t left = a == 0 ? 0 : place / outer[a].size, at = place - left * outer[a].size;
+                    src += at * outer[a].src;
+                    dst += at * outer[a].dst;
+                    place = left;
                 }
                 block.src = operands[0] + src * src_item;
                 block.dst = operands[1] + dst * dst_item;

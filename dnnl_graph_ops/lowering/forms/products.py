@@ -246,7 +246,7 @@ def backward_data(program: Program, problem: Problem, multiply: Multiply) -> Non
 def backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
     """Whether the product takes the post-ops of `backward_data`; own code does not where it writes results across."""
     if not own:
-        return post.native(problem.tail) and not post.views(problem.tail)
+        return post.native(problem.tail, env) and not post.views(problem.tail)
     target = _as_positions(problem.src)
     return (target is None or target.strides[1] == 1) and expressed(problem, env)
 
@@ -356,7 +356,7 @@ def forward_fuses(problem: Problem, env: Env, own: bool) -> bool:
     if any(surplus):
         return False
     if not own:
-        return post.native(problem.tail) and not post.views(problem.tail)
+        return post.native(problem.tail, env) and not post.views(problem.tail)
     return _direct(problem.dst, problem.geometry.src, window) is not None and expressed(problem, env)
 
 

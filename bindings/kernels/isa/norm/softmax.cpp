@@ -8,48 +8,55 @@ namespace {
 
 constexpr int kTogether = 4;
 
-// A NaN wins.
 DGO_INLINE float largest_across(Lanes v) {
-    return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b || a != a ? a : b; });
+    return across(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
-// Along neighbours.
+// The first `count` lanes of v, -Inf behind, whose power is nothing.
+DGO_INLINE Lanes lanes_before(Lanes v, int64_t count) {
+    Integers number;
+    for (int i = 0; i < kLanes; ++i) number[i] = i;
+    return number < static_cast<int32_t>(count) ? v : lanes_of(-__builtin_inff());
+}
+
+// Along neighbours. The largest is that of the numbers: a NaN reaches every result by the sum of powers.
 template <class C, class D>
 DGO_INLINE void softmax_row(const SoftmaxBlock& block) {
+    constexpr int64_t kSide = 4;  // vectors side by side, as one waits for the one before it
     const auto* from = reinterpret_cast<const typename C::T*>(block.src);
     auto* to = reinterpret_cast<typename D::T*>(block.dst);
     const int64_t length = block.length, whole = length / kLanes * kLanes, rest = length - whole;
-    const Lanes nothing = lanes_of(-__builtin_inff());
-    // lanes behind the end are smaller than anything, and their powers zero
-    const auto load_rest = [&]() __attribute__((always_inline)) {
-        Lanes v = load_lanes<C>(from + whole, rest);
-        for (int64_t i = rest; i < kLanes; ++i) v[i] = nothing[0];
-        return v;
-    };
-    Lanes top = nothing;
-    for (int64_t j = 0; j < whole; j += kLanes) top = larger_of(top, load_float<C, kLanes>(from + j));
-    if (rest > 0) top = larger_of(top, load_rest());
-    const float most = largest_across(top);
-    Lanes sum = {};
-    for (int64_t j = 0; j < whole; j += kLanes) {
-        const Lanes power = exponential_down(load_float<C, kLanes>(from + j) - most);
+    const int64_t together = length / (kSide * kLanes) * (kSide * kLanes);
+    const Lanes last = rest > 0 ? lanes_before(load_lanes<C>(from + whole, rest), rest) : Lanes{};
+    Lanes top[kSide], sum[kSide] = {};
+#pragma GCC unroll 4
+    for (int k = 0; k < kSide; ++k) top[k] = lanes_of(-__builtin_inff());
+    for (int64_t j = 0; j < together; j += kSide * kLanes) {
+#pragma GCC unroll 4
+        for (int k = 0; k < kSide; ++k) top[k] = larger_number(top[k], load_float<C, kLanes>(from + j + k * kLanes));
+    }
+    for (int64_t j = together; j < whole; j += kLanes) top[0] = larger_number(top[0], load_float<C, kLanes>(from + j));
+    if (rest > 0) top[0] = larger_number(top[0], last);
+    const float most = largest_across(larger_number(larger_number(top[0], top[1]), larger_number(top[2], top[3])));
+    const auto add = [&](Lanes& all, Lanes v, int64_t j) __attribute__((always_inline)) {
+        const Lanes power = exponential_down(v - most);
         if (!block.log) *reinterpret_cast<LanesAt*>(block.scratch + j) = power;
-        sum += power;
+        all += power;
+    };
+    for (int64_t j = 0; j < together; j += kSide * kLanes) {
+#pragma GCC unroll 4
+        for (int k = 0; k < kSide; ++k) add(sum[k], load_float<C, kLanes>(from + j + k * kLanes), j + k * kLanes);
     }
-    if (rest > 0) {
-        const Lanes power = exponential_down(load_rest() - most);
-        if (!block.log) store_part(block.scratch + whole, power, rest);
-        for (int64_t i = 0; i < rest; ++i) sum[i] += power[i];
-    }
-    const float total = sum_across(sum);
-    const float shift = block.log ? logarithm(lanes_of(total))[0] : 0;
-    const float scale = 1 / total;
-    for (int64_t j = 0; j < length; j += kLanes) {
-        const int64_t some = smaller(length - j, kLanes);
-        const Lanes v =
-            block.log ? load_lanes<C>(from + j, some) - most - shift : load_some(block.scratch + j, some) * scale;
-        store_lanes<D>(to + j, v, some);
-    }
+    for (int64_t j = together; j < whole; j += kLanes) add(sum[0], load_float<C, kLanes>(from + j), j);
+    if (rest > 0) add(sum[0], last, whole);
+    const float total = sum_across((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    const float shift = block.log ? logarithm(lanes_of(total))[0] : 0, scale = 1 / total;
+    const auto result = [&](Lanes v, int64_t j) __attribute__((always_inline)) {
+        return block.log ? v - most - shift : load_bytes<Lanes>(block.scratch + j) * scale;
+    };
+    for (int64_t j = 0; j < whole; j += kLanes)
+        store_float<D, kLanes>(to + j, result(load_float<C, kLanes>(from + j), j));
+    if (rest > 0) store_lanes<D>(to + whole, result(last, whole), rest);
 }
 
 // So many vectors of columns, the last of `count`, each by itself.

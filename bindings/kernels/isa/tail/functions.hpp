@@ -33,6 +33,10 @@ DGO_INLINE Lanes at_most(Lanes x, float most) {
 DGO_INLINE Lanes at_least(Lanes x, float least) {
     return bits<Lanes>(_mm512_max_ps(_mm512_set1_ps(least), bits<__m512>(x)));
 }
+// Of numbers the larger; `most` where v is NaN.
+DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
+    return bits<Lanes>(_mm512_max_ps(bits<__m512>(v), bits<__m512>(most)));
+}
 // x * 2^n for whole n
 DGO_INLINE Lanes scaled(Lanes x, Lanes n) { return bits<Lanes>(_mm512_scalef_ps(bits<__m512>(x), bits<__m512>(n))); }
 #else
@@ -66,6 +70,10 @@ DGO_INLINE Lanes at_most(Lanes x, float most) {
 }
 DGO_INLINE Lanes at_least(Lanes x, float least) {
     return by_eights<Lanes>(x, [=](__m256 v) { return _mm256_max_ps(_mm256_set1_ps(least), v); });
+}
+DGO_INLINE Lanes larger_number(Lanes most, Lanes v) {
+    if constexpr (kLanes == 8) return bits<Lanes>(_mm256_max_ps(bits<__m256>(v), bits<__m256>(most)));
+    return v > most ? v : most;
 }
 DGO_INLINE Lanes scaled(Lanes x, Lanes n) {
     const Integers power = to_integers(n);
