@@ -217,3 +217,17 @@ def test_places_outside_are_refused():
     given["x1"] = given["x1"] + 9
     with pytest.raises(dgo.ShapeError, match="of 4 elements"):
         dgo.from_onnx(proto).compile().run(given)
+
+
+@pytest.mark.parametrize(("axis", "kinds"), [(-1, ["RMSNorm"]), (1, ["RMSNorm"]), (0, ["Square", "ReduceMean"])])
+def test_rms_normalization_of_the_last_axis_is_one_op(axis, kinds):
+    x, scale = f32(3, 8), f32(8) if axis else f32(3, 8)
+    node = helper.make_node("RMSNormalization", ["x", "scale"], ["y"], axis=axis)
+    infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("x", "y")]
+    infos[0] = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)
+    graph = helper.make_graph([node], "norm", infos[:1], infos[1:], [numpy_helper.from_array(scale, "scale")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
+    found = dgo.from_onnx(model)
+    assert [each.kind for each in found.nodes][: len(kinds)] == kinds
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(found.compile()(x), expected, rtol=2e-6, atol=2e-6)

@@ -101,6 +101,15 @@ def test_what_others_read_is_no_chain() -> None:
     np.testing.assert_array_equal(result["b"], np.maximum(data, 0) ** 2)
 
 
+def test_as_many_operands_as_a_kernel_takes() -> None:
+    for count, found in ((chain.MOST_OPERANDS, True), (chain.MOST_OPERANDS + 1, False)):
+        graph = dgo.Graph()
+        total = graph.input("x0", (7,))
+        for i in range(1, count):
+            total = total + graph.input(f"x{i}", (7,))
+        assert chain.takes(graph.nodes, Env(dgo.engine("cpu"), threads=1)) == found
+
+
 def test_the_literal_op_stays_the_librarys() -> None:
     graph = dgo.Graph()
     net = graph.compile(ops.relu(graph.input("x", (4, 5))), tune="off")

@@ -149,6 +149,9 @@ def test_convolution_backward_weights_needs_the_shape_where_it_is_not_determined
 def test_pooling_rounds_down_and_up():
     assert infer("MaxPool", (1, 2, 7), **POOL) == [(1, 2, 3)]
     assert infer("MaxPool", (1, 2, 7), **POOL, rounding_type="ceil") == [(1, 2, 4)]
+    assert infer("MaxPool", (1, 2, 8), **POOL | {"pads_end": -2}) == [(1, 2, 3)]
+    with pytest.raises(InvalidArgumentError, match="'pads_end' must be at least -2"):
+        infer("MaxPool", (1, 2, 8), **POOL | {"pads_end": -3})
     assert infer("AvgPool", (1, 7, 2), **POOL | {"data_format": "NXC"}, exclude_pad=True) == [(1, 3, 2)]
     for count in (3, 4):
         assert infer("MaxPoolBackward", (1, 2, 7), (1, 2, count), **POOL) == [(1, 2, 7)]
