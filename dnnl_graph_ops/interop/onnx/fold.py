@@ -28,6 +28,8 @@ NUMPY: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
+# the largest numbers of floats that Cast holds there unless it is told not to
+_LARGEST = {17: 448.0, 19: 57344.0}
 # types by onnx's number, those too that no op of a graph takes
 TYPES: dict[int, np.dtype[Any]] = {
     **{code: np.dtype(kind) for code, kind in NUMPY.items()},
@@ -130,7 +132,9 @@ def _gathered_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
 
 
 def _cast_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
-    return int(inputs[0].size * np.dtype(_target(node)).itemsize)
+    code = node.attrs.get("to")
+    # 8 bytes for numbers that are held at the ends; types that nothing here computes have sizes, too
+    return int(inputs[0].size * (8 if code in _LARGEST or code not in TYPES else TYPES[code].itemsize))
 
 
 def _constant(node: OnnxNode, budget: Budget) -> Array:
@@ -348,6 +352,13 @@ def _target(node: OnnxNode) -> Any:
     return NUMPY[code]
 
 
+def _cast(node: OnnxNode, inputs: Sequence[Array]) -> Array:
+    data, target = inputs[0], _target(node)
+    if (most := _LARGEST.get(node.attrs["to"])) is not None and node.attrs.get("saturate", 1):
+        data = np.clip(data, -most, most)
+    return data.astype(target)
+
+
 def _plain(function: Callable[..., Any], size: Callable[[OnnxNode, Sequence[Array]], int]) -> _Fold:
     return _Fold(lambda node, inputs: function(*inputs), size)
 
@@ -365,7 +376,7 @@ _FOLDS: dict[str, _Fold] = {
     "Abs": _plain(np.abs, _all),
     "Add": _plain(np.add, _wide),
     "And": _plain(np.logical_and, _wide),
-    "Cast": _Fold(lambda node, inputs: inputs[0].astype(_target(node)), _cast_size),
+    "Cast": _Fold(_cast, _cast_size),
     "Ceil": _plain(np.ceil, _all),
     "Concat": _Fold(lambda node, inputs: np.concatenate(inputs, node.attrs["axis"]), _all),
     "ConstantOfShape": _Fold(_filled, _filled_size),
