@@ -60,11 +60,16 @@ def test_zeros_around_transposed_convolutions(rng, side, stride, taps):
             np.testing.assert_array_equal(run(proto_of(nodes, feeds, known, way=way), feeds)[0], truth)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_images_without_pixels(mode):
+def test_images_without_pixels(mode, way):
+    """By the larger of two scales, by a scale, and of none."""
     resize = node("Resize", "x - - s", mode=mode, axes=[2, 3], keep_aspect_ratio_policy="not_larger")
     x = np.ones((1, 1, 3, 40), np.float32)
-    agree([resize], {"x": x}, {"s": np.int64([2, 1])}, ["sizes", "folded"], opset=19)
+    agree([resize], {"x": x}, {"s": np.int64([2, 1])}, [way], opset=19)
+    resize = node("Resize", "x - s", mode=mode)
+    agree([resize], {"x": x}, {"s": np.float32([1, 1, 0.1, 2])}, [way])
+    agree([resize], {"x": x[:, :, :0]}, {"s": np.float32([1, 1, 2, 2])}, [way])
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0, 0)], ids=str)
@@ -77,3 +82,12 @@ def test_axes_beside_sizes_of_zero(shape):
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.float64])
 def test_flat_tensors_without_elements(kind, axis):
     agree([node("Flatten", "x", axis=axis)], {"x": np.zeros((2, 0, 3), kind)})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(1, 3, 1), (2, 3), (1, 1), ()], ids=str)
+def test_no_axes_to_squeeze(shape, way):
+    """All of one element, as ONNX Runtime has an empty list too."""
+    x, none = {"x": np.ones(shape, np.float32)}, np.zeros(0, np.int64)
+    agree([node("Squeeze", "x a")], x, {"a": none}, [way])
+    agree([node("Squeeze", "x a")], {**x, "a": none}, ways=[way])

@@ -405,7 +405,7 @@ _FOLDS: dict[str, _Fold] = {
     "Reshape": _Fold(_reshape, _reshaped_size),
     "Slice": _Fold(_slice, _view),
     "Sqrt": _plain(np.sqrt, _all),
-    "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs)), _view),
+    "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs) or None), _view),
     "Sub": _plain(np.subtract, _wide),
     "Tile": _Fold(lambda node, inputs: np.tile(inputs[0], _integers(node, inputs[1])), _tiled_size),
     "Transpose": _Fold(lambda node, inputs: np.transpose(inputs[0], node.attrs.get("perm")), _view),

@@ -197,6 +197,7 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
     Raises:
         UnsupportedError: it has no such form: operators that are not standard, subgraphs, types without numbers,
             results that onnx cannot infer, or random ones.
+        ShapeError: impossible shapes.
     """
     onnx, schema = onnx_package(), _schema(node)
     if node.op_type in _RANDOM:
@@ -226,6 +227,9 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
             operands.append(index)
     model = _model(node, schema, names, inputs, stored)
     wanted = tuple(_inferred(onnx, node, model))
+    if node.op_type == "Resize" and operands == [0] and not is_open(node, known):
+        # onnx leaves out sizes of 0
+        wanted = tuple(one._replace(shape=tuple(size or 0 for size in one.shape)) for one in wanted)
     del model.graph.output[:]
     model.graph.output.extend(
         onnx.helper.make_tensor_value_info(f"y{i}", one.code, None) for i, one in enumerate(wanted)
@@ -279,7 +283,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Arr
     """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
 
     Raises:
-        UnsupportedError: it says that they cannot be.
+        UnsupportedError, ShapeError: it says that they cannot be.
     """
     onnx, schema = onnx_package(), _schema(node)
     inputs, stored = [], []
@@ -453,14 +457,21 @@ def _is_part(item: Item) -> bool:
 
 
 def _inferred_types(onnx: Any, node: OnnxNode, model: Any) -> Any:
-    """The outputs of a model of one node, with what onnx infers of them."""
+    """The outputs of a model of one node, with what onnx infers of them.
+
+    Raises:
+        ShapeError: shapes or numbers that do not fit.
+        UnsupportedError: onnx cannot infer them for another reason.
+    """
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
-        raise UnsupportedError(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
+        # of a type's fault it says another word there
+        kind = ShapeError if "): [ShapeInferenceError]" in text else UnsupportedError
+        raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
     return found.graph.output
 
 
