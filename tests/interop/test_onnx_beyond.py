@@ -85,6 +85,15 @@ def test_flat_tensors_without_elements(kind, axis):
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_corners_of_a_part_of_an_element(rng, mode, way):
+    """Scales that make 2.4 and 10.2 elements: the corners are those of 2 and 10, as PyTorch has them, too."""
+    resize = node("Resize", "x - s", mode=mode, coordinate_transformation_mode="align_corners")
+    x, by = rng.integers(-8, 9, (1, 2, 4, 6)).astype(np.float32), {"s": np.float32([1, 1, 0.6, 1.7])}
+    agree([resize], {"x": x}, by, [way], tolerance=1e-5, literal=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", [(1, 3, 1), (2, 3), (1, 1), ()], ids=str)
 def test_no_axes_to_squeeze(shape, way):
     """All of one element, as ONNX Runtime has an empty list too."""
