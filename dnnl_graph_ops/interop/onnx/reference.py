@@ -79,6 +79,10 @@ _BY_DATA: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 
 
+# whose shapes onnx does not infer even of known numbers
+_UNTOLD = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+
+
 @functools.lru_cache(maxsize=64)
 def _evaluator_of(model: bytes) -> Any:
     from onnx.reference import ReferenceEvaluator
@@ -514,6 +518,8 @@ def folded(node: OnnxNode, known: Mapping[str, Item], budget: Budget, one: Found
 def depends_on_data(node: OnnxNode, known: Mapping[str, Item]) -> bool:
     """Whether the shapes of its results are those of numbers that a graph computes."""
     slots = _BY_DATA.get(node.op_type, ()) if not node.domain else ()
+    if slots and node.op_type in _UNTOLD:
+        return True
     return any(
         i < len(node.inputs)
         and node.inputs[i]
