@@ -100,3 +100,16 @@ def test_no_axes_to_squeeze(shape, way):
     x, none = {"x": np.ones(shape, np.float32)}, np.zeros(0, np.int64)
     agree([node("Squeeze", "x a")], x, {"a": none}, [way])
     agree([node("Squeeze", "x a")], {**x, "a": none}, ways=[way])
+
+
+@pytest.mark.parametrize("opset", [18, 22])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "kind, more",
+    [("MaxPool", {}), ("AveragePool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {"p": 1})],
+)
+def test_last_windows_behind_the_data(rng, kind, more, way, opset):
+    """They are left out, though onnx counted them before opset 22."""
+    x = {"x": rng.integers(-6, 7, (1, 2, 8)).astype(np.float32)}
+    for window in ({"kernel_shape": [3], "pads": [2, 2]}, {"kernel_shape": [1]}, {"kernel_shape": [3], "pads": [0, 2]}):
+        agree([node(kind, "x", strides=[2], ceil_mode=1, **window, **more)], x, (), [way], opset=opset, tolerance=1e-6)

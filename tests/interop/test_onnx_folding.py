@@ -40,7 +40,7 @@ CASES = {
     "Log": [([np.exp2(np.float32([[0, 1, 2, 3, 4, -3]]))], {}), ([COLUMN], {})],
     "Max": [([COLUMN, ROW, COLUMN], {}), ([FEW], {})],
     "Min": [([COLUMN, ROW, COLUMN], {}), ([FEW, SIZES], {})],
-    "Mod": [([SIZES, FEW], {})],
+    "Mod": [([SIZES, FEW], {}), ([SIZES, FEW], {"fmod": 1}), ([COLUMN, ROW], {"fmod": 1})],
     "Mul": [([COLUMN, ROW], {}), ([SIZES, FEW], {})],
     "Neg": [([FEW], {})],
     "Not": [([np.array([True, False])], {})],

@@ -395,7 +395,8 @@ _FOLDS: dict[str, _Fold] = {
     # pair by pair: all at once would make each of them as large as the result
     "Max": _Fold(lambda _, inputs: functools.reduce(np.maximum, inputs), _chain_size),
     "Min": _Fold(lambda _, inputs: functools.reduce(np.minimum, inputs), _chain_size),
-    "Mod": _plain(np.mod, _wide),
+    # by fmod the remainder has the sign of what is divided
+    "Mod": _Fold(lambda node, inputs: (np.fmod if node.attrs.get("fmod", 0) else np.mod)(*inputs), _wide),
     "Mul": _plain(np.multiply, _wide),
     "Neg": _plain(np.negative, _all),
     "Not": _plain(np.logical_not, _all),

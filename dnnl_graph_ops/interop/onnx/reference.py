@@ -34,6 +34,9 @@ _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 # defaults that onnx's inference of shapes takes for others
 _STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
 
+# until this version onnx counted windows that begin behind the data
+_COUNTED = dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22)
+
 # what no two calls compute alike; onnx marks more
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -261,7 +264,8 @@ def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[A
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
     graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
-    version = onnx.helper.make_opsetid(node.domain, node.opset)
+    opset = node.opset if node.domain else max(node.opset, _COUNTED.get(node.op_type, 0))
+    version = onnx.helper.make_opsetid(node.domain, opset)
     model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
     # before, initializers have no type unless they are inputs too
     model.ir_version = max(model.ir_version, 4)
