@@ -8,6 +8,8 @@ pytest.importorskip("onnxruntime", reason="the reference")
 
 from onnx.reference import ReferenceEvaluator
 
+import dnnl_graph_ops as dgo
+
 from .one_node import WAYS, agree, node, proto_of, run
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -113,3 +115,23 @@ def test_last_windows_behind_the_data(rng, kind, more, way, opset):
     x = {"x": rng.integers(-6, 7, (1, 2, 8)).astype(np.float32)}
     for window in ({"kernel_shape": [3], "pads": [2, 2]}, {"kernel_shape": [1]}, {"kernel_shape": [3], "pads": [0, 2]}):
         agree([node(kind, "x", strides=[2], ceil_mode=1, **window, **more)], x, (), [way], opset=opset, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_more_cut_off_than_there_is(size, kind):
+    """It is left out of what is added at the other side."""
+    x = {"x": np.arange(2 * size).reshape(2, size).astype(kind)}
+    for before, after in ((-3, 4), (4, -3), (-1, 2), (2, -2), (-1, 1)):
+        by = {"p": np.int64([0, before, 0, after]), "v": np.array(9, kind)}
+        agree([node("Pad", "x p v")], x, by)
+    with pytest.raises(dgo.ShapeError, match="elements"):
+        run(proto_of([node("Pad", "x p v")], x, {**by, "p": np.int64([0, -2, 0, -1])}), x)
+
+
+def test_axes_beside_those_of_no_elements():
+    """Of which one is known to have none, and others are not known."""
+    x, by = {"x": np.ones((2, 3, 4), np.float32)}, {"r": np.int64([1, 1, 0]), "a": np.int64([-2])}
+    proto = proto_of([node("Tile", "x r", "t"), node("Unsqueeze", "t a")], x, by, way="symbolic")
+    proto.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 4
+    assert run(proto, x)[0].shape == (2, 3, 1, 0)
