@@ -78,10 +78,11 @@ def _parted(steps: Sequence[Step]) -> tuple[list[KernelStep | HostStep], list[St
         for view in step.reads:
             readers.setdefault(view.buffer, []).append(step)
     fixed = (Place.CONSTANT, Place.SCRATCH)
+    # what gives one of its results to the caller runs at each call, and makes the others there
     varying = [
         step
         for step in steps
-        if isinstance(step, NativeStep) or any(view.buffer.place not in fixed for view in step.reads)
+        if isinstance(step, NativeStep) or any(view.buffer.place not in fixed for view in (*step.reads, *step.writes))
     ]
     variable: set[Buffer] = set()
     while varying:

@@ -51,7 +51,7 @@ def dcgan_generator() -> nn.Sequential:
     return nn.Sequential(*layers, nn.ConvTranspose2d(8, 3, 4, 2, 1, bias=False), nn.Tanh())
 
 
-def exported(module: nn.Module, *shape: int) -> tuple[bytes, np.ndarray]:
+def exported(module: nn.Module, *shape: int, fold: bool = False) -> tuple[bytes, np.ndarray]:
     """The module in inference form with statistics that are not 0 and 1, and an input for it."""
     torch.manual_seed(0)
     for layer in module.modules():
@@ -61,7 +61,7 @@ def exported(module: nn.Module, *shape: int) -> tuple[bytes, np.ndarray]:
             nn.init.uniform_(layer.weight, 0.5, 1.5)
     x = torch.randn(*shape)
     file = io.BytesIO()
-    torch.onnx.export(module.eval(), (x,), file, opset_version=OPSET, dynamo=False, do_constant_folding=False)
+    torch.onnx.export(module.eval(), (x,), file, opset_version=OPSET, dynamo=False, do_constant_folding=fold)
     return file.getvalue(), x.numpy()
 
 

@@ -136,6 +136,20 @@ def test_narrow(kind):
     np.testing.assert_allclose(found.astype(np.float32), expected(wide, mask), atol=0.03)
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_causal_in_16_bits(kind, rng):
+    """Within two units in the last place, as results are that onnx records."""
+    dtype = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}[kind]
+    given = {name: rng.random(one.shape).astype(dtype) for name, one in triple().items()}
+    q, k, v = (one.astype(np.float64) for one in given.values())
+    scores = np.where(np.tri(LENGTH, KEYS, dtype=bool), q @ k.swapaxes(2, 3) / np.sqrt(DEPTH), -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    exact = shares / shares.sum(-1, keepdims=True) @ v
+    found = dgo.from_onnx(attention(given, {}, is_causal=1)).compile().run(given)["y"]
+    unit = float(ml_dtypes.finfo(dtype).eps) * 2.0 ** np.floor(np.log2(exact))
+    assert np.max(np.abs(found.astype(np.float64) - exact) / unit) < 2
+
+
 def test_shapes_that_do_not_fit():
     given = triple(shared=4)
     with pytest.raises(dgo.Error, match="6 heads of queries for 4"):

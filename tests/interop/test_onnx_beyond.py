@@ -8,6 +8,8 @@ pytest.importorskip("onnxruntime", reason="the reference")
 
 from onnx.reference import ReferenceEvaluator
 
+import dnnl_graph_ops as dgo
+
 from .one_node import WAYS, agree, node, proto_of, run
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -60,11 +62,16 @@ def test_zeros_around_transposed_convolutions(rng, side, stride, taps):
             np.testing.assert_array_equal(run(proto_of(nodes, feeds, known, way=way), feeds)[0], truth)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_images_without_pixels(mode):
+def test_images_without_pixels(mode, way):
+    """By the larger of two scales, by a scale, and of none."""
     resize = node("Resize", "x - - s", mode=mode, axes=[2, 3], keep_aspect_ratio_policy="not_larger")
     x = np.ones((1, 1, 3, 40), np.float32)
-    agree([resize], {"x": x}, {"s": np.int64([2, 1])}, ["sizes", "folded"], opset=19)
+    agree([resize], {"x": x}, {"s": np.int64([2, 1])}, [way], opset=19)
+    resize = node("Resize", "x - s", mode=mode)
+    agree([resize], {"x": x}, {"s": np.float32([1, 1, 0.1, 2])}, [way])
+    agree([resize], {"x": x[:, :, :0]}, {"s": np.float32([1, 1, 2, 2])}, [way])
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0, 0)], ids=str)
@@ -77,3 +84,54 @@ def test_axes_beside_sizes_of_zero(shape):
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.float64])
 def test_flat_tensors_without_elements(kind, axis):
     agree([node("Flatten", "x", axis=axis)], {"x": np.zeros((2, 0, 3), kind)})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_corners_of_a_part_of_an_element(rng, mode, way):
+    """Scales that make 2.4 and 10.2 elements: the corners are those of 2 and 10, as PyTorch has them, too."""
+    resize = node("Resize", "x - s", mode=mode, coordinate_transformation_mode="align_corners")
+    x, by = rng.integers(-8, 9, (1, 2, 4, 6)).astype(np.float32), {"s": np.float32([1, 1, 0.6, 1.7])}
+    agree([resize], {"x": x}, by, [way], tolerance=1e-5, literal=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(1, 3, 1), (2, 3), (1, 1), ()], ids=str)
+def test_no_axes_to_squeeze(shape, way):
+    """All of one element, as ONNX Runtime has an empty list too."""
+    x, none = {"x": np.ones(shape, np.float32)}, np.zeros(0, np.int64)
+    agree([node("Squeeze", "x a")], x, {"a": none}, [way])
+    agree([node("Squeeze", "x a")], {**x, "a": none}, ways=[way])
+
+
+@pytest.mark.parametrize("opset", [18, 22])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "kind, more",
+    [("MaxPool", {}), ("AveragePool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {"p": 1})],
+)
+def test_last_windows_behind_the_data(rng, kind, more, way, opset):
+    """They are left out, though onnx counted them before opset 22."""
+    x = {"x": rng.integers(-6, 7, (1, 2, 8)).astype(np.float32)}
+    for window in ({"kernel_shape": [3], "pads": [2, 2]}, {"kernel_shape": [1]}, {"kernel_shape": [3], "pads": [0, 2]}):
+        agree([node(kind, "x", strides=[2], ceil_mode=1, **window, **more)], x, (), [way], opset=opset, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_more_cut_off_than_there_is(size, kind):
+    """It is left out of what is added at the other side."""
+    x = {"x": np.arange(2 * size).reshape(2, size).astype(kind)}
+    for before, after in ((-3, 4), (4, -3), (-1, 2), (2, -2), (-1, 1)):
+        by = {"p": np.int64([0, before, 0, after]), "v": np.array(9, kind)}
+        agree([node("Pad", "x p v")], x, by)
+    with pytest.raises(dgo.ShapeError, match="elements"):
+        run(proto_of([node("Pad", "x p v")], x, {**by, "p": np.int64([0, -2, 0, -1])}), x)
+
+
+def test_axes_beside_those_of_no_elements():
+    """Of which one is known to have none, and others are not known."""
+    x, by = {"x": np.ones((2, 3, 4), np.float32)}, {"r": np.int64([1, 1, 0]), "a": np.int64([-2])}
+    proto = proto_of([node("Tile", "x r", "t"), node("Unsqueeze", "t a")], x, by, way="symbolic")
+    proto.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 4
+    assert run(proto, x)[0].shape == (2, 3, 1, 0)

@@ -40,7 +40,7 @@ CASES = {
     "Log": [([np.exp2(np.float32([[0, 1, 2, 3, 4, -3]]))], {}), ([COLUMN], {})],
     "Max": [([COLUMN, ROW, COLUMN], {}), ([FEW], {})],
     "Min": [([COLUMN, ROW, COLUMN], {}), ([FEW, SIZES], {})],
-    "Mod": [([SIZES, FEW], {})],
+    "Mod": [([SIZES, FEW], {}), ([SIZES, FEW], {"fmod": 1}), ([COLUMN, ROW], {"fmod": 1})],
     "Mul": [([COLUMN, ROW], {}), ([SIZES, FEW], {})],
     "Neg": [([FEW], {})],
     "Not": [([np.array([True, False])], {})],
@@ -104,3 +104,20 @@ def test_weights_may_be_cast_and_turned():
     ]
     graph = dgo.from_onnx(model(nodes, {"w": half}, shape=(1, 1 << 13)))
     assert [node.kind for node in graph.nodes] == ["MatMul"]
+
+
+@pytest.mark.parametrize("kind", ["Exp", "QuantizeLinear"])
+def test_one_result_of_constants_is_given_and_another_is_read(kind):
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["m"]),
+        helper.make_node("TopK", ["m", "k"], ["v", "places"], axis=0),
+        helper.make_node(kind, ["v"] if kind == "Exp" else ["v", "s", "z"], ["z0"]),
+        helper.make_node("Unsqueeze", ["z0", "k"], ["z1"]),
+    ]
+    known = {"a": COLUMN.T, "b": COLUMN, "k": whole(1), "s": np.float32(2), "z": np.int8(0)}
+    proto = model(nodes, known)
+    proto.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in ("z1", "places"))
+    x = np.zeros((2, 3), np.float32)
+    found = dgo.from_onnx(proto).compile().run({"x": x})
+    for result, expected in zip(found.values(), reference(proto, {"x": x}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)

@@ -15,17 +15,17 @@ from onnx import TensorProto, helper  # noqa: E402
 from .models import model  # noqa: E402
 from .node_cases import model_cases, node_cases, ops_of, outcome  # noqa: E402
 
-# a part of the tests, in processes of their own chance; of all, so many in a hundred pass, and do so without
-# onnx.reference
+# a part of the tests, in processes of their own chance; all pass, and so many in a hundred without onnx.reference
 CASES = (100, 400, 10_000)
-LEAST = 97
-LEAST_OWN = 92
+LEAST_OWN = 80
 # operators some of whose tests are refused: what not even onnx.reference runs
 REFUSED = {"Gradient"}
 # those that it runs
 BY_REFERENCE = {
     "Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "Dropout", "FlexAttention",
     "ImageDecoder", "Momentum", "RandomUniformLike", "StringNormalizer", "TfIdfVectorizer", "TreeEnsemble",
+    # to and from floats of 8 bits, and types of fewer
+    "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear",
 }  # fmt: skip
 
 
@@ -51,15 +51,16 @@ def held(found):
 
 @pytest.mark.slow
 def test_none_is_wrong(rng, amount):
-    """Each passes or is refused with a reason."""
+    """Each of those with numbers passes."""
     cases = node_cases()
     assert len(cases) > 1000
     cases = tuple(cases[i] for i in rng.permutation(len(cases))[: amount(*CASES)])
     found = {case.name: (ops_of(case), outcome(case)) for case in cases}
     held(found)
-    passed = [result for _, result in found.values() if result.way == "passed"]
-    assert len(passed) * 100 >= LEAST * len(found), counts_of(found)
-    assert sum(not result.by_reference for result in passed) * 100 >= LEAST_OWN * len(found), counts_of(found)
+    assert {result.way for _, result in found.values()} == {"passed"}, counts_of(found)
+    assert sum(not result.by_reference for _, result in found.values()) * 100 >= LEAST_OWN * len(found), counts_of(
+        found
+    )
 
 
 @pytest.mark.parametrize("kind", ["simple", "pytorch-converted", "pytorch-operator"])

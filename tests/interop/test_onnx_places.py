@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime", reason="the reference")
 
 import dnnl_graph_ops as dgo
 
-from .one_node import agree, node, proto_of, run
+from .one_node import WAYS, agree, node, proto_of, run
 
 SHORT = ("sizes", "symbolic")
 
@@ -67,3 +67,14 @@ def test_conditions_of_any_shape(rng, kind, shapes):
     feeds = {"c": condition > 4} | dict(zip("ab", sources, strict=True))
     agree([node("Where", "c a b")], feeds)
     agree([node("Where", "c a b")], {"c": feeds.pop("c")}, feeds, SHORT)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_parts_whose_number_data_tells(rng, way):
+    """With sizes of the call, too, and where a condition is stored or made of sizes."""
+    x, chosen = rng.integers(-2, 3, (3, 4)).astype(np.float32), np.array([True, False, True])
+    agree([node("Compress", "x c", "t", axis=0), node("Relu", "t")], {"x": x}, {"c": chosen}, [way])
+    agree([node("Compress", "x c", "t"), node("Relu", "t")], {"x": x}, {"c": chosen}, [way])
+    ones = [node("Shape", "x", "s"), node("ConstantOfShape", "s", "o"), node("Add", "x o", "t"), node("NonZero", "t")]
+    agree(ones, {"x": x}, ways=[way])
+    agree([node("Shape", "x", "s"), node("ConstantOfShape", "s", "o"), node("NonZero", "o")], {"x": x}, ways=[way])

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
-from .one_node import agree, node
+from .one_node import WAYS, agree, node
 
 MICROSOFT = "com.microsoft"
 
@@ -46,3 +46,20 @@ def test_those_of_onnx_runtime(rng, kind, scale):
     rows = node("DequantizeLinear", "q s z", axis=0, domain=MICROSOFT)
     by = {"s": scale([0.5, 0.25, 0.7, 2]), "z": np.arange(4).astype(kind)}
     agree([rows], {"q": integers(rng, kind, 4, 6)}, by, opset=11, domains=[MICROSOFT])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("saturate", [0, 1])
+@pytest.mark.parametrize("kind", [17, 18, 19, 20])
+def test_floats_of_8_bits(kind, saturate, way):
+    """Beyond their largest, Cast holds them there or makes them infinite or NaN, as it is told."""
+    x = np.float32([0, 1, 0.3, -449, 700, 1e9, -1e9, 57345, np.nan, np.inf])
+    nodes = [node("Cast", "x", "q", to=kind, saturate=saturate), node("Cast", "q", to=1)]
+    agree(nodes, {"x": x}, opset=19, ways=[way])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [21, 22])
+def test_integers_of_4_bits(kind, way):
+    x = np.float32([0, 1, 2.25, 5, 7])
+    agree([node("Cast", "x", "q", to=kind), node("Cast", "q", to=1)], {"x": x}, opset=21, ways=[way])

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
-from .one_node import agree, node
+from .one_node import WAYS, agree, node
 
 X = np.float32([0.25, 0.75, 0.5])
 TWO = {"c": np.array(2, np.float32)}
@@ -36,3 +36,12 @@ def test_quantized(by):
     first = [node("ReduceMax", "x", "r", keepdims=0), node("QuantizeLinear", "r s z", "q")]
     agree([*first, node("DequantizeLinear", "q s z")], {"x": X}, by)
     agree(first, {"x": X}, by)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (5,), (3, 1)], ids=str)
+def test_what_gemm_adds(rng, shape, way):
+    """One number for all columns, too."""
+    x, w, c = (rng.integers(-4, 5, sizes).astype(np.float32) for sizes in ((3, 4), (4, 5), shape))
+    agree([node("Gemm", "x w c")], {"x": x}, {"w": w, "c": c}, [way])
+    agree([node("Gemm", "x w c", transB=1)], {"x": x}, {"w": w.T.copy(), "c": c}, [way])

@@ -40,3 +40,12 @@ def test_by_definition(way, rng, seed):
         proto = proto_of([node("Slice", "x s e a t")], {"x": x}, given, way=way)
         (result,) = run(proto, {"x": x})
         np.testing.assert_array_equal(result, x[:, taken(size, start, end, step)])
+
+
+@pytest.mark.parametrize("first", [(0, 2), (8, 4)])
+def test_backwards_to_one_element_or_none(first):
+    """The stride below zero means nothing: NumPy counts such arrays as in order."""
+    x, by = np.arange(16, dtype=np.float32).reshape(4, 4), {"b": (-(2**31), 3), "c": (0, 1), "d": (-1, 1)}
+    nodes = [node("Slice", "x a b c d", "r"), node("Transpose", "r", perm=[1, 0])]
+    known = {name: np.int64(bounds) for name, bounds in by.items()}
+    agree(nodes, {"x": x, "a": np.int64(first)}, known, ["sizes", "symbolic"])

@@ -202,7 +202,8 @@ def gemm(step: Step) -> Value:
         "transpose_b": bool(step.attr("transB")),
     }
     bias = step.value(2) if step.has(2) else None
-    if bias is not None and alpha == beta == 1.0 and bias.ndim == 1 and bias.constant is not None:
+    columns = (b.shape[0 if flags["transpose_b"] else 1],)
+    if bias is not None and alpha == beta == 1.0 and bias.shape == columns and bias.constant is not None:
         return step.op("MatMul", a, b, bias, **flags)
     result = step.op("MatMul", a, b, **flags)
     if alpha != 1.0:

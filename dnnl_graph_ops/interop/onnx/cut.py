@@ -26,7 +26,7 @@ from ...runtime import arrays
 from ...runtime.engines import Engine, default_engine
 from .hosts import HostNode
 from .node import Array
-from .submodel import SubModel
+from .submodel import SubModel, plain
 
 
 @dataclass(eq=False)
@@ -275,7 +275,7 @@ def _nothing(engine: Engine) -> tuple[Graph, dict[str, Value]]:
 
 def _of_net(net: Net, reads: tuple[str, ...], gives: tuple[str, ...]) -> _Stage:
     def run(values: Mapping[str, Any]) -> Sequence[Any]:
-        found = net(*(_plain(values[name]) for name in reads))
+        found = net(*(plain(values[name]) for name in reads))
         return found if isinstance(found, tuple) else (found,)
 
     return _Stage(reads, gives, run, net)
@@ -283,11 +283,6 @@ def _of_net(net: Net, reads: tuple[str, ...], gives: tuple[str, ...]) -> _Stage:
 
 def _of_host(host: HostNode, options: Options) -> _Stage:
     return _Stage(host.reads, host.node.outputs, lambda values: host(values, options), host)
-
-
-def _plain(array: Any) -> Any:
-    """As a graph takes it."""
-    return array if not isinstance(array, np.ndarray) or array.flags.carray else array.copy(order="C")
 
 
 def _returned(item: Any, out: Any, where: str, lent: Sequence[Array]) -> Any:

@@ -28,6 +28,8 @@ NUMPY: dict[int, Any] = {
     10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64, 16: ml_dtypes.bfloat16,
     17: ml_dtypes.float8_e4m3fn, 19: ml_dtypes.float8_e5m2,
 }  # fmt: skip
+# the largest numbers of floats that Cast holds there unless it is told not to
+_LARGEST = {17: 448.0, 19: 57344.0}
 # types by onnx's number, those too that no op of a graph takes
 TYPES: dict[int, np.dtype[Any]] = {
     **{code: np.dtype(kind) for code, kind in NUMPY.items()},
@@ -130,7 +132,9 @@ def _gathered_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
 
 
 def _cast_size(node: OnnxNode, inputs: Sequence[Array]) -> int:
-    return int(inputs[0].size * np.dtype(_target(node)).itemsize)
+    code = node.attrs.get("to")
+    # 8 bytes for numbers that are held at the ends; types that nothing here computes have sizes, too
+    return int(inputs[0].size * (8 if code in _LARGEST or code not in TYPES else TYPES[code].itemsize))
 
 
 def _constant(node: OnnxNode, budget: Budget) -> Array:
@@ -348,6 +352,13 @@ def _target(node: OnnxNode) -> Any:
     return NUMPY[code]
 
 
+def _cast(node: OnnxNode, inputs: Sequence[Array]) -> Array:
+    data, target = inputs[0], _target(node)
+    if (most := _LARGEST.get(node.attrs["to"])) is not None and node.attrs.get("saturate", 1):
+        data = np.clip(data, -most, most)
+    return data.astype(target)
+
+
 def _plain(function: Callable[..., Any], size: Callable[[OnnxNode, Sequence[Array]], int]) -> _Fold:
     return _Fold(lambda node, inputs: function(*inputs), size)
 
@@ -365,7 +376,7 @@ _FOLDS: dict[str, _Fold] = {
     "Abs": _plain(np.abs, _all),
     "Add": _plain(np.add, _wide),
     "And": _plain(np.logical_and, _wide),
-    "Cast": _Fold(lambda node, inputs: inputs[0].astype(_target(node)), _cast_size),
+    "Cast": _Fold(_cast, _cast_size),
     "Ceil": _plain(np.ceil, _all),
     "Concat": _Fold(lambda node, inputs: np.concatenate(inputs, node.attrs["axis"]), _all),
     "ConstantOfShape": _Fold(_filled, _filled_size),
@@ -384,7 +395,8 @@ _FOLDS: dict[str, _Fold] = {
     # pair by pair: all at once would make each of them as large as the result
     "Max": _Fold(lambda _, inputs: functools.reduce(np.maximum, inputs), _chain_size),
     "Min": _Fold(lambda _, inputs: functools.reduce(np.minimum, inputs), _chain_size),
-    "Mod": _plain(np.mod, _wide),
+    # by fmod the remainder has the sign of what is divided
+    "Mod": _Fold(lambda node, inputs: (np.fmod if node.attrs.get("fmod", 0) else np.mod)(*inputs), _wide),
     "Mul": _plain(np.multiply, _wide),
     "Neg": _plain(np.negative, _all),
     "Not": _plain(np.logical_not, _all),
@@ -394,7 +406,7 @@ _FOLDS: dict[str, _Fold] = {
     "Reshape": _Fold(_reshape, _reshaped_size),
     "Slice": _Fold(_slice, _view),
     "Sqrt": _plain(np.sqrt, _all),
-    "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs)), _view),
+    "Squeeze": _Fold(lambda node, inputs: np.squeeze(inputs[0], _axes(node, inputs) or None), _view),
     "Sub": _plain(np.subtract, _wide),
     "Tile": _Fold(lambda node, inputs: np.tile(inputs[0], _integers(node, inputs[1])), _tiled_size),
     "Transpose": _Fold(lambda node, inputs: np.transpose(inputs[0], node.attrs.get("perm")), _view),

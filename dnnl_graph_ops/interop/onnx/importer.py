@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,11 @@ class _Builder:
     def _add(self, node: OnnxNode) -> None:
         if self._stood_in(node):
             return None
+        if node.op_type == "Squeeze" and any(
+            self.arrays[name].size == 0 for name in node.inputs[1:] if name in self.arrays
+        ):
+            # all axes of 1, as ONNX Runtime has it; onnx infers that there are none
+            node = replace(node, inputs=node.inputs[:1])
         for name in node.reads:
             self._write(name)
         infos = [self.items[name] for name in node.reads if name not in self.arrays]

@@ -67,7 +67,7 @@ def _axes(step: Step) -> list[int] | None:
 
 def _squeezed(step: Step) -> Meta:
     src, given = step.meta(0), _axes(step)
-    if given is None:
+    if not given:
         if None in src.shape:
             raise UnsupportedError(f"{step.where}: without axes, of a tensor with unknown dims {src.shape}")
         axes = {axis for axis, dim in enumerate(src.shape) if dim == 1}

@@ -15,6 +15,7 @@ from ...shapes.common import broadcast
 from ...shapes.pieces import ranges
 from .model import check_size
 from .node import Array, NeedsSizes, Operand
+from .numpy_steps.moving import sides_of
 from .step import Result, Step
 from .table import ANY, integer, ints, number, rule, text
 
@@ -160,6 +161,11 @@ def pad(step: Step) -> Value:
     begin, end = [0] * src.ndim, [0] * src.ndim
     for axis, first, last in zip(axes, pads, pads[len(axes) :], strict=False):
         begin[axis], end[axis] = first, last
+    for axis, size in enumerate(src.shape):
+        if size is not None:
+            begin[axis], end[axis] = sides_of(step.where, size, begin[axis], end[axis])
+        elif min(begin[axis], end[axis]) < 0 < max(begin[axis], end[axis]):
+            raise NeedsSizes(f"{step.where}: cuts off and adds to an axis of unknown size, {src.shape}")
     cut = [axis for axis in range(src.ndim) if min(begin[axis], end[axis]) < 0]
     if cut:
         starts = [max(-begin[axis], 0) for axis in cut]

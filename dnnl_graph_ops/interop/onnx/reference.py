@@ -34,6 +34,9 @@ _PARTS = {np.dtype(kind): code for code, kind in NUMPY.items()}
 # defaults that onnx's inference of shapes takes for others
 _STATED: dict[str, dict[str, Any]] = {"STFT": {"onesided": 1}}
 
+# until this version onnx counted windows that begin behind the data
+_COUNTED = dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), 22)
+
 # what no two calls compute alike; onnx marks more
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -77,6 +80,10 @@ _BY_DATA: dict[str, tuple[int, ...]] = {
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }  # fmt: skip
+
+
+# whose shapes onnx does not infer even of known numbers
+_UNTOLD = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
 @functools.lru_cache(maxsize=64)
@@ -197,6 +204,7 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
     Raises:
         UnsupportedError: it has no such form: operators that are not standard, subgraphs, types without numbers,
             results that onnx cannot infer, or random ones.
+        ShapeError: impossible shapes.
     """
     onnx, schema = onnx_package(), _schema(node)
     if node.op_type in _RANDOM:
@@ -226,6 +234,9 @@ def found(node: OnnxNode, known: Mapping[str, Item]) -> Found:
             operands.append(index)
     model = _model(node, schema, names, inputs, stored)
     wanted = tuple(_inferred(onnx, node, model))
+    if node.op_type == "Resize" and operands == [0] and not is_open(node, known):
+        # onnx leaves out sizes of 0
+        wanted = tuple(one._replace(shape=tuple(size or 0 for size in one.shape)) for one in wanted)
     del model.graph.output[:]
     model.graph.output.extend(
         onnx.helper.make_tensor_value_info(f"y{i}", one.code, None) for i, one in enumerate(wanted)
@@ -253,7 +264,8 @@ def _model(node: OnnxNode, schema: Any, names: Sequence[str], inputs: Sequence[A
         plain = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         made.attribute.append(onnx.helper.make_attribute(name, plain, attr_type=int(schema.attributes[name].type)))
     graph = onnx.helper.make_graph([made], "node", inputs, results, stored)
-    version = onnx.helper.make_opsetid(node.domain, node.opset)
+    opset = node.opset if node.domain else max(node.opset, _COUNTED.get(node.op_type, 0))
+    version = onnx.helper.make_opsetid(node.domain, opset)
     model = onnx.helper.make_model_gen_version(graph, opset_imports=[version])
     # before, initializers have no type unless they are inputs too
     model.ir_version = max(model.ir_version, 4)
@@ -279,7 +291,7 @@ def inferred(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, Arr
     """What onnx says of the results of a node, all of whose inputs have a type, and some are known.
 
     Raises:
-        UnsupportedError: it says that they cannot be.
+        UnsupportedError, ShapeError: it says that they cannot be.
     """
     onnx, schema = onnx_package(), _schema(node)
     inputs, stored = [], []
@@ -453,14 +465,21 @@ def _is_part(item: Item) -> bool:
 
 
 def _inferred_types(onnx: Any, node: OnnxNode, model: Any) -> Any:
-    """The outputs of a model of one node, with what onnx infers of them."""
+    """The outputs of a model of one node, with what onnx infers of them.
+
+    Raises:
+        ShapeError: shapes or numbers that do not fit.
+        UnsupportedError: onnx cannot infer them for another reason.
+    """
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:
         text = " ".join(str(error).split())
-        raise UnsupportedError(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
+        # of a type's fault it says another word there
+        kind = ShapeError if "): [ShapeInferenceError]" in text else UnsupportedError
+        raise kind(f"{node.where}: onnx cannot infer its results: {text[:300]}") from None
     return found.graph.output
 
 
@@ -503,6 +522,8 @@ def folded(node: OnnxNode, known: Mapping[str, Item], budget: Budget, one: Found
 def depends_on_data(node: OnnxNode, known: Mapping[str, Item]) -> bool:
     """Whether the shapes of its results are those of numbers that a graph computes."""
     slots = _BY_DATA.get(node.op_type, ()) if not node.domain else ()
+    if slots and node.op_type in _UNTOLD:
+        return True
     return any(
         i < len(node.inputs)
         and node.inputs[i]

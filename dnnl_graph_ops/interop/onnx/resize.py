@@ -86,8 +86,10 @@ def _resized(
         source = 5 if size is None else size
         # the product of two f32
         target = int(sizes[axis]) if sizes is not None else math.floor(np.float32(source) * np.float32(scale))
-        if not 0 < max(source, target) <= _MAX_SIZE or target < 1:
+        if max(source, target) > _MAX_SIZE:
             raise ShapeError(f"{step.where}: axis {axis} from {source} to {target} elements")
+        if min(source, target) < 1:
+            raise UnsupportedError(f"{step.where}: axis {axis} from {source} to {target} elements")
         step.budget.spend(_POINT_BYTES * target, step.where)
         if not _same_points(mode, nearest, source, target, scale, align and nearest is None):
             if None in src.shape:

@@ -178,6 +178,9 @@ class Step:
         """The same elements with other sizes: an unknown one is that of the same axis, or alone; -1: what is left."""
         if tuple(dims) == value.shape:
             return value
+        if None in dims and any(dim == 0 and value.shape[axis : axis + 1] != (0,) for axis, dim in enumerate(dims)):
+            # which a reshape would take for the size of that axis
+            raise NeedsSizes(f"{self.where}: shape {value.shape} to {tuple(dims)}, of no elements")
         shape = []
         for axis, dim in enumerate(dims):
             kept = dim is None and tuple(dims[: axis + 1]) == value.shape[: axis + 1]

@@ -60,7 +60,7 @@ class SubModel:
         described, last = [_described(value) for value in values], self._last
         if last is None or None in described or last.described != described or last.options is not options:
             last = self._last = self._looked_up(values, options, described)
-        results = last.net(*[values[i] for i in last.places])
+        results = last.net(*[plain(values[i]) for i in last.places])
         return list(results) if isinstance(results, tuple) else [results]
 
     def _looked_up(self, values: Sequence[Any], options: Options, described: list[Any]) -> _Last:
@@ -85,6 +85,13 @@ class SubModel:
         kept = [one for one in self._variants if one is not near]
         self._variants = [*kept[-_MOST + 1 :], (infos, options, net)]
         return net
+
+
+def plain(array: Any) -> Any:
+    """As a graph takes it; an array of one element or none is in order whatever its strides are."""
+    if not isinstance(array, np.ndarray) or (array.flags.carray and min(array.strides, default=0) >= 0):
+        return array
+    return array.copy(order="C")
 
 
 def _described(value: Any) -> tuple[Any, tuple[int, ...]] | None:

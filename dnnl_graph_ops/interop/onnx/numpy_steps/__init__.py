@@ -28,7 +28,7 @@ _PARTS = (
 )  # fmt: skip
 COMPUTES: dict[str, Compute] = {name: function for part in _PARTS for name, function in part.COMPUTES.items()}
 # those that compute something of operands which never change, once: by the numbers of these
-KEEPING = recurrent.KEEPING
+KEEPING = recurrent.KEEPING | resizing.KEEPING
 # own code in the place of a step
 NATIVE: dict[str, FindOwn] = {
     **kernels.NATIVE,

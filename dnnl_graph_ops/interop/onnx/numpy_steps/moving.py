@@ -15,6 +15,18 @@ from .common import Compute, among, axis_of, item, number, part, places
 _PAD = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
 
+def sides_of(where: str, size: int, before: int, after: int) -> tuple[int, int]:
+    """Numbers of elements to add at both sides of an axis, below zero to cut off, no more than there are.
+
+    Raises:
+        ShapeError: more would be cut off than there are and the other side gets.
+    """
+    left = size + before + after
+    if left < 0:
+        raise ShapeError(f"{where}: pads of {before} and {after} for {size} elements")
+    return (-size, left) if min(before, after) < -size else (before, after)
+
+
 def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     """Attributes until opset 10, inputs since; a negative number of elements is cut off."""
     data, given, value, axes = inputs[0], item(inputs, 1), item(inputs, 2), item(inputs, 3)
@@ -24,7 +36,7 @@ def _padded(node: OnnxNode, inputs: Sequence[Any]) -> Array:
         raise ShapeError(f"{node.where}: {len(pads)} pads for the axes {rows} of {data.shape}")
     sides = [(0, 0)] * data.ndim
     for axis, before, after in zip(rows, pads, pads[len(rows) :], strict=False):
-        sides[axis] = (before, after)
+        sides[axis] = sides_of(node.where, data.shape[axis], before, after)
     cut = tuple(slice(max(-a, 0), max(size + min(b, 0), 0)) for size, (a, b) in zip(data.shape, sides, strict=True))
     more = [(max(a, 0), max(b, 0)) for a, b in sides]
     mode = _PAD[among(node, "mode", "constant", tuple(_PAD))]

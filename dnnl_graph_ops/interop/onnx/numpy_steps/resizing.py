@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class _Axis:
     def read_at(self, mode: str, kind: type) -> Array:
         index: Array = np.arange(self.target, dtype=kind)
         if mode == "align_corners" and (length := self.scale * self.source) != self.target:
-            # the specification takes the size before it is rounded
+            # onnx's tests take the size before it is rounded
             return index * (self.source - 1) / max(length - 1, np.finfo(kind).tiny)
         if self.crop is None:
             return np.broadcast_to(place(mode, index, self.target, self.source, kind(self.scale)), self.target)
@@ -123,14 +124,19 @@ _MODES = (
 )  # fmt: skip
 
 
-def _resized(node: OnnxNode, inputs: Sequence[Any]) -> Array:
+def _resized(node: OnnxNode, inputs: Sequence[Any], stored: bool = False) -> Array:
+    """`stored`: the scales are the model's, as exporters write them."""
     data, mode = inputs[0], among(node, "mode", "nearest", ("nearest", "linear", "cubic"))
     old = node.opset < 11 or node.op_type == "Upsample"
     where = "asymmetric" if old else among(node, "coordinate_transformation_mode", "half_pixel", _MODES)
     if old and mode == "nearest":
         node = _floored(node)
     found, outside = data if mode == "nearest" else wide(data), np.zeros((), bool)
-    for one in _axes(node, data, inputs, where):
+    axes = _axes(node, data, inputs, where)
+    if stored and where == "align_corners":
+        # PyTorch and ONNX Runtime count the elements that there are
+        axes = [replace(one, scale=one.target / one.source) if one.source else one for one in axes]
+    for one in axes:
         if one.source == one.target and one.scale == 1 and one.crop in (None, (0.0, 1.0)):
             continue
         # what is nearest is decided in 32 bits, as ONNX Runtime has it
@@ -152,4 +158,9 @@ def _floored(node: OnnxNode) -> OnnxNode:
     return replace(node, attrs={**node.attrs, "nearest_mode": "floor"})
 
 
+def _keeping(fixed: Collection[int]) -> Compute:
+    return partial(_resized, stored=2 in fixed)
+
+
 COMPUTES: dict[str, Compute] = {"Resize": _resized, "Upsample": _resized}
+KEEPING: dict[str, Callable[[Collection[int]], Compute]] = {"Resize": _keeping}
