@@ -220,7 +220,8 @@ template <class C, int L, int Q, bool Edge, Lay lay>
 GatherTiles tiles_of(int64_t taps, bool two) {
     if constexpr (L < kLanes) return gather_tiles<C, L, Q, 1, 1, Edge, lay>;
     if (two) return tiles_of<C, L, Q, 2, Edge, lay>(taps);
-    if constexpr (lay == Lay::own && (L == 8 || !Edge)) return tiles_of<C, L, Q, 1, Edge, lay>(taps);
+    constexpr bool kSplit = L == 8 ? !kSame<C, F16> : !Edge && kSame<C, F32>;
+    if constexpr (lay == Lay::own && kSplit) return tiles_of<C, L, Q, 1, Edge, lay>(taps);
     return gather_tiles<C, L, Q, 0, 1, Edge, lay>;
 }
 
