@@ -83,7 +83,7 @@ def _check_options(
     tune: Any = "heuristic",
     algorithm: Any = None,
     precision: Any = None,
-    max_error: float | None = None,
+    max_error: Any = None,
     **others: Any,
 ) -> None:
     """Raises before anything is captured: what fails later is left to PyTorch without a word."""
@@ -92,9 +92,7 @@ def _check_options(
             f"torch.compile(backend='dnnl_graph_ops'): no option {sorted(others)[0]!r}; there are tune, algorithm, "
             "precision, policy and max_error"
         )
-    checked_options(default_engine(), policy, tune, algorithm, precision)
-    if max_error is not None and precision != AUTO:
-        raise InvalidArgumentError(f"Graph.compile: 'max_error' goes with precision='auto', got {precision!r}")
+    checked_options(default_engine(), policy, tune, algorithm, precision, max_error=max_error)
 
 
 def recorded(module: fx.GraphModule) -> Run:
