@@ -32,6 +32,7 @@ from ..graph import Graph
 from ..interop.aten.build import parameter
 from ..interop.aten.host import stated
 from ..interop.aten.importer import appended, is_expressible, size_of
+from ..interop.aten.planned import base_of, order_of, viewed
 from ..interop.aten.program import dims_of, flat_outputs
 from ..interop.onnx.budget import Budget
 from ..interop.onnx.node import Item
@@ -43,7 +44,6 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
-from .planned import base_of, order_of, viewed
 from .spec import Spec
 
 Run: TypeAlias = Callable[..., Any]

@@ -164,7 +164,9 @@ def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]
         if isinstance(value, list):
             return [fixed(item) for item in value]
         if isinstance(value, Other):
-            if value.kind != "dtype":
+            if value.kind == "device":
+                return torch.device(value.name)
+            if value.kind not in ("dtype", "memory_format"):
                 raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
             return getattr(torch, value.name)
         return value

@@ -1,0 +1,130 @@
+"""Random programs of views: values, shapes, types, strides and complaints are those of eager PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.torch import backend
+
+from .programs import drawn
+
+EACH = 4
+# how a program that eager runs may fail in PyTorch's own tracing, and what eager refuses in PyTorch or here
+REFUSED = (RuntimeError, IndexError, ValueError, dgo.Error)
+
+
+def significant(t):
+    """Strides without those of single elements, which say nothing."""
+    return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size != 1] if t.numel() else []
+
+
+def eager(program, x):
+    try:
+        with torch.no_grad():
+            return program(x.clone())
+    except REFUSED:
+        return None
+
+
+def tensor_of(array):
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def assert_same(got, wanted, strides):
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        assert mine.dtype is theirs.dtype
+        assert torch.equal(mine, theirs)
+        if strides:
+            assert significant(mine) == significant(theirs)
+            assert mine.storage_offset() == theirs.storage_offset()
+
+
+@pytest.mark.cases(8, 100, 1000, each=EACH)
+def test_exported_programs(start, seed):
+    for case in range(start, start + EACH):
+        program, x = drawn(f"{seed} {case}")
+        wanted = eager(program, x)
+        print(f"--seed {seed}, case {case}, {tuple(x.shape)}, {program}")
+        if wanted is None:
+            with pytest.raises(REFUSED):
+                dgo.from_torch(torch.export.export(program, (x,))).compile()(x.numpy())
+            continue
+        got = dgo.from_torch(torch.export.export(program, (x,))).compile()(x.numpy())
+        got = got if isinstance(got, tuple) else (got,)
+        assert_same([tensor_of(one) for one in got], wanted, strides=False)
+
+
+@pytest.mark.slow
+@pytest.mark.cases(8, 40, 400, each=EACH)
+def test_compiled_programs(start, seed, monkeypatch):
+    monkeypatch.setattr(backend._Entry, "_tried", lambda entry, args: True)
+    for case in range(start, start + EACH):
+        program, x = drawn(f"{seed} {case}")
+        wanted = eager(program, x)
+        print(f"--seed {seed}, case {case}, {tuple(x.shape)}, {program}")
+        torch._dynamo.reset()
+        compiled = torch.compile(program, backend=backend.dnnl_graph_ops, dynamic=bool(case % 2))
+        with torch.no_grad():
+            if wanted is None:
+                with pytest.raises(REFUSED):
+                    compiled(x.clone())
+            else:
+                assert_same(compiled(x.clone()), wanted, strides=True)
+    torch._dynamo.reset()
+
+
+AS_STRIDED = {
+    "turned": lambda x: (x * 2).t().as_strided((3,), (2,), 1),
+    "a part": lambda x: (x * 2)[1:].as_strided((2, 2), (1, 3)),
+    "of a split": lambda x: (x * 2).split(2, 1)[1].as_strided((2,), (3,)),
+    "of doubles": lambda x: (x.double() * 2).t()[1:].as_strided((2,), (3,), 2).float(),
+    "of the input": lambda x: x[:, 1].as_strided((2, 3), (0, 2)) + 1,
+    "twice": lambda x: (x + 1).as_strided((2, 3), (1, 4), 1).t().as_strided((4,), (2,), 3),
+}
+
+
+@pytest.mark.parametrize("name", AS_STRIDED)
+def test_elements_by_strides(name):
+    """The result lies as it likes; places are those in the memory that PyTorch plans."""
+    module, x = _Called(AS_STRIDED[name]), torch.arange(12.0).reshape(3, 4)
+    got = dgo.from_torch(torch.export.export(module, (x,))).compile()(x.numpy())
+    assert torch.equal(torch.from_numpy(got), module(x))
+
+
+COPIES = {
+    "device": lambda x: x.to("cpu", torch.int32).to("cpu", torch.int32),
+    "device, bool": lambda x: x.to("cpu", torch.bool),
+    "no device": lambda x: x.to(device=None, copy=True),
+    "format": lambda x: x.to(memory_format=torch.channels_last),
+    "dtype and format": lambda x: x.to(dtype=torch.bool, memory_format=torch.channels_last, copy=True),
+    "other": lambda x: x.to(torch.ones(1, dtype=torch.bool)),
+    "type_as": lambda x: x.type_as(torch.ones(1, dtype=torch.bfloat16)),
+    "contiguous": lambda x: x.transpose(1, 3).contiguous(memory_format=torch.channels_last).flatten(),
+    "clone": lambda x: x.clone(memory_format=torch.contiguous_format).view(-1),
+}
+
+
+@pytest.mark.parametrize("of", ["input", "constant"])
+@pytest.mark.parametrize("name", COPIES)
+def test_spellings_of_copies(name, of):
+    constant, x = torch.arange(-12.0, 12.0).reshape(1, 2, 3, 4), torch.ones(1)
+    module = _Called(COPIES[name]) if of == "input" else _Called(lambda x: (COPIES[name](constant), x + 1))
+    given = constant if of == "input" else x
+    got = dgo.from_torch(torch.export.export(module, (given,))).compile()(given.numpy())
+    wanted = module(given)
+    pair = [(got, wanted)] if of == "input" else zip(got, wanted, strict=True)
+    for mine, theirs in pair:
+        assert_same([tensor_of(mine)], [theirs], strides=False)
+
+
+class _Called(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
