@@ -7,7 +7,7 @@ import torch
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.torch import backend
 
-from .programs import drawn
+from .programs import Program, drawn
 
 EACH = 4
 # how a program that eager runs may fail in PyTorch's own tracing, and what eager refuses in PyTorch or here
@@ -119,6 +119,16 @@ def test_spellings_of_copies(name, of):
     pair = [(got, wanted)] if of == "input" else zip(got, wanted, strict=True)
     for mine, theirs in pair:
         assert_same([tensor_of(mine)], [theirs], strides=False)
+
+
+def test_what_is_turned_is_viewed():
+    """In memory that lies otherwise than PyTorch plans, as the turn of a result is a view of it."""
+    turn, other = ("permute", [0, 2, 1]), ("to other", torch.ones(1))
+    views = [("view_as", torch.ones(shape)) for shape in ((1, 4, 2), (4, 1, 2))]
+    x = torch.arange(4.0).reshape(1, 4)
+    program = Program([("stack", 0), views[0], turn, ("roll", (2, 0)), other, views[1]], [1])
+    got = dgo.from_torch(torch.export.export(program, (x,))).compile()(x.numpy())
+    assert_same(list(map(tensor_of, got)), program(x), strides=False)
 
 
 class _Called(torch.nn.Module):

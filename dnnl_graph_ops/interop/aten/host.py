@@ -153,7 +153,11 @@ def array_of(tensor: Any) -> Array:
 
 
 # Arrays may lie in another order than PyTorch planned: these ask for strides, the ops in their place for elements.
-_IN_ANY_ORDER = {"aten.view.default": "aten.reshape.default", "aten._unsafe_view.default": "aten.reshape.default"}
+_IN_ANY_ORDER = {
+    "aten.view.default": "aten.reshape.default",
+    "aten._unsafe_view.default": "aten.reshape.default",
+    "aten.view_as.default": "aten.reshape_as.default",
+}
 
 
 def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]]:
