@@ -163,16 +163,18 @@ _IN_ANY_ORDER = {
 def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]]:
     """A function of the tensors that `Operand`s stand for, to the results of the last op."""
     torch = pytorch(where)
+    kinds = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
     def fixed(value: Any) -> Any:
         if isinstance(value, list):
             return [fixed(item) for item in value]
         if isinstance(value, Other):
-            if value.kind == "device":
-                return torch.device(value.name)
-            if value.kind not in ("dtype", "memory_format"):
+            if (value.kind, value.name) == ("device", "cpu"):
+                return torch.device("cpu")
+            found = getattr(torch, value.name, None)
+            if value.kind not in kinds or not isinstance(found, kinds[value.kind]):
                 raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
-            return getattr(torch, value.name)
+            return found
         return value
 
     calls = []
