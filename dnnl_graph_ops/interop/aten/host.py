@@ -160,8 +160,8 @@ _IN_ANY_ORDER = {
 }
 
 
-def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of the tensors that `Operand`s stand for, to the results of the last op."""
+def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of the tensors that `Operand`s stand for, all on `device`, to the results of the last op."""
     torch = pytorch(where)
     kinds = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
@@ -170,7 +170,7 @@ def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]
             return [fixed(item) for item in value]
         if isinstance(value, Other):
             if (value.kind, value.name) == ("device", "cpu"):
-                return torch.device("cpu")
+                return torch.device(device)
             found = getattr(torch, value.name, None)
             if value.kind not in kinds or not isinstance(found, kinds[value.kind]):
                 raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
@@ -256,7 +256,7 @@ def inferred(step: Any) -> list[tuple[str, tuple[int | None, ...]]] | None:
             return None
         kinds = [getattr(torch, _torch_name(one)) for one in tensors]
         empty = [torch.empty(one.shape, dtype=kind, device="meta") for one, kind in zip(tensors, kinds, strict=True)]
-        return [(stated(one.dtype), tuple(one.shape)) for one in _prepared(apart, step.where)(empty)]
+        return [(stated(one.dtype), tuple(one.shape)) for one in _prepared(apart, step.where, "meta")(empty)]
     except (Error, RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
         return None
 
