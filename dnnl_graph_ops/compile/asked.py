@@ -9,7 +9,7 @@ from ..errors import InvalidArgumentError
 from ..graph import Graph
 from ..lowering.env import ALGORITHMS, default_algorithm
 from ..runtime.engines import Engine, default_engine
-from .auto import within
+from .auto import checked_bound, within
 from .grouping import POLICIES
 from .net import Net, made
 from .precision import AUTO, PRECISIONS
@@ -30,16 +30,16 @@ def compile_graph(
     max_error: float | None = None,
 ) -> Net:
     """Implements `Graph.compile`."""
-    options = checked_options(graph.engine or default_engine(), policy, tune, algorithm, precision)
+    engine = graph.engine or default_engine()
+    options = checked_options(engine, policy, tune, algorithm, precision, samples, max_error)
     if options.precision == AUTO:
-        return within(lambda chosen: made(graph, outputs, chosen), options, samples, max_error)
-    for name, value in (("samples", samples), ("max_error", max_error)):
-        if value is not None:
-            raise InvalidArgumentError(f"Graph.compile: {name!r} goes with precision='auto', got {precision!r}")
+        return within(lambda chosen: made(graph, outputs, chosen), options, samples, checked_bound(max_error))
     return made(graph, outputs, options)
 
 
-def checked_options(engine: Engine, policy: Any, tune: Any, algorithm: Any, precision: Any) -> Options:
+def checked_options(
+    engine: Engine, policy: Any, tune: Any, algorithm: Any, precision: Any, samples: Any = None, max_error: Any = None
+) -> Options:
     """Of Graph.compile, by their canonical names.
 
     Raises:
@@ -53,6 +53,12 @@ def checked_options(engine: Engine, policy: Any, tune: Any, algorithm: Any, prec
     )
     if precision is not None:
         _check_precision(options, engine)
+    if options.precision == AUTO:
+        checked_bound(max_error)
+    else:
+        for name, value in (("samples", samples), ("max_error", max_error)):
+            if value is not None:
+                raise InvalidArgumentError(f"Graph.compile: {name!r} goes with precision='auto', got {precision!r}")
     return options
 
 

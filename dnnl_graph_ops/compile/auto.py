@@ -19,13 +19,12 @@ _WHERE = "Graph.compile"
 Make = Callable[[Options], Net]
 
 
-def within(make: Make, options: Options, samples: Any, max_error: float | None) -> Net:
+def within(make: Make, options: Options, samples: Any, bound: float) -> Net:
     """The net with the narrow type that gains most within the bound; the one in f32 if none does.
 
     Raises:
-        InvalidArgumentError, ShapeError, TypeError: no samples, or such as the net does not take; no such bound.
+        InvalidArgumentError, ShapeError, TypeError: no samples, or such as the net does not take.
     """
-    bound = _bound(max_error)
     if samples is None:
         raise InvalidArgumentError(
             f"{_WHERE}: precision='auto' measures errors on samples; pass samples=[x, ...], what the net is called with"
@@ -44,7 +43,12 @@ def within(make: Make, options: Options, samples: Any, max_error: float | None) 
     return best.net
 
 
-def _bound(max_error: Any) -> float:
+def checked_bound(max_error: Any) -> float:
+    """`max_error` of Graph.compile as a number.
+
+    Raises:
+        InvalidArgumentError, TypeError: no bound.
+    """
     if max_error is None:
         return MAX_ERROR
     if isinstance(max_error, bool) or not isinstance(max_error, int | float):

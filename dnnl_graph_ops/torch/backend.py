@@ -32,6 +32,7 @@ from ..graph import Graph
 from ..interop.aten.build import parameter
 from ..interop.aten.host import stated
 from ..interop.aten.importer import appended, is_expressible, size_of
+from ..interop.aten.planned import base_of, order_of, viewed
 from ..interop.aten.program import dims_of, flat_outputs
 from ..interop.onnx.budget import Budget
 from ..interop.onnx.node import Item
@@ -43,7 +44,6 @@ from .choice import near, tried
 from .compute import follow_threads, forked
 from .modules import tell_of_steps
 from .packed import marks_of
-from .planned import base_of, order_of, viewed
 from .spec import Spec
 
 Run: TypeAlias = Callable[..., Any]
@@ -83,7 +83,7 @@ def _check_options(
     tune: Any = "heuristic",
     algorithm: Any = None,
     precision: Any = None,
-    max_error: float | None = None,
+    max_error: Any = None,
     **others: Any,
 ) -> None:
     """Raises before anything is captured: what fails later is left to PyTorch without a word."""
@@ -92,9 +92,7 @@ def _check_options(
             f"torch.compile(backend='dnnl_graph_ops'): no option {sorted(others)[0]!r}; there are tune, algorithm, "
             "precision, policy and max_error"
         )
-    checked_options(default_engine(), policy, tune, algorithm, precision)
-    if max_error is not None and precision != AUTO:
-        raise InvalidArgumentError(f"Graph.compile: 'max_error' goes with precision='auto', got {precision!r}")
+    checked_options(default_engine(), policy, tune, algorithm, precision, max_error=max_error)
 
 
 def recorded(module: fx.GraphModule) -> Run:

@@ -22,10 +22,10 @@ from .spec import (
     FORWARD,
     Ints,
     Spec,
-    channels_last,
     check_gradient,
-    gradient_last,
+    is_last,
     is_sound,
+    laid,
     result_last,
     result_shape,
     strides_of,
@@ -148,71 +148,69 @@ class Layer:
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
-    def backward_data(self, dy: Tensor, w: Tensor, src_shape: Ints) -> Tensor:
-        """The gradient of x."""
-        job = self.data_job(dy, w, src_shape)
+    def backward_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Tensor:
+        """The gradient of x, in channels last or first."""
+        job = self.data_job(dy, w, src_shape, last)
         if job.verdict.ours and not _forked:
             return self._our_data(job, dy, w)
-        return self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False))[0]
+        return laid(self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last)[0], last)
 
     def _our_data(self, job: Job, dy: Tensor, w: Tensor) -> Tensor:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
         self._backward_data(lent_array(dy), lent_array(w), src_shape=job.shape, out=lent_array(out))
         return out
 
-    def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints) -> Job:
+    def data_job(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool) -> Job:
         threads = follow_threads()
-        key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape
+        key = BACKWARD_DATA, threads, dy.shape, dy.stride(), dy.dtype, w.shape, w.stride(), w.dtype, src_shape, last
         found = self._jobs.get(key)
-        return found or self._keep(key, self._new_data(dy, w, src_shape, threads))
+        return found or self._keep(key, self._new_data(dy, w, src_shape, last, threads))
 
-    def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, threads: int) -> Job:
+    def _new_data(self, dy: Tensor, w: Tensor, src_shape: Ints, last: bool, threads: int) -> Job:
         if job := self._refused((dy, w), src_shape, w.shape, dy.shape):
             return job
         # plain tuples, as plans are looked up by
-        job = Job(tuple(src_shape), strides_of(src_shape, gradient_last(dy, w)), Verdict(True))
+        job = Job(tuple(src_shape), strides_of(src_shape, last), Verdict(True))
         return self._tried(
             job,
-            (BACKWARD_DATA, *self.about(w.shape, dy), threads),
+            (BACKWARD_DATA, last, *self.about(w.shape, dy), threads),
             lambda: self._our_data(job, dy, w),
-            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False)),
+            lambda: self.their_gradients(dy, None, w, src_shape, w.shape, (True, False, False), last),
         )
 
     def backward_weights(
-        self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None = None, bias: bool = False
+        self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool = False
     ) -> tuple[Tensor, Optional]:
-        """The gradients of w, in such strides (None: row-major), and of the bias if wanted."""
-        job = self.weights_job(x, dy, weights_shape, strides, bias)
+        """The gradients of w, in channels last or first, and of the bias if wanted."""
+        job = self.weights_job(x, dy, weights_shape, last, bias)
         if job.verdict.ours and not _forked:
             return self._our_weights(job, x, dy, bias)
-        _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias))
-        return dw, db
+        _, dw, db = self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last)
+        return laid(dw, last), db
 
     def _our_weights(self, job: Job, x: Tensor, dy: Tensor, bias: bool) -> tuple[Tensor, Optional]:
         out = torch.empty_strided(job.shape, job.strides, dtype=dy.dtype)
         self._backward_weights(lent_array(x), lent_array(dy), job.shape, out=lent_array(out))
         return out, bias_gradient(dy) if bias else None
 
-    def weights_job(self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None, bias: bool) -> Job:
+    def weights_job(self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool) -> Job:
         threads = follow_threads()
         key = (
             BACKWARD_WEIGHTS, threads, bias, x.shape, x.stride(), x.dtype, dy.shape, dy.stride(), dy.dtype,
-            weights_shape, strides,
+            weights_shape, last,
         )  # fmt: skip
         found = self._jobs.get(key)
-        return found or self._keep(key, self._new_weights(x, dy, weights_shape, strides, bias, threads))
+        return found or self._keep(key, self._new_weights(x, dy, weights_shape, last, bias, threads))
 
-    def _new_weights(
-        self, x: Tensor, dy: Tensor, weights_shape: Ints, strides: Ints | None, bias: bool, threads: int
-    ) -> Job:
+    def _new_weights(self, x: Tensor, dy: Tensor, weights_shape: Ints, last: bool, bias: bool, threads: int) -> Job:
         if job := self._refused((x, dy), x.shape, weights_shape, dy.shape):
             return job
-        job = Job(tuple(weights_shape), strides or strides_of(weights_shape, False), Verdict(True))
+        job = Job(tuple(weights_shape), strides_of(weights_shape, last), Verdict(True))
         return self._tried(
             job,
-            (BACKWARD_WEIGHTS, bias, *self.about(weights_shape, x, dy), threads),
+            (BACKWARD_WEIGHTS, bias, last, *self.about(weights_shape, x, dy), threads),
             lambda: self._our_weights(job, x, dy, bias),
-            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias)),
+            lambda: self.their_gradients(dy, x, None, x.shape, weights_shape, (False, True, bias), last),
         )
 
     def their_gradients(
@@ -223,9 +221,12 @@ class Layer:
         src_shape: Ints,
         weights_shape: Ints,
         wanted: tuple[bool, bool, bool],
+        last: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """PyTorch's own; what is not needed for the wanted ones may be None, and stands for memory nobody reads."""
-        last = channels_last(dy.shape, dy.stride())
+        """PyTorch's own, in channels last or first.
+
+        What is not needed for the wanted ones may be None, and stands for memory nobody reads.
+        """
         given = [
             torch.empty_strided(shape, strides_of(shape, last), dtype=dy.dtype) if tensor is None else tensor
             for tensor, shape in ((x, src_shape), (w, weights_shape))
@@ -233,20 +234,22 @@ class Layer:
         channels = [dy.shape[1]] if wanted[2] else None
         return torch.ops.aten.convolution_backward(dy, *given, channels, *self.aten, list(wanted))
 
-    def gradients(self, x: Optional, w: Optional, dy: Tensor, shapes: Shapes, wanted: tuple[bool, ...]) -> Gradients:
+    def gradients(
+        self, x: Optional, w: Optional, dy: Tensor, shapes: Shapes, last: bool, wanted: tuple[bool, ...]
+    ) -> Gradients:
         """How those of x, w and the bias are computed that are wanted, by whoever is faster.
 
-        x is needed for the gradient of w, w for that of x.
+        x is needed for the gradient of w, w for that of x. They lie in channels `last` where the result does.
         """
-        src, shape, strides = shapes
+        src, shape, _ = shapes
         data = weigh = None
         if wanted[0]:
             assert w is not None
-            data = self.data_job(dy, w, src)
+            data = self.data_job(dy, w, src, last)
         if wanted[1]:
             assert x is not None
-            weigh = self.weights_job(x, dy, shape, strides, wanted[2])
-        return Gradients(self, shapes, wanted, data, weigh)
+            weigh = self.weights_job(x, dy, shape, last, wanted[2])
+        return Gradients(self, shapes, last, wanted, data, weigh)
 
     # -- who computes -------------------------------------------------------------------------------------------
 
@@ -262,7 +265,7 @@ class Layer:
 
         def rounded(t: Tensor) -> tuple[Hashable, ...]:
             n, c, *spatial = t.shape
-            return near(n), c, *map(near, spatial), channels_last(t.shape, t.stride())
+            return near(n), c, *map(near, spatial), is_last(t)
 
         return self.spec, tensors[0].dtype, weights, *map(rounded, tensors)
 
@@ -282,29 +285,35 @@ class Gradients:
     """Those of one kind of call."""
 
     def __init__(
-        self, layer: Layer, shapes: Shapes, wanted: tuple[bool, ...], data: Job | None, weigh: Job | None
+        self,
+        layer: Layer,
+        shapes: Shapes,
+        last: bool,
+        wanted: tuple[bool, ...],
+        data: Job | None,
+        weigh: Job | None,
     ) -> None:
-        self._layer, self._shapes, self._wanted = layer, shapes, wanted
+        self._layer, self._shapes, self._last, self._wanted = layer, shapes, last, wanted
         self._data, self._weigh = data, weigh
         self.theirs = not any(job is not None and job.verdict.ours for job in (data, weigh))
         self._again: dict[str, TensorCall] = {}
 
     def __call__(self, x: Optional, w: Optional, dy: Tensor) -> tuple[Optional, Optional, Optional]:
         """At one go where PyTorch computes all."""
-        src, shape, strides = self._shapes
+        src, shape, _ = self._shapes
         if self.theirs and self._data and self._weigh:
-            both = self._layer.their_gradients(dy, x, w, src, shape, (True, True, self._wanted[2]))
+            both = self._layer.their_gradients(dy, x, w, src, shape, (True, True, self._wanted[2]), self._last)
             return both[0], both[1], both[2] if self._wanted[2] else None
         dx = dw = db = None
         if self._data is not None and w is not None:
             dx = self._repeated(BACKWARD_DATA, dy, w)
             if dx is None:
-                dx = self._layer.backward_data(dy, w, src)
+                dx = self._layer.backward_data(dy, w, src, self._last)
                 self._keep(BACKWARD_DATA, self._data, dy, w)
         if self._weigh is not None and x is not None:
             dw = self._repeated(BACKWARD_WEIGHTS, x, dy)
             if dw is None:
-                dw, db = self._layer.backward_weights(x, dy, shape, strides, self._wanted[2])
+                dw, db = self._layer.backward_weights(x, dy, shape, self._last, self._wanted[2])
                 self._keep(BACKWARD_WEIGHTS, self._weigh, x, dy)
         if self._wanted[2] and db is None:
             db = bias_gradient(dy)

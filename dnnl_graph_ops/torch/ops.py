@@ -17,7 +17,7 @@ from torch._prims_common import suggest_memory_format
 from torch.autograd import forward_ad
 
 from .compute import bias_gradient, layer_of
-from .spec import Spec, check_gradient, gradient_last, make_spec
+from .spec import Spec, check_gradient, gradient_last, laid, make_spec
 
 NAMESPACE = "dnnl_graph_ops"
 _ARGUMENTS = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt[] output_padding, SymInt groups"
@@ -48,11 +48,11 @@ def _forward(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 
 
 def _data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_data(dy, w, tuple(size)).contiguous(memory_format=_format(dy, w))
+    return layer_of(spec).backward_data(dy, w, tuple(size), gradient_last(dy, w))
 
 
 def _weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
-    return layer_of(spec).backward_weights(x, dy, tuple(size))[0].contiguous()
+    return layer_of(spec).backward_weights(x, dy, tuple(size), gradient_last(x, dy))[0]
 
 
 def _elsewhere(spec: Spec, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
@@ -76,20 +76,14 @@ def _data_elsewhere(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[int]) -> T
     check_gradient(spec, size, w.shape, dy.shape)
     x = dy.new_empty(size)
     dx = torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [True, False, False])[0]
-    return dx.contiguous(memory_format=_format(dy, w))
+    return laid(dx, gradient_last(dy, w))
 
 
 def _weights_elsewhere(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[int]) -> Tensor:
     check_gradient(spec, x.shape, size, dy.shape)
     w = x.new_empty(size)
-    return torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1].contiguous()
-
-
-def _format(dy: Tensor, w: Tensor) -> torch.memory_format:
-    """Of the gradient of the input."""
-    if not gradient_last(dy, w):
-        return torch.contiguous_format
-    return torch.channels_last if dy.ndim == 4 else torch.channels_last_3d
+    dw = torch.ops.aten.convolution_backward(dy, x, w, None, *spec.aten, [False, True, False])[1]
+    return laid(dw, gradient_last(x, dy))
 
 
 # -- what they look like ----------------------------------------------------------------------------------------
@@ -97,29 +91,45 @@ def _format(dy: Tensor, w: Tensor) -> torch.memory_format:
 
 def _fake_data(spec: Spec, dy: Tensor, w: Tensor, size: Sequence[Any]) -> Tensor:
     check_gradient(spec, size, w.shape, dy.shape)
-    # as _format, of sizes and strides that may be symbolic
-    formats = {suggest_memory_format(dy), suggest_memory_format(w)} - {torch.contiguous_format}
-    last = formats.pop() if formats else torch.contiguous_format
-    return torch.empty(size, dtype=dy.dtype, device=dy.device, memory_format=last)
+    return laid(dy.new_empty(size), gradient_last(dy, w, _looks_last))
 
 
 def _fake_weights(spec: Spec, x: Tensor, dy: Tensor, size: Sequence[Any]) -> Tensor:
     check_gradient(spec, x.shape, size, dy.shape)
-    return x.new_empty(size)
+    return laid(x.new_empty(size), gradient_last(x, dy, _looks_last))
+
+
+def _looks_last(t: Tensor) -> bool:
+    """As `is_last`, of sizes and strides that may be symbolic."""
+    return bool(suggest_memory_format(t.unsqueeze(2) if t.ndim == 3 else t) is not torch.contiguous_format)
 
 
 # -- derivatives ------------------------------------------------------------------------------------------------
 
 
-def _forward_gradients(spec: Spec, x: Tensor, w: Tensor, dy: Tensor, needs: Sequence[bool]) -> list[Any]:
+def forward_gradients(
+    spec: Spec,
+    x: Any,
+    w: Any,
+    dy: Tensor,
+    src: Sequence[int],
+    weights: Sequence[int],
+    last: bool,
+    needs: Sequence[bool],
+) -> list[Any]:
+    """Of input, weights and bias; the first two lie as the result does, `last` or not, whatever dy lies like."""
     return [
-        call("_backward_data", spec, dy, w, x.shape) if needs[0] else None,
-        call("_backward_weights", spec, x, dy, w.shape) if needs[1] else None,
+        laid(call("_backward_data", spec, dy, w, src), last) if needs[0] else None,
+        laid(call("_backward_weights", spec, x, dy, weights), last) if needs[1] else None,
         bias_gradient(dy) if needs[2] else None,
     ]
 
 
-def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, ddx: Tensor, needs: Sequence[bool]) -> list[Any]:
+def _forward_gradients(spec: Spec, x: Tensor, w: Tensor, dy: Tensor, last: bool, needs: Sequence[bool]) -> list[Any]:
+    return forward_gradients(spec, x, w, dy, x.shape, w.shape, last, needs)
+
+
+def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, ddx: Tensor, _: bool, needs: Sequence[bool]) -> list[Any]:
     return [
         call("", spec, ddx, w, None) if needs[0] else None,
         call("_backward_weights", spec, ddx, dy, w.shape) if needs[1] else None,
@@ -127,7 +137,7 @@ def _data_gradients(spec: Spec, dy: Tensor, w: Tensor, ddx: Tensor, needs: Seque
     ]
 
 
-def _weights_gradients(spec: Spec, x: Tensor, dy: Tensor, ddw: Tensor, needs: Sequence[bool]) -> list[Any]:
+def _weights_gradients(spec: Spec, x: Tensor, dy: Tensor, ddw: Tensor, _: bool, needs: Sequence[bool]) -> list[Any]:
     return [
         call("_backward_data", spec, dy, ddw, x.shape) if needs[0] else None,
         call("", spec, x, ddw, None) if needs[1] else None,
@@ -215,15 +225,16 @@ def _autograd(direction: str, gradients: _Rule, theirs: _Rule) -> _Rule:
         @staticmethod
         def forward(ctx: Any, spec: Spec, a: Tensor, b: Tensor, third: Any, result: list[Tensor]) -> Tensor:
             ctx.save_for_backward(a, b)
-            ctx.spec = spec
-            return result.pop()
+            out = result.pop()
+            ctx.spec, ctx.last = spec, _looks_last(out)
+            return out
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Any:
             a, b = ctx.saved_tensors
             # derivatives have the dtypes of what they are derivatives of
             with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
-                return None, *gradients(ctx.spec, a, b, grad, ctx.needs_input_grad[1:4]), None
+                return None, *gradients(ctx.spec, a, b, grad, ctx.last, ctx.needs_input_grad[1:4]), None
 
     # Function's own would start another round of torch.func's transforms, inside which this kernel runs
     record = super(torch.autograd.Function, Recorded).apply

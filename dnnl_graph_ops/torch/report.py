@@ -14,7 +14,7 @@ from ..errors import InvalidArgumentError
 from .choice import Verdict
 from .modules import is_convolution, is_ours, watch
 from .optimize import run_once
-from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
+from .spec import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,9 @@ def _verdicts(call: Any) -> list[tuple[str, Verdict]]:
     layer, x, w, b, net = call
     with torch.no_grad():
         dy = torch.randn_like(y) if (y := layer.forward(x, w, b, net)).is_floating_point() else y
+        last = is_last(y)
         return [
             (FORWARD, layer.forward_job(x, w, b, net).verdict),
-            (BACKWARD_DATA, layer.data_job(dy, w, x.shape).verdict),
-            (BACKWARD_WEIGHTS, layer.weights_job(x, dy, w.shape, w.stride(), b is not None).verdict),
+            (BACKWARD_DATA, layer.data_job(dy, w, x.shape, last).verdict),
+            (BACKWARD_WEIGHTS, layer.weights_job(x, dy, w.shape, last, b is not None).verdict),
         ]

@@ -23,7 +23,7 @@ from ..compile.net import Net
 from . import compute, ops
 from .choice import verdict
 from .compute import Gradients, Job, Layer, Optional, Shapes
-from .spec import FORWARD
+from .spec import FORWARD, channels_last
 
 # below so many seconds of PyTorch's it matters what a call costs besides the arithmetic
 _SHORT = 0.5e-3
@@ -73,10 +73,11 @@ def shapes_of(x: Tensor, w: Tensor) -> Shapes:
 class Route:
     """Where calls with tensors like these go, forwards and back."""
 
-    __slots__ = ("_again", "_gradients", "job", "layer", "net", "shapes", "theirs")
+    __slots__ = ("_again", "_gradients", "job", "last", "layer", "net", "shapes", "theirs")
 
     def __init__(self, layer: Layer, job: Job, net: Net | None, shapes: Shapes) -> None:
         self.layer, self.job, self.net, self.shapes = layer, job, net, shapes
+        self.last = channels_last(job.shape, job.strides)
         # all of it, gradients too, is best left to PyTorch
         self.theirs = False
         self._again: TensorCall | None = None
@@ -104,7 +105,7 @@ class Route:
         if found is None:
             if len(self._gradients) >= _MOST:
                 self._gradients.clear()
-            found = self._gradients[key] = self.layer.gradients(x, w, dy, self.shapes, needs)
+            found = self._gradients[key] = self.layer.gradients(x, w, dy, self.shapes, self.last, needs)
             self.theirs = found.theirs and not self.job.verdict.ours
         return found(x, w, dy)
 
@@ -158,9 +159,10 @@ class Recorded(torch.autograd.Function):
         out = route.run_again(x, w, b)
         if out is None:
             layer, shapes = route.layer, shapes_of(x, w)
+            job = layer.forward_job(x, w, b, route.net)
             if shapes != route.shapes:
-                route = Route(layer, route.job, route.net, shapes)
-            out = layer.forward(x, w, b, route.net)
+                route = Route(layer, job, route.net, shapes)
+            out = layer.run(job, x, w, b, route.net)
         ctx.route = route
         return out
 
@@ -170,13 +172,8 @@ class Recorded(torch.autograd.Function):
         route, needs = ctx.route, ctx.needs_input_grad[:3]
         if not is_transformed(dy):
             return *route.gradients(x, w, dy, needs), None
-        spec, (src, weights, _) = route.layer.spec, route.shapes
-        return (
-            ops.call("_backward_data", spec, dy, w, src) if needs[0] else None,
-            ops.call("_backward_weights", spec, x, dy, weights) if needs[1] else None,
-            compute.bias_gradient(dy) if needs[2] else None,
-            None,
-        )
+        src, weights, _ = route.shapes
+        return *ops.forward_gradients(route.layer.spec, x, w, dy, src, weights, route.last, needs), None
 
 
 # Function's own looks for transforms, which nothing here runs under

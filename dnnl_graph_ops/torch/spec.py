@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -184,6 +184,18 @@ def result_last(spec: Spec, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | 
     return torch._C._conv_determine_backend_memory_format(x, w, backend) is not torch.contiguous_format
 
 
-def gradient_last(dy: torch.Tensor, w: torch.Tensor) -> bool:
-    """Whether the gradient of the input is in channels last: rows never are."""
-    return dy.ndim > 3 and (channels_last(dy.shape, dy.stride()) or channels_last(w.shape, w.stride()))
+def is_last(t: torch.Tensor) -> bool:
+    return channels_last(t.shape, t.stride())
+
+
+def gradient_last(a: torch.Tensor, b: torch.Tensor, look: Callable[[torch.Tensor], bool] = is_last) -> bool:
+    """Whether an op's gradient of these is in channels last: as the result is, which one of them lies like.
+
+    b is the weights or what lies like the result; of rows a says nothing, as rows of x say nothing about the result.
+    """
+    return look(b) or (a.ndim > 3 and look(a))
+
+
+def laid(t: torch.Tensor, last: bool) -> torch.Tensor:
+    """The same in channels last or first."""
+    return t.movedim(1, -1).contiguous().movedim(-1, 1) if last else t.contiguous()

@@ -2,22 +2,14 @@
 
 import numpy as np
 import pytest
-from reference.data import integers, unwritten
+from reference.data import EXTENTS, constant_beside, integers, unwritten
 from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 
 EACH = 25
-EXTENTS = (1, 2, 3, 4, 8)
 BINARY = (ops.add, ops.subtract, ops.multiply, ops.divide, ops.maximum, ops.minimum)
-
-
-def constant_beside(rng, shape):
-    """Any array that broadcasts to `shape`: axes left out, of size 1 or whole; powers of two divide exactly."""
-    whole = [1 if rng.random() < 0.5 else n for n in shape]
-    axes = whole[int(rng.integers(0, len(shape) + 1)) :]
-    return rng.choice([-4.0, -2.0, -1.0, 0.5, 1.0, 2.0, 4.0], axes).astype(np.float32)
 
 
 def surrounded(rng, value):

@@ -14,6 +14,8 @@ import dnnl_graph_ops as dgo  # noqa: E402
 from dnnl_graph_ops.bench import zoo  # noqa: E402
 from dnnl_graph_ops.bench.zoo import export as zoo_export  # noqa: E402
 from dnnl_graph_ops.graph import hooks  # noqa: E402
+from dnnl_graph_ops.interop.aten import host  # noqa: E402
+from dnnl_graph_ops.shapes import Meta  # noqa: E402
 
 from . import user_models  # noqa: E402
 
@@ -104,6 +106,17 @@ def test_nets_are_saved_and_pickled(name, tmp_path):
     net.save(tmp_path / "net")
     agree(dgo.load(tmp_path / "net"), module, inputs)
     agree(pickle.loads(pickle.dumps(net)), module, inputs)
+
+
+OTHERS = [("dtype", "no_such"), ("dtype", "nn"), ("memory_format", "load"), ("device", "cuda"), ("Generator", "x")]
+
+
+@pytest.mark.parametrize(("kind", "name"), OTHERS)
+def test_arguments_of_a_file_that_are_none(kind, name):
+    arguments = {"self": host.Operand(0), "dim": 0, "dtype": host.Other(kind, name)}
+    step = host.TorchStep("here", [host.Link("aten.cumprod.default", arguments)], {}, 1, (Meta((2,), "f32"),))
+    with pytest.raises(dgo.UnsupportedError, match=f"here: an argument that is a {kind}, {name}"):
+        step([np.ones(2, np.float32)])
 
 
 def test_small_integers_are_exact():

@@ -317,11 +317,11 @@ def test_options_are_those_of_compile(counted):
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"precision": "bf17"}, "bf17"), ({"tune": "mesure"}, "mesure"), ({"tunes": "off"}, "tunes"),
-     ({"max_error": 0.1}, "max_error")],
+     ({"max_error": 0.1}, "max_error"), ({"precision": "auto", "max_error": -1}, "max_error")],
 )  # fmt: skip
 def test_options_that_there_are_not(options, said):
     torch._dynamo.reset()
-    compiled = torch.compile(nn.ReLU(), backend="dnnl_graph_ops", options=options)
+    compiled = torch.compile(nn.ReLU(), backend=backend.dnnl_graph_ops, options=options)
     with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=f"InvalidArgument.*{said}"):
         compiled(X)
 

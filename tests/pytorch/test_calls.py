@@ -12,7 +12,7 @@ import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops import functional
 from dnnl_graph_ops._core import TensorCall, TensorMarks
 from dnnl_graph_ops.torch import choice, modules
-from dnnl_graph_ops.torch.compute import Gradients
+from dnnl_graph_ops.torch.compute import Gradients, layer_of
 
 from .common import assert_equal, input_of, results, with_integers
 
@@ -40,7 +40,11 @@ def either(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def seeded(request):
+    """Layers are shared: what was decided for another test does not hold here, nor the other way round."""
     torch.manual_seed(request.config.getoption("--seed"))
+    layer_of.cache_clear()
+    yield
+    layer_of.cache_clear()
 
 
 LAYERS = {

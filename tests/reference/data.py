@@ -6,10 +6,20 @@ import numpy as np
 
 from .rounding import DTYPES
 
+# of tensors all of whose axes are as long: a wrong axis has the right shape there
+EXTENTS = (1, 2, 3, 4, 8)
+
 
 def integers(rng: np.random.Generator, shape: Sequence[int], dtype: str = "f32", limit: int = 4) -> np.ndarray:
     """Whole numbers in [-limit, limit]: sums of products stay exact below 2**24."""
     return rng.integers(-limit, limit + 1, shape).astype(np.float32).astype(DTYPES[dtype])
+
+
+def constant_beside(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    """Any array that broadcasts to `shape`: axes left out, of size 1 or whole; powers of two divide exactly."""
+    whole = [1 if rng.random() < 0.5 else n for n in shape]
+    axes = whole[int(rng.integers(0, len(shape) + 1)) :]
+    return rng.choice([-4.0, -2.0, -1.0, 0.5, 1.0, 2.0, 4.0], axes).astype(np.float32)
 
 
 def strided(array: np.ndarray, order: Sequence[int], gap: int = 0) -> np.ndarray:

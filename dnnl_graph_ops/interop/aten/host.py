@@ -153,20 +153,28 @@ def array_of(tensor: Any) -> Array:
 
 
 # Arrays may lie in another order than PyTorch planned: these ask for strides, the ops in their place for elements.
-_IN_ANY_ORDER = {"aten.view.default": "aten.reshape.default", "aten._unsafe_view.default": "aten.reshape.default"}
+_IN_ANY_ORDER = {
+    "aten.view.default": "aten.reshape.default",
+    "aten._unsafe_view.default": "aten.reshape.default",
+    "aten.view_as.default": "aten.reshape_as.default",
+}
 
 
-def _prepared(series: Series, where: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function of the tensors that `Operand`s stand for, to the results of the last op."""
+def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of the tensors that `Operand`s stand for, all on `device`, to the results of the last op."""
     torch = pytorch(where)
+    kinds = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
     def fixed(value: Any) -> Any:
         if isinstance(value, list):
             return [fixed(item) for item in value]
         if isinstance(value, Other):
-            if value.kind != "dtype":
+            if (value.kind, value.name) == ("device", "cpu"):
+                return torch.device(device)
+            found = getattr(torch, value.name, None)
+            if value.kind not in kinds or not isinstance(found, kinds[value.kind]):
                 raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
-            return getattr(torch, value.name)
+            return found
         return value
 
     calls = []
@@ -248,7 +256,7 @@ def inferred(step: Any) -> list[tuple[str, tuple[int | None, ...]]] | None:
             return None
         kinds = [getattr(torch, _torch_name(one)) for one in tensors]
         empty = [torch.empty(one.shape, dtype=kind, device="meta") for one, kind in zip(tensors, kinds, strict=True)]
-        return [(stated(one.dtype), tuple(one.shape)) for one in _prepared(apart, step.where)(empty)]
+        return [(stated(one.dtype), tuple(one.shape)) for one in _prepared(apart, step.where, "meta")(empty)]
     except (Error, RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
         return None
 

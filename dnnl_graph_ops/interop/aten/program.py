@@ -12,6 +12,7 @@ from ...errors import UnsupportedError
 from ..onnx.node import OnnxNode
 from .call import DOMAIN, written
 from .host import stated
+from .planned import base_of, hinted, order_of
 from .sizes import SIZES
 
 
@@ -88,7 +89,8 @@ class Reader:
             self._inner.add(fx)
             return None
         before: list[Any] = []
-        link = self._link(fx, inputs, before, {})
+        by_strides = str(fx.target) == "aten.as_strided.default"
+        link = self._by_strides(fx, where, inputs, before) if by_strides else self._link(fx, inputs, before, {})
         self.names[fx] = fx.name
         attrs = {"arguments": written(link[1]), "results": written(_results(fx, where))}
         if before:
@@ -104,6 +106,28 @@ class Reader:
         self.names[fx] = fx.name
         attrs = {"arguments": written(arguments), "results": written(_results(fx, "")), "before": written(before)}
         return OnnxNode(fx.name, "aten.alias.default", DOMAIN, "", 0, tuple(inputs), (fx.name,), attrs, "torch")
+
+    def _by_strides(self, fx: Any, where: str, inputs: list[str], before: list[Any]) -> list[Any]:
+        """Elements by their places in memory, which is made as PyTorch plans it.
+
+        Raises:
+            UnsupportedError: what lies there is not one tensor without gaps.
+        """
+        given, size, stride, *rest = fx.args
+        offset = rest[0] if rest else fx.kwargs.get("storage_offset")
+        if offset is None:
+            (offset,) = hinted([given.meta["val"].storage_offset()])
+        base, _ = base_of(given)
+        order = order_of(base.meta["val"])
+        if order is None:
+            raise UnsupportedError(f"{where} ({fx.target}): PyTorch plans what it reads with gaps")
+        read = self._encoded(base, inputs, "size", self._placed(inputs, before, {}))
+        before.append(["aten.permute.default", {"self": read, "dims": list(order)}])
+        memory = {"self": {"before": [len(before) - 1, 0]}, "memory_format": {"memory_format": "contiguous_format"}}
+        before.append(["aten.clone.default", memory])
+        places = {"size": size, "stride": stride, "storage_offset": offset}
+        arguments = {name: self._encoded(value, inputs, "size") for name, value in places.items()}
+        return [str(fx.target), {"self": {"before": [len(before) - 1, 0]}, **arguments}]
 
     def _placed(self, inputs: list[str], before: list[Any], places: dict[Any, int]) -> Callable[[Any], dict[str, Any]]:
         """Puts ops whose results are no nodes before the one that reads them, and says where."""
@@ -126,7 +150,11 @@ class Reader:
         target = self._instead.get(fx, fx.target)
         for i, argument in enumerate(target._schema.arguments):
             given = fx.args[i] if i < len(fx.args) else fx.kwargs.get(argument.name, argument.default_value)
-            arguments[argument.name] = self._encoded(given, inputs, "size", placed)
+            encoded = self._encoded(given, inputs, "size", placed)
+            if encoded is None and given is not None and not str(argument.type).startswith("Optional"):
+                # an op that has no default takes it
+                encoded = {type(given).__name__: str(given).removeprefix("torch.")}
+            arguments[argument.name] = encoded
         return [str(target), arguments]
 
     def _encoded(

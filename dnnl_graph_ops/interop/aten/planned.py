@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import SymInt, Tensor, fx
+from ...errors import UnsupportedError
 
-from ..errors import UnsupportedError
+if TYPE_CHECKING:
+    from torch import SymInt, Tensor, fx
 
 
 def hinted(dims: Sequence[int | SymInt]) -> tuple[int, ...]:
@@ -36,11 +38,16 @@ def base_of(result: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
     """
     views: list[fx.Node] = []
     node = result
-    while node.op != "placeholder" and order_of(node.meta["val"]) is None:
+    while node.op != "placeholder" and (
+        isinstance(node.meta["val"], tuple | list) or order_of(node.meta["val"]) is None
+    ):
         schema = getattr(node.target, "_schema", None)
-        source = node.args[0] if node.args else None
-        is_view = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
-        if not is_view or not isinstance(source, fx.Node) or node.all_input_nodes != [source]:
+        source: Any = node.args[0] if node.args else None
+        is_part = node.target is operator.getitem
+        is_view = is_part or (
+            schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
+        )
+        if not is_view or not hasattr(source, "all_input_nodes") or node.all_input_nodes != [source]:
             raise UnsupportedError(f"torch node {node.name!r} ({node.target}): PyTorch plans its result with gaps")
         views.append(node)
         node = source
