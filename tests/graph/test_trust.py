@@ -17,6 +17,8 @@ from dnnl_graph_ops.runtime import cache_files, cpu
 from dnnl_graph_ops.trial import __main__ as trial
 from dnnl_graph_ops.trial.combinations import combinations
 from dnnl_graph_ops.trial.graphs import SIZES
+from dnnl_graph_ops.trial.graphs import trial as drawn
+from dnnl_graph_ops.trial.truth import right, truth
 
 from .int8_cases import CASES, error_of
 
@@ -93,6 +95,21 @@ def test_the_table_says_what_the_library_does(seed):
     wrong = [(row, some) for row, some in zip(rows, verdicts, strict=True) if table.knows(row) and some != {"exact"}]
     assert not wrong
     assert not table.exact or any(map(table.knows, rows))
+
+
+EACH_NET = 12
+
+
+@pytest.mark.cases(48, 480, 10_800, each=EACH_NET)
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+def test_nets_of_the_combinations_are_right(tune, start, seed):
+    """Whatever the library makes of them."""
+    rows = random.Random(seed).sample(combinations(), start + EACH_NET)
+    for number, row in enumerate(rows[start:], start):
+        made = drawn(row, SIZES[number % len(SIZES)], number)
+        net = made.graph.compile(made.result, tune=tune)
+        found = net(**{value.name: array for value, array in made.data.items() if value.name in net.input_names})
+        assert right(found, truth(made)), f"--seed {seed}, {number}: {row}"
 
 
 def test_a_crash_loses_one_combination(monkeypatch):
