@@ -42,6 +42,7 @@ def test_facts_of_the_machine_stay():
             assert (env().compute_dtype("bf16"), cpu.isa(dgo.engine("cpu"))) == before
 
 
+@pytest.mark.child
 def test_a_child_without_constants_has_its_own():
     done = child("-c", PROGRAM, **{VARIABLE: ""})
     assert done.stdout.strip() == cpu.isa(dgo.engine("cpu"))

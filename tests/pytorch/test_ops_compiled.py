@@ -104,6 +104,7 @@ def test_export_saved(tmp_path):
     assert torch.equal(torch.export.load(tmp_path / "net.pt2").module()(x), theirs(x))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_traced_ahead_of_time(case, dynamic):
