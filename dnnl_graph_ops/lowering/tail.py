@@ -72,10 +72,10 @@ def fused(head: Callable[[Operand], NativeOp], tail: Tail, dst: View) -> list[Na
 
 def apply(program: Program, source: View, tail: Tail, dst: View, label: str = "post-ops") -> None:
     """Run post-ops as a step of their own, in the dtype of `source`."""
-    if source.dtype == dst.dtype:
-        program.native(ops_on(source, tail, dst), label)
-        return
     inner = map_views(tail, lambda view: program.converted(view, source.dtype))
+    if source.dtype == dst.dtype:
+        program.native(ops_on(source, inner, dst), label)
+        return
     result = program.like(dst, source.dtype)
     program.native(ops_on(source, inner, result), label)
     program.copy(result, dst, f"{source.dtype} to {dst.dtype}")

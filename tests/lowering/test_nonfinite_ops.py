@@ -137,6 +137,21 @@ def test_post_ops_keep_nan(head, post_op, rng):
     assert np.isnan(graph.compile(result)(array))[np.isnan(sums)].all()
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_what_runs_term_by_term_keeps_nan_in_post_ops(dtype, rng):
+    graph = dgo.Graph()
+    shapes = {"src": (3, 2, 7, 3, 4), "weights": (17, 2, 1, 1, 1), "bias": (17,)}
+    operands = [graph.input(name, shape, dtype) for name, shape in shapes.items()]
+    sums = ops.convolution(*operands, data_format="NCX", weights_format="OIX")
+    arrays = [rng.integers(-2, 3, shape).astype(dtypes.numpy_dtype(dtype)) for shape in shapes.values()]
+    arrays[1][3, 1] = np.inf
+    arrays[0][1, 1, 2, 1, 1] = np.nan
+    (want,) = evaluate("ReLU", evaluate("Convolution", arrays, sums.node.attrs, [Slot("f32", sums.shape)]), {},
+                       [Slot(dtype, sums.shape)])  # fmt: skip
+    found = graph.compile(ops.relu(sums), algorithm="direct")(*arrays)
+    np.testing.assert_array_equal(found.astype(np.float32), want.astype(np.float32))
+
+
 def test_the_page_has_what_the_library_loses():
     found = {kind for (kind, _, value), (_, off) in exceptions().items() if value == "NaN" and off == "lost"}
     assert found > LOSING_NAN and found <= set(schema.OPS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import chain
 from .. import tail as post
 from ..problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, Sizes
 from ..program import Program
@@ -29,10 +30,10 @@ def build(program: Program, problem: Problem) -> None:
     sums = program.like(problem.result, "f32")
     program.host(partial(_SUMS[problem.direction], problem.geometry), operands, [sums], "term by term (NumPy)")
     tail = post.with_bias(problem.bias, problem.tail)
-    if tail:
-        post.apply(program, sums, tail, problem.result)
-    else:
+    if not tail:
         program.copy(sums, problem.result)
+    elif not chain.apply(program, sums, tail, problem.result, "post-ops"):
+        post.apply(program, sums, tail, problem.result)
 
 
 def _taps(g: Sizes) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
