@@ -73,7 +73,7 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
     integer: Sequence[tuple[int, ...]] = ()
     if len(nodes) < 2:
         members: Sequence[tuple[int, ...]] = [(i,) for i in range(len(nodes))]
-    elif env.tune == "off" or policy != "fusion" or env.engine.memory is not None:
+    elif not env.prefers_own or policy != "fusion":
         parts = _partitioned(nodes, outputs, env, policy, supported)
         members = [some for part in parts for some in _trusted(part, nodes, env)]
     else:

@@ -329,4 +329,4 @@ def as_given(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
 
 def chosen(env: Env, policy: str) -> bool:
     """Whether layouts are chosen at all."""
-    return policy == "fusion" and env.tune != "off" and env.engine.kind == "cpu" and env.engine.memory is None
+    return policy == "fusion" and env.prefers_own and env.engine.kind == "cpu"

@@ -110,7 +110,7 @@ def layers(group: int, problem: Problem, decision: Decision) -> list[Layer]:
 
 def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
     """Replace the steps of layers by one that computes them by bands, where that saves time."""
-    if env.tune == "off" or env.engine.memory is not None:
+    if not env.prefers_own:
         return
     for run in _runs(program, layers):
         for chain in _chains(run, env):

@@ -90,7 +90,7 @@ def _build_group(built: Built, item: Group, views: dict[Value, View], env: Env, 
         return _build_elsewhere(built, item, views, env, choose)
     if head.kind in MEMBERS:
         return _build_family(built, item, views, env, choose)
-    if len(item.nodes) == 1 and serves(head) and env.tune != "off" and env.engine.memory is None:
+    if len(item.nodes) == 1 and serves(head) and env.prefers_own:
         reads, writes = ([view_of(built.program, v, views) for v in some] for some in (head.inputs, head.outputs))
         # the library would have copies, or a reference kernel
         if not all(map(is_dense, (reads[0], *writes))):

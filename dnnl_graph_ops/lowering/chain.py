@@ -321,7 +321,7 @@ def apply(program: Program, source: View, tail: Tail, dst: View, label: str) -> 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether nodes, of which the last one's result alone is read by others, run as one step of own code."""
-    if env.engine.memory is not None or env.tune == "off":
+    if not env.prefers_own:
         return False
     plain = [node for node in nodes if not is_quantizing(node)]
     if any(node.kind not in OPS for node in plain):

@@ -42,7 +42,7 @@ def leads(node: Node) -> bool:
 
 def takes(node: Node, env: Env) -> bool:
     """Whether it is lowered as a convolution here."""
-    return env.engine.memory is None and env.tune != "off" and leads(node)
+    return env.prefers_own and leads(node)
 
 
 def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Problem:

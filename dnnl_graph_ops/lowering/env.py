@@ -71,7 +71,7 @@ class Env:
 
     @property
     def prefers_own(self) -> bool:
-        """Whether own code goes before the library's where it is faster, or right."""
+        """Whether own code may go before the library's: not with tune="off", nor on a device."""
         return self.tune != "off" and self.engine.memory is None
 
     def key(self) -> tuple[Any, ...]:

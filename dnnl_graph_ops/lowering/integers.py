@@ -93,7 +93,7 @@ def _fits(q: Quantized) -> bool:
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether nodes, of which the last one's result alone is read by others, run as one product of integers."""
-    if env.engine.memory is not None or env.tune == "off" or len(nodes) < 3:
+    if not env.prefers_own or len(nodes) < 3:
         return False
     q = quantized(nodes)
     if q is None or not kernels.integer_isa()[0]:

@@ -107,8 +107,7 @@ def _with_rest(program: Program, problem: Problem, form: Formulation, env: Env) 
 
 def _apply(program: Program, source: View, tail: post.Tail, dst: View, env: Env) -> None:
     """Post-ops as a step of their own, by own code where they are not to be the library's."""
-    own = env.engine.memory is None and env.tune != "off"
-    if not (own and chain.apply(program, source, tail, dst, "post-ops")):
+    if not (env.prefers_own and chain.apply(program, source, tail, dst, "post-ops")):
         post.apply(program, source, tail, dst)
 
 

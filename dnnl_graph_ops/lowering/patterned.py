@@ -35,7 +35,7 @@ def is_flipped(nodes: Sequence[Node]) -> bool:
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
     """Whether own code runs them as one."""
-    return env.engine.memory is None and env.tune != "off" and known(nodes) is not None
+    return env.prefers_own and known(nodes) is not None
 
 
 def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View]) -> int:

@@ -171,10 +171,10 @@ def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequ
         if isinstance(value, Other):
             if (value.kind, value.name) == ("device", "cpu"):
                 return torch.device(device)
-            found = getattr(torch, value.name, None)
-            if value.kind not in kinds or not isinstance(found, kinds[value.kind]):
+            constant = getattr(torch, value.name, None)
+            if value.kind not in kinds or not isinstance(constant, kinds[value.kind]):
                 raise UnsupportedError(f"{where}: an argument that is a {value.kind}, {value.name[:80]}")
-            return found
+            return constant
         return value
 
     calls = []

@@ -15,8 +15,7 @@ TURNS = frozenset({"aten.t.default", "aten.permute.default", "aten.transpose.int
 
 @aten(
     "view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "squeeze", "squeeze.dim", "squeeze.dims",
-    "unsqueeze", "_reshape_alias", "view_copy", "ravel", "view_as",
-    "reshape_as",
+    "unsqueeze", "_reshape_alias", "view_copy", "ravel", "view_as", "reshape_as",
     is_open=True,
 )  # fmt: skip
 def reshape(call: Call, self: Any, **_: Any) -> Any:

@@ -275,8 +275,8 @@ def _nothing(engine: Engine) -> tuple[Graph, dict[str, Value]]:
 
 def _of_net(net: Net, reads: tuple[str, ...], gives: tuple[str, ...]) -> _Stage:
     def run(values: Mapping[str, Any]) -> Sequence[Any]:
-        found = net(*(plain(values[name]) for name in reads))
-        return found if isinstance(found, tuple) else (found,)
+        results = net(*(plain(values[name]) for name in reads))
+        return results if isinstance(results, tuple) else (results,)
 
     return _Stage(reads, gives, run, net)
 
