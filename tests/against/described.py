@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from commas import at_commas
 
 _NAME = re.compile(r"\s*(\w+):")
 _REQUIRED = object()
@@ -87,24 +88,12 @@ def _of_text(doc: str | None) -> dict[str, Any]:
     head = (doc or "").partition(" -> ")[0]
     _, _, inside = head.partition("(")
     names = {}
-    for part in _split(inside.rstrip().removesuffix(")")):
+    for part in at_commas(inside.rstrip().removesuffix(")")):
         match = _NAME.match(part)
         if match:
             _, equals, default = part.rpartition(" = ")
             names[match[1]] = _literal(default) if equals else _REQUIRED
     return names
-
-
-def _split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([{<") - (letter in ")]}>")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts
 
 
 def _literal(text: str) -> Any:

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from commas import at_commas
 
 from dnnl_graph_ops import _core, errors
 
@@ -129,19 +130,7 @@ def test_operands(make, optional, several):
     """The declaration counts them as the kernel does: [optional ones], so many..."""
     kernel = make()
     (operands,) = (row[5] for row in kernels.table() if row[1] == kernel.name)
-    names = split(operands)
+    names = at_commas(operands)
     assert {name.split()[0].rstrip(".") for name in names if name.endswith("...")} == {*several}
     plain = sum(not name.startswith("[") and not name.endswith("...") for name in names)
     assert kernel.arity == plain + optional + sum(several.values())
-
-
-def split(text):
-    """At commas outside of parentheses."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]

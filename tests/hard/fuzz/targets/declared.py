@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from commas import at_commas
+
 from dnnl_graph_ops import _core
 
 from ..choices import Choices
@@ -47,7 +49,7 @@ def value(c: Choices, kind: str) -> Any:
     if head == "Sequence":
         return [value(c, inner[:-1]) for _ in range(c.pick((2, 3, 1, 4, 5, 0, LONGEST)))]
     if head == "tuple":
-        return tuple(value(c, part) for part in split(inner[:-1]))
+        return tuple(value(c, part) for part in at_commas(inner[:-1]))
     return PLAIN[kind](c) if kind in PLAIN else call(c, getattr(kernels, kind), ROWS["", kind])
 
 
@@ -55,18 +57,6 @@ def number(c: Choices) -> int:
     """Small, or absurd and to be refused: what lies between takes time and room in proportion."""
     made = c.pick(DTYPES) if c.often() else size(c)
     return made % 9 if BIG < abs(made) < ABSURD else made
-
-
-def split(text: str) -> list[str]:
-    """At commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
 
 
 PLAIN = {
