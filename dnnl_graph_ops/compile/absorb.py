@@ -12,6 +12,8 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..lowering.matching import ALONE
+from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis
 from ..shapes.weights import channel_axes
@@ -21,6 +23,25 @@ Array = np.ndarray[Any, Any]
 Affine = tuple[Array, Array]
 
 _HEADS = frozenset({"Convolution", "ConvTranspose"})
+FOLD_AFFINE = Rewrite(
+    "fold_affine",
+    "what scales or shifts the channels of a Convolution or ConvTranspose is part of its weights and bias",
+    (
+        "weights and bias are constant",
+        "all is in f32",
+        *ALONE,
+        "the data formats are equal",
+        "the result's shape stays",
+        "its numbers are constant",
+        "they lie along the channels",
+        "they are finite",
+    ),
+)
+DECOMPOSE_BATCH_NORM = Rewrite(
+    "decompose_batch_norm",
+    "a BatchNormInference is a product and a sum",
+    ("all is in f32", "its numbers are constant", "they are finite"),
+)
 
 
 def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
@@ -33,18 +54,19 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     places: dict[Value, int] = {}  # where the convolution is whose result a value is
     affines: dict[int, Affine] = {}  # what the convolution there takes over
     for node in nodes:
-        result = next((value for value in node.inputs[:2] if value in places), None)
+        result = next((value for value in node.inputs[:2] if value in places), None) if node.kind in _READERS else None
         affine = None
-        if result is not None and readers[result] == 1 and result not in kept:
-            head = found[places[result]]
-            affine = _affine(node, result, head.attrs["data_format"])
+        if result is not None and _absorbs(node, result, found[places[result]], readers[result], kept):
+            affine = _affine(FOLD_AFFINE, node, result, found[places[result]].attrs["data_format"])
         if result is None or affine is None:
-            if _absorbs(node):
+            if node.kind in _HEADS:
                 places[node.outputs[0]] = len(found)
             found.append(node)
             continue
+        FOLD_AFFINE.fired(node)
         place = places[node.outputs[0]] = places[result]
         affines[place] = _after(affines[place], affine) if place in affines else affine
+        head = found[place]
         found[place] = _in_place_of(node, head, Node(head.id, head.kind, head.name, head.inputs, head.attrs))
     for place, affine in affines.items():
         head = found[place]
@@ -52,16 +74,39 @@ def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     return found
 
 
+def _absorbs(node: Node, result: Value, head: Node, reads: int, kept: Collection[Value]) -> bool:
+    """Whether a convolution may take over the node that reads its result."""
+    unmet = None
+    if not all(value.is_constant for value in head.inputs[1:]):
+        unmet = "weights and bias are constant"
+    elif result.dtype != "f32":
+        unmet = "all is in f32"
+    elif reads > 1:
+        unmet = ALONE[0]
+    elif result in kept:
+        unmet = ALONE[1]
+    elif node.kind in _BY_FORMAT and node.attrs["data_format"] != head.attrs["data_format"]:
+        unmet = "the data formats are equal"
+    elif node.outputs[0].shape != result.shape:
+        unmet = "the result's shape stays"
+    if unmet is not None:
+        FOLD_AFFINE.declined(node, unmet)
+    return unmet is None
+
+
 def taken_apart(nodes: Sequence[Node]) -> list[Node]:
     """The nodes with a product and a sum for every batch norm whose numbers are constant: element-wise ops may join."""
     found: list[Node] = []
     for node in nodes:
-        known = node.kind == "BatchNormInference" and all(value.constant is not None for value in node.inputs[1:])
-        known = known and node.outputs[0].dtype == "f32"
-        affine = _affine(node, node.inputs[0], node.attrs["data_format"]) if known else None
+        affine = None
+        if node.kind == "BatchNormInference" and node.outputs[0].dtype != "f32":
+            DECOMPOSE_BATCH_NORM.declined(node, "all is in f32")
+        elif node.kind == "BatchNormInference":
+            affine = _affine(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
         if affine is None:
             found.append(node)
             continue
+        DECOMPOSE_BATCH_NORM.fired(node)
         src, like = node.inputs[:2]
         shape = (-1, *(1,) * (src.ndim - 2)) if node.attrs["data_format"] == "NCX" else (-1,)
         scale, shift = (_constant(like, vector.reshape(shape)) for vector in affine)
@@ -86,33 +131,31 @@ def _after(first: Affine, then: Affine) -> Affine:
     return first[0] * scale, first[1] * scale + shift
 
 
-def _absorbs(node: Node) -> bool:
-    known = all(value.is_constant for value in node.inputs[1:])
-    return node.kind in _HEADS and known and node.outputs[0].dtype == "f32"
-
-
-def _affine(node: Node, result: Value, data_format: str) -> Affine | None:
+def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
     """What the node does to each channel of its operand, or None if that is not constant, or something else."""
     axis = channel_axis(result.ndim, data_format)
-    channels = result.shape[axis]
-    read = _READERS.get(node.kind)
-    if read is None or channels is None or node.outputs[0].shape != result.shape:
-        return None
-    if node.kind in ("BatchNormInference", "BiasAdd") and node.attrs["data_format"] != data_format:
-        return None
-    # operands of these are vectors of the channels, wherever their axis lies; of other ops they broadcast
-    named = "data_format" in node.attrs
-    vectors = [_by_channel(value, result, axis, named) for value in node.inputs if value is not result]
-    if any(vector is None for vector in vectors):
-        return None
-    scale, shift = read(node, *(np.broadcast_to(vector, (channels,)) for vector in vectors if vector is not None))
-    return (scale, shift) if np.isfinite(scale).all() and np.isfinite(shift).all() else None
+    vectors = []
+    for value in node.inputs:
+        if value is result:
+            continue
+        if value.constant is None:
+            return rewrite.declined(node, "its numbers are constant")
+        # operands of some are vectors of the channels, wherever their axis lies; of others they broadcast
+        vector = _by_channel(value.constant, result, axis, node.kind in _BY_FORMAT)
+        if vector is None:
+            return rewrite.declined(node, "they lie along the channels")
+        vectors.append(vector)
+    channels = int(result.shape[axis] or 0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale, shift = _READERS[node.kind](node, *(np.broadcast_to(vector, (channels,)) for vector in vectors))
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        return rewrite.declined(node, "they are finite")
+    return scale, shift
 
 
-def _by_channel(value: Value, result: Value, axis: int, named: bool) -> Array | None:
+def _by_channel(array: Array, result: Value, axis: int, named: bool) -> Array | None:
     """An operand that is the same at all positions: a number for each channel, or one for all."""
-    array = value.constant
-    if array is None or array.size not in (1, result.shape[axis]):
+    if array.size not in (1, result.shape[axis]):
         return None
     # axes are counted from the last one, as NumPy broadcasts them
     along = array.ndim + axis - result.ndim
@@ -140,6 +183,8 @@ _READERS: dict[str, Callable[..., Affine]] = {
     "BiasAdd": _sum,
     "Multiply": _product,
 }
+# their operands are vectors of the channels
+_BY_FORMAT = frozenset({"BatchNormInference", "BiasAdd"})
 
 
 def _with(head: Node, scale: Array, shift: Array) -> Node:

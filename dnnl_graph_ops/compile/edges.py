@@ -7,10 +7,35 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..graph import Node, Value
+from ..lowering.matching import ALONE
+from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.pieces import ranges
 
 Ints = tuple[int, ...]
+
+FOLD_PADDING = Rewrite(
+    "fold_padding",
+    "a Pad of zeros in front of a Convolution is part of its pads",
+    (*ALONE, "it pads with zeros", "it pads spatial axes alone", "some tap reaches beyond the padding"),
+)
+FOLD_CROPPING = Rewrite(
+    "fold_cropping",
+    "a Slice behind a Convolution or ConvTranspose is part of its pads",
+    (
+        *ALONE,
+        "it takes neighbours",
+        "it leaves something",
+        "it cuts spatial axes alone",
+        "pads and strides say the cut",
+        "some tap reaches beyond the padding",
+    ),
+)
+_REWRITES = {
+    ("Pad", "Convolution"): FOLD_PADDING,
+    ("Convolution", "Slice"): FOLD_CROPPING,
+    ("ConvTranspose", "Slice"): FOLD_CROPPING,
+}
 
 
 def trimmed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
@@ -23,37 +48,37 @@ def trimmed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     for node in nodes:
         made = None
         source = node.inputs[0] if node.inputs else None
-        if source is not None and source.node in found and readers[source] == 1 and source not in kept:
-            made = _joined(source.node, node)
-        if made is None or source is None or source.node is None:
+        first = None if source is None or source.node not in found else source.node
+        rewrite = None if first is None else _REWRITES.get((first.kind, node.kind))
+        if source is not None and first is not None and rewrite is not None:
+            if readers[source] > 1:
+                rewrite.declined(node, ALONE[0])
+            elif source in kept:
+                rewrite.declined(node, ALONE[1])
+            else:
+                made = _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node)
+        if made is None or first is None or rewrite is None:
             found[node] = None
             continue
-        del found[source.node]
+        rewrite.fired(node)
+        del found[first]
         found[made] = None
         made.outputs = node.outputs
         node.outputs[0].node = made
     return list(found)
 
 
-def _joined(first: Node, second: Node) -> Node | None:
-    """Both as one node, or None."""
-    if (first.kind, second.kind) == ("Pad", "Convolution"):
-        return _padded(first, second)
-    if first.kind in ("Convolution", "ConvTranspose") and second.kind == "Slice":
-        return _cropped(first, second)
-    return None
-
-
 def _padded(pad: Node, head: Node) -> Node | None:
     assert isinstance(head.attrs, Attributes)
     if pad.attrs["mode"] != "constant" or pad.attrs["value"] != 0:
-        return None
+        return FOLD_PADDING.declined(head, "it pads with zeros")
     begin, end = (_spatial(head, pad.attrs[name]) for name in ("pads_begin", "pads_end"))
     if sum(begin) + sum(end) < sum(pad.attrs["pads_begin"]) + sum(pad.attrs["pads_end"]):
-        return None
+        return FOLD_PADDING.declined(head, "it pads spatial axes alone")
     own = head.attrs.geometry
     begin, end = _sums(own.pads_begin, begin), _sums(own.pads_end, end)
-    return _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (*head.absorbed, pad))
+    made = _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (), (*head.absorbed, pad))
+    return made or FOLD_PADDING.declined(head, "some tap reaches beyond the padding")
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
@@ -63,29 +88,31 @@ def _cropped(head: Node, part: Node) -> Node | None:
     fronts, behind = [0] * len(result), [0] * len(result)
     for axis, (start, size, step) in taken.items():
         whole = result[axis]
-        if start is None or size is None or whole is None or size == 0 or (step != 1 and size > 1):
-            return None
+        assert start is not None and size is not None and whole is not None
+        if size == 0:
+            return FOLD_CROPPING.declined(part, "it leaves something")
+        if step != 1 and size > 1:
+            return FOLD_CROPPING.declined(part, "it takes neighbours")
         fronts[axis], behind[axis] = start, whole - start - size
     front, back = _spatial(head, fronts), _spatial(head, behind)
     if sum(front) + sum(back) < sum(fronts) + sum(behind):
-        return None
-    absorbed = (*head.absorbed, part)
-    return (
-        _less_of_ordinary(head, front, back, absorbed)
-        if head.kind == "Convolution"
-        else _less_of_transposed(head, front, back, absorbed)
-    )
+        return FOLD_CROPPING.declined(part, "it cuts spatial axes alone")
+    pads = (_pads_of_ordinary if head.kind == "Convolution" else _pads_of_transposed)(head, front, back)
+    if pads is None:
+        return FOLD_CROPPING.declined(part, "pads and strides say the cut")
+    made = _with(head, head.inputs, *pads, (*head.absorbed, part))
+    return made or FOLD_CROPPING.declined(part, "some tap reaches beyond the padding")
 
 
-def _less_of_ordinary(head: Node, front: Ints, back: Ints, absorbed: tuple[Node, ...]) -> Node | None:
+def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints] | None:
+    """Pads of a Convolution whose result lacks so many positions; None where none leave just these out."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     begins, ends = [], []
     spatial = (_spatial(head, one.shape) for one in (head.inputs[0], head.outputs[0]))  # type: ignore[arg-type]
     for axis, (given, made) in enumerate(zip(*spatial, strict=True)):
         stride, kernel = own.strides[axis], own.kernel[axis]
-        if kernel is None:
-            return None
+        assert kernel is not None
         taps = (kernel - 1) * own.dilations[axis] + 1
         begin, count = own.pads_begin[axis] - front[axis] * stride, made - front[axis] - back[axis]
         end = max((count - 1) * stride + taps - given - begin, 0)
@@ -93,17 +120,17 @@ def _less_of_ordinary(head: Node, front: Ints, back: Ints, absorbed: tuple[Node,
             return None
         begins.append(begin)
         ends.append(end)
-    return _with(head, head.inputs, tuple(begins), tuple(ends), absorbed)
+    return tuple(begins), tuple(ends), ()
 
 
-def _less_of_transposed(head: Node, front: Ints, back: Ints, absorbed: tuple[Node, ...]) -> Node | None:
+def _pads_of_transposed(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints]:
+    """Pads and output_padding of a ConvTranspose whose result lacks so many positions."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     # what output_padding has added is cut off first
     ends = [p - more + cut for p, more, cut in zip(own.pads_end, own.output_padding, back, strict=True)]
     padding = tuple(max(-end, 0) for end in ends)
-    end = tuple(max(end, 0) for end in ends)
-    return _with(head, head.inputs, _sums(own.pads_begin, front), end, absorbed, padding)
+    return _sums(own.pads_begin, front), tuple(max(end, 0) for end in ends), padding
 
 
 def _spatial(head: Node, values: Sequence[int]) -> Ints:
@@ -115,13 +142,13 @@ def _sums(a: Ints, b: Ints) -> Ints:
 
 
 def _with(
-    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, absorbed: tuple[Node, ...], padding: Ints = ()
+    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
 ) -> Node | None:
     """The convolution with other pads; None where taps would lie in nothing but these, for which no kernel is made."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
     for edges, taps, dilation in zip(zip(begin, end, strict=True), own.kernel, own.dilations, strict=True):
-        if taps is None or max(edges) > (taps - 1) * dilation:
+        if max(edges) > ((taps or 0) - 1) * dilation:
             return None
     changed = replace(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding

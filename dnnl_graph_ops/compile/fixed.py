@@ -13,6 +13,7 @@ from .. import dtypes
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..lowering.groups import Group
+from ..lowering.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
 # what computes a value by these nodes, when it is called
@@ -24,6 +25,22 @@ _STAY = frozenset({"Dequantize", "DynamicDequantize", "Quantize", "DynamicQuanti
 _MOVES = frozenset({"StaticReshape", "StaticTranspose", "Reorder"})
 # Results may be larger than all that they follow from by this factor, or as large as that.
 _LARGER, _SMALL_BYTES = 2, 1 << 20
+
+
+FOLD_CONSTANTS = Rewrite(
+    "fold_constants",
+    "what follows from constants alone is a constant",
+    (
+        "no int8 pattern begins or ends with it",
+        "something is computed",
+        "it is not much larger than what it follows from",
+    ),
+)
+FOLD_DEQUANTIZE = Rewrite(
+    "fold_dequantize",
+    "a Dequantize of a constant that runs alone is a constant",
+    ("it runs alone", "the net does not return it"),
+)
 
 
 class _How:
@@ -48,7 +65,11 @@ def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> 
     """
     fixed: dict[Node, None] = {}
     for node in nodes:
-        if node.inputs and node.kind not in _STAY and all(v.held is not None or v.node in fixed for v in node.inputs):
+        if not node.inputs or not all(v.held is not None or v.node in fixed for v in node.inputs):
+            continue
+        if node.kind in _STAY:
+            FOLD_CONSTANTS.declined(node, "no int8 pattern begins or ends with it")
+        else:
             fixed[node] = None
     if not fixed:
         return list(nodes)
@@ -57,6 +78,7 @@ def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> 
     for value in [value for node in fixed for value in node.outputs if value in read]:
         parts = _leading_to(value, fixed)
         if _is_worthwhile(value, parts):
+            FOLD_CONSTANTS.fired(parts[-1])
             value.held, value.node = _constant(value, parts, prepare), None
             gone.update(parts)
     # what others, or who calls the net, still need stays, too
@@ -77,11 +99,23 @@ def dequantized(groups: Sequence[Group], kept: Collection[Value], prepare: Prepa
     for group in groups:
         node = group.nodes[0]
         value = node.outputs[0]
-        if len(group.nodes) > 1 or node.kind != "Dequantize" or node.inputs[0].held is None or value in kept:
-            found.append(group)
-        else:
+        if node.kind == "Dequantize" and node.inputs[0].held is not None and _may_fold(group, kept):
+            FOLD_DEQUANTIZE.fired(node)
             value.held, value.node = _constant(value, [node], prepare), None
+        else:
+            found.append(group)
     return found
+
+
+def _may_fold(group: Group, kept: Collection[Value]) -> bool:
+    node = group.nodes[0]
+    if len(group.nodes) > 1:
+        FOLD_DEQUANTIZE.declined(node, "it runs alone")
+        return False
+    if node.outputs[0] in kept:
+        FOLD_DEQUANTIZE.declined(node, "the net does not return it")
+        return False
+    return True
 
 
 def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
@@ -102,11 +136,15 @@ def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
 
 def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
     if all(node.kind in _MOVES for node in parts):
+        FOLD_CONSTANTS.declined(parts[-1], "something is computed")
         return False
     sources = {v.held for node in parts for v in node.inputs if v.held is not None}
     given = sum(prod(one.shape) * one.dtype.itemsize for one in sources)
     made = prod(map(int, value.shape)) * dtypes.numpy_dtype(value.dtype).itemsize  # type: ignore[arg-type]
-    return made <= max(_SMALL_BYTES, _LARGER * given)
+    if made > max(_SMALL_BYTES, _LARGER * given):
+        FOLD_CONSTANTS.declined(parts[-1], "it is not much larger than what it follows from")
+        return False
+    return True
 
 
 def _constant(value: Value, parts: Sequence[Node], prepare: Prepare) -> Constant:

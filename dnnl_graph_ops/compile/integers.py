@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..graph import Node, Value
 from ..lowering import integers, windows
 from ..lowering.env import Env
+from ..lowering.rewrites import Rewrite
 from .own_groups import Readers, behind, elementwise
 
 # what may run as one with the Dequantize of its operands
 _WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MatMul", "MaxPool"}
+
+MOVE_INTEGERS = Rewrite(
+    "move_integers",
+    "what moves elements between Dequantize and Quantize moves integers; each part is rounded before",
+    (
+        "nobody else reads the whole",
+        "the net does not return the whole",
+        "the result has one scale",
+        "every part comes of a Dequantize of one scale",
+    ),
+)
+REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
 
 
 def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
@@ -28,6 +41,7 @@ def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
             made = [_twin(value) if counts[value] > 1 or value in kept else value for value in made]
         twins = [value.node for value in made if value not in node.inputs and value.node is not None]
         if twins:
+            REPEAT_DEQUANTIZE.fired(node)
             counts.subtract(node.inputs)
             node = _again(node, node.kind, made, node.outputs)
         found += [*twins, node]
@@ -52,19 +66,33 @@ def _moved(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     for node in nodes:
         join = node.inputs[0].node if node.kind == "Quantize" else None
         count = 0 if join is None else _moves(join)
-        whole = None if join is None or not count else join.outputs[0]
-        if join is None or whole is None or counts[whole] > 1 or whole in kept or not _of_tensor(node):
+        if join is None or not count or not _moves_integers(node, join.inputs[:count], counts, kept):
             found[node] = None
             continue
-        makers = [value.node for value in join.inputs[:count]]
-        if any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
-            found[node] = None
-            continue
+        MOVE_INTEGERS.fired(node)
         parts = [_rounded(value, node) for value in join.inputs[:count]]
         del found[join]
         found |= dict.fromkeys(part.node for part in parts if part.node is not None)
         found[_again(join, join.kind, [*parts, *join.inputs[count:]], node.outputs)] = None
     return list(found)
+
+
+def _moves_integers(
+    quantize: Node, parts: Sequence[Value], counts: Mapping[Value, int], kept: Collection[Value]
+) -> bool:
+    unmet = None
+    whole, makers = quantize.inputs[0], [value.node for value in parts]
+    if counts[whole] > 1:
+        unmet = "nobody else reads the whole"
+    elif whole in kept:
+        unmet = "the net does not return the whole"
+    elif not _of_tensor(quantize):
+        unmet = "the result has one scale"
+    elif any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
+        unmet = "every part comes of a Dequantize of one scale"
+    if unmet is not None:
+        MOVE_INTEGERS.declined(quantize, unmet)
+    return unmet is None
 
 
 def _rounded(value: Value, quantize: Node) -> Value:

@@ -8,18 +8,37 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from ..graph import Node, Value
 from ..lowering import chain as chain_ops
 from ..lowering import dense, norms
 from ..lowering.family import MEMBERS
+from ..lowering.matching import ALONE
 from ..lowering.post_ops import format_of
 from ..lowering.problem import BACKWARD_WEIGHTS
+from ..lowering.rewrites import Rewrite
 from ..lowering.tail import KINDS
 
 _DTYPES = frozenset({"f32", "bf16", "f16"})
 # ops that a convolution's result may wait for before it is clear that it is read inside of the group only
 _AHEAD = 16
+FUSE_POST_OPS = Rewrite(
+    "fuse_post_ops",
+    "element-wise ops behind a convolution, a product or a norm run with it",
+    (
+        "a post-op does this",
+        "the shape and the type stay",
+        "the data formats are equal",
+        ALONE[1],
+        "one result alone is read outside",
+    ),
+)
+FUSE_ELEMENTWISE = Rewrite(
+    "fuse_elementwise",
+    "element-wise ops that read each other run as one",
+    ("the shape stays", *ALONE),
+)
 
 
 class Readers:
@@ -71,12 +90,18 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
     waiting = {first: len(readers.of(first))}
     queue = list(readers.of(first))
     heapq.heapify(queue)
-    while queue and not any(map(readers.leaves, waiting)) and len(members) - ended < _AHEAD:
+    declined = partial(FUSE_POST_OPS.declined, readers.nodes[head])
+    while queue and len(members) - ended < _AHEAD:
+        if any(map(readers.leaves, waiting)):
+            declined(ALONE[1])
+            break
         number = heapq.heappop(queue)
         if number in taken:
             continue
         node = readers.nodes[number]
-        if number not in free or not _fits(node, readers.nodes[head]):
+        unmet = _unmet(node, readers.nodes[head]) if number in free else "a post-op does this"
+        if unmet:
+            declined(unmet)
             break
         taken.add(number)
         members.append(number)
@@ -91,20 +116,29 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
             heapq.heappush(queue, reader)
         if len(waiting) == 1:
             ended = len(members)
+    if ended < len(members):
+        declined("one result alone is read outside")
+    if ended > 1:
+        FUSE_POST_OPS.fired(readers.nodes[head])
     return tuple(members[:ended])
 
 
-def _fits(node: Node, head: Node) -> bool:
-    """Whether a node can be a post-op of a convolution."""
+def _unmet(node: Node, head: Node) -> str:
+    """The condition that keeps a node from being a post-op of a convolution, if there is one."""
     result, first = node.outputs[0], head.outputs[0]
-    if node.kind not in KINDS or (result.shape, result.dtype) != (first.shape, first.dtype):
-        return False
-    return "data_format" not in node.attrs or node.attrs["data_format"] == format_of(head)
+    if node.kind not in KINDS:
+        return "a post-op does this"
+    if (result.shape, result.dtype) != (first.shape, first.dtype):
+        return "the shape and the type stay"
+    if "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
+        return "the data formats are equal"
+    return ""
 
 
 def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]:
     """The node and those of `free` before it whose results only members read, in topological order."""
     end = readers.nodes[last].outputs[0]
+    declined = partial(FUSE_ELEMENTWISE.declined, readers.nodes[last])
     members = {last}
     queue = [-number for number in _makers(readers.nodes[last], readers.numbers)]
     heapq.heapify(queue)
@@ -112,13 +146,22 @@ def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]
         # the latest first: by then all of its readers have been looked at
         number = -heapq.heappop(queue)
         made = readers.nodes[number].outputs[0]
-        if number in members or number not in free or made.shape != end.shape:
+        if number in members or number not in free:
             continue
-        if readers.leaves(made) or not members.issuperset(readers.of(made)):
+        if made.shape != end.shape:
+            declined("the shape stays")
+            continue
+        if readers.leaves(made):
+            declined(ALONE[1])
+            continue
+        if not members.issuperset(readers.of(made)):
+            declined(ALONE[0])
             continue
         members.add(number)
         for maker in _makers(readers.nodes[number], readers.numbers):
             heapq.heappush(queue, -maker)
+    if len(members) > 1:
+        FUSE_ELEMENTWISE.fired(readers.nodes[last])
     return tuple(sorted(members))
 
 

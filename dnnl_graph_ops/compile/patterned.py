@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..graph import Node, Value
-from ..lowering import patterned
+from ..lowering.matching import ALONE, No
+from ..lowering.patterned import PATTERNS
 from .own_groups import Readers
 
 
 def patterned_groups(readers: Readers) -> list[tuple[int, ...]]:
     """The members of each, what it computes on the way being read inside of it only."""
 
-    def maker(value: Value, reads: int) -> Node | None:
-        alone = value.node is not None and not readers.leaves(value) and len(value.node.outputs) == 1
-        return value.node if alone and len(readers.of(value)) == reads else None
-
-    found: list[tuple[int, ...]] = []
+    groups: list[tuple[int, ...]] = []
     taken: set[int] = set()
     for node in reversed(readers.nodes):
-        parts = patterned.parts_of(node, maker)
-        members = () if parts is None else tuple(sorted(readers.numbers[one] for one in parts.members))
-        if members and taken.isdisjoint(members):
-            found.append(members)
-            taken.update(members)
-    return found
+        for rewrite, find in PATTERNS:
+            no = partial(rewrite.declined, node)
+            parts = find(node, partial(_maker, readers, no), no)
+            members = () if parts is None else tuple(sorted(readers.numbers[member] for member in parts.members))
+            if members and taken.isdisjoint(members):
+                rewrite.fired(node)
+                groups.append(members)
+                taken.update(members)
+    return groups
+
+
+def _maker(readers: Readers, no: No, value: Value, reads: int) -> Node | None:
+    if value.node is None or len(value.node.outputs) > 1:
+        return None
+    if len(readers.of(value)) != reads:
+        return no(ALONE[0])
+    return no(ALONE[1]) if readers.leaves(value) else value.node

@@ -8,19 +8,89 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph import Node, Value
-from ..lowering.matching import scalar
+from ..lowering.matching import ALONE, No, scalar
+from ..lowering.rewrites import Rewrite
 from ..shapes.common import channel_axis
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
 
-_FLOATS = frozenset({"f32", "bf16", "f16"})
+
+FUSE_NORM_AFFINE = Rewrite(
+    "fuse_norm_affine",
+    "a Multiply or Add of constants behind a LayerNorm or GroupNorm is part of its scale and shift",
+    (
+        "parts have one result",
+        *ALONE,
+        "the result's shape stays",
+        "the norm is over the last axis, or of groups",
+        "the constant lies along that axis alone",
+        "the norm's numbers are constant",
+    ),
+)
+FUSE_GROUP_NORM = Rewrite(
+    "fuse_group_norm",
+    "a reshape to groups, a norm of each and the reshape back are one GroupNorm",
+    (
+        "parts have one result",
+        *ALONE,
+        "the shape is one of images, and comes back",
+        "images stay apart",
+        "the norm is of all that a group has",
+        "channels are whole groups",
+        "the norm's numbers are constant",
+    ),
+)
+FUSE_LAYER_NORM = Rewrite(
+    "fuse_layer_norm",
+    "a distance from a mean over the root of its mean square is one LayerNorm or GroupNorm",
+    (
+        *ALONE,
+        "what is squared is the distance",
+        "the mean is of the same operand",
+        "epsilon is one number",
+        "both means keep their axes",
+        "both means have the same axes",
+        "the result's shape stays",
+        "the axes are those of a norm",
+    ),
+)
+FUSE_RMS_NORM = Rewrite(
+    "fuse_rms_norm",
+    "an operand over the root of its mean square is one RMSNorm",
+    (
+        *ALONE,
+        "what is squared is the operand",
+        "the power is that of a root",
+        "epsilon is one number",
+        "the mean keeps its axes",
+        "the mean is over the last axis",
+        "the result's shape stays",
+    ),
+)
+FUSE_RMS_SCALE = Rewrite(
+    "fuse_rms_scale",
+    "a Multiply by a vector behind an RMSNorm is its scale",
+    (*ALONE, "the norm has no scale", "the scale lies along the last axis alone", "the result's shape stays"),
+)
+FUSE_SOFTPLUS = Rewrite(
+    "fuse_softplus",
+    "a SoftPlus that is replaced by its operand where that is large is a SoftPlus",
+    (
+        *ALONE,
+        "operand, condition and SoftPlus read one tensor",
+        "the threshold is one number",
+        "beta is above zero",
+        "SoftPlus is its operand from the threshold on",
+    ),
+)
 
 
 class Match(NamedTuple):
@@ -39,15 +109,19 @@ class _Readers:
         self._count = Counter(value for node in nodes for value in node.inputs)
         self._kept = frozenset(kept)
 
-    def maker(self, value: Value, *kinds: str, reads: int = 1) -> Node | None:
+    def maker(self, no: No, value: Value, *kinds: str, reads: int = 1) -> Node | None:
         """The node of one of the kinds that makes a value for its `reads` readers alone."""
         node = value.node
-        if node is None or node.kind not in kinds or len(node.outputs) > 1:
+        if node is None or node.kind not in kinds:
             return None
-        return node if self._count[value] == reads and value not in self._kept else None
+        if len(node.outputs) > 1:
+            return no("parts have one result")
+        if self._count[value] != reads:
+            return no(ALONE[0])
+        return no(ALONE[1]) if value in self._kept else node
 
 
-Rule = Callable[[Node, _Readers], Match | None]
+Rule = Callable[[Node, _Readers, No], Match | None]
 
 
 def replaced(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
@@ -56,14 +130,17 @@ def replaced(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
     found: dict[Node, Node] = {}  # what stands for a node
     for given in nodes:
         node = given
-        match = next(filter(None, (rule(node, readers) for rule in RULES.get(node.kind, ()))), None)
-        if match is not None:
-            node = Node(given.id, match.kind, given.name, match.inputs, match.attrs)
-            node.outputs = given.outputs
-            given.outputs[0].node = node
-            for part in match.parts:
-                del found[part]
-            node.absorbed = tuple(one for part in (*match.parts, given) for one in (*part.absorbed, part))
+        for rewrite, rule in RULES.get(node.kind, ()):
+            match = rule(node, readers, partial(rewrite.declined, node))
+            if match is not None:
+                rewrite.fired(node)
+                node = Node(given.id, match.kind, given.name, match.inputs, match.attrs)
+                node.outputs = given.outputs
+                given.outputs[0].node = node
+                for part in match.parts:
+                    del found[part]
+                node.absorbed = tuple(one for part in (*match.parts, given) for one in (*part.absorbed, part))
+                break
         found[node] = node
     return list(found)
 
@@ -96,19 +173,22 @@ def _constant(like: Value, array: Array) -> Value:
     return value
 
 
-def _known(shape: Sequence[int | None]) -> bool:
-    return all(size is not None for size in shape)
+def _size(value: Value, axis: int) -> int:
+    """Of a net that is compiled all sizes are known."""
+    return int(value.shape[axis] or 0)
 
 
 # ---- scale and shift behind a norm -----------------------------------------------------------------------------------
 
 
-def _vectors(norm: Node, size: int) -> tuple[Array, Array] | None:
+def _vectors(no: No, norm: Node, size: int) -> tuple[Array, Array] | None:
     """Scale and shift of a norm, in float64."""
     if not norm.attrs["use_affine"]:
         return np.ones(size), np.zeros(size)
     gamma, beta = (value.constant for value in norm.inputs[1:3])
-    return None if gamma is None or beta is None else (gamma.astype(np.float64), beta.astype(np.float64))
+    if gamma is None or beta is None:
+        return no("the norm's numbers are constant")
+    return gamma.astype(np.float64), beta.astype(np.float64)
 
 
 def _last_axis(norm: Node) -> int | None:
@@ -119,18 +199,23 @@ def _last_axis(norm: Node) -> int | None:
     return src.ndim - 1 if norm.attrs["begin_norm_axis"] % src.ndim == src.ndim - 1 else None
 
 
-def _affine(node: Node, readers: _Readers) -> Match | None:
+def _affine(node: Node, readers: _Readers, no: No) -> Match | None:
     """Multiply or Add behind a norm: its scale and shift."""
     pair = _operand_and_constant(node)
-    norm = None if pair is None else readers.maker(pair[0], "GroupNorm", "LayerNorm")
-    if pair is None or norm is None or node.outputs[0].shape != norm.outputs[0].shape:
+    norm = None if pair is None else readers.maker(no, pair[0], "GroupNorm", "LayerNorm")
+    if pair is None or norm is None:
         return None
+    if node.outputs[0].shape != norm.outputs[0].shape:
+        return no("the result's shape stays")
     src, axis = norm.inputs[0], _last_axis(norm)
-    size = None if axis is None else src.shape[axis]
-    if axis is None or size is None or node.outputs[0].dtype not in _FLOATS:
-        return None
-    vector, known = _along(pair[1], src.ndim, axis, size), _vectors(norm, size)
-    if vector is None or known is None:
+    if axis is None:
+        return no("the norm is over the last axis, or of groups")
+    size = _size(src, axis)
+    vector = _along(pair[1], src.ndim, axis, size)
+    if vector is None:
+        return no("the constant lies along that axis alone")
+    known = _vectors(no, norm, size)
+    if known is None:
         return None
     scale, shift = known
     wide = vector.astype(np.float64)
@@ -147,33 +232,31 @@ def _group_attrs(groups: int, epsilon: float) -> Attrs:
     return {"groups": groups, "keep_stats": False, "use_affine": False, "epsilon": epsilon, "data_format": "NCX"}
 
 
-def _reshaped_norm(node: Node, readers: _Readers) -> Match | None:
+def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
     """(N, C, ...) -> (N, G, ...), a norm of each of the G parts, and back: group norm."""
-    norm = readers.maker(node.inputs[0], "GroupNorm", "LayerNorm")
-    there = None if norm is None else readers.maker(norm.inputs[0], "StaticReshape")
+    norm = readers.maker(no, node.inputs[0], "GroupNorm", "LayerNorm")
+    there = None if norm is None else readers.maker(no, norm.inputs[0], "StaticReshape")
     if norm is None or there is None:
         return None
     src, parts = there.inputs[0], there.outputs[0]
-    if not (_known(src.shape) and _known(parts.shape)) or not 3 <= src.ndim <= 5 or parts.ndim < 3:
-        return None
-    if node.outputs[0].shape != src.shape or parts.shape[0] != src.shape[0]:
-        return None
-    channels, count = int(src.shape[1] or 0), int(parts.shape[1] or 0)
+    if not 3 <= src.ndim <= 5 or parts.ndim < 3 or node.outputs[0].shape != src.shape:
+        return no("the shape is one of images, and comes back")
+    if parts.shape[0] != src.shape[0]:
+        return no("images stay apart")
+    channels, count = _size(src, 1), _size(parts, 1)
     attrs = norm.attrs
-    if norm.kind == "LayerNorm":
-        if attrs["begin_norm_axis"] % parts.ndim != 2 or attrs["use_affine"]:
-            return None
-        groups = count
-    elif attrs["data_format"] == "NCX":
-        groups = attrs["groups"]
-    else:
-        return None
-    if not channels or not count or not groups or channels % count or channels % groups:
-        return None
+    layer = norm.kind == "LayerNorm"
+    if layer and (attrs["begin_norm_axis"] % parts.ndim != 2 or attrs["use_affine"]):
+        return no("the norm is of all that a group has")
+    if not layer and attrs["data_format"] != "NCX":
+        return no("the norm is of all that a group has")
+    groups = count if layer else attrs["groups"]
+    if not channels or not count or channels % count or channels % groups:
+        return no("channels are whole groups")
     made = _group_attrs(groups, attrs["epsilon"])
     if not attrs["use_affine"]:
         return Match("GroupNorm", (src,), made, (there, norm))
-    vectors = _vectors(norm, count)
+    vectors = _vectors(no, norm, count)
     if vectors is None:
         return None
     each = (_constant(norm.inputs[1], np.repeat(vector, channels // count)) for vector in vectors)
@@ -183,29 +266,38 @@ def _reshaped_norm(node: Node, readers: _Readers) -> Match | None:
 # ---- a norm in parts -------------------------------------------------------------------------------------------------
 
 
-def _divided(node: Node, readers: _Readers) -> Match | None:
+def _divided(node: Node, readers: _Readers, no: No) -> Match | None:
     """(x - mean) / sqrt(mean of (x - mean)^2 + epsilon) over the last axes."""
-    deviation = readers.maker(node.inputs[1], "Sqrt")
-    total = None if deviation is None else readers.maker(deviation.inputs[0], "Add")
+    deviation = readers.maker(no, node.inputs[1], "Sqrt")
+    total = None if deviation is None else readers.maker(no, deviation.inputs[0], "Add")
     pair = None if total is None else _operand_and_constant(total)
-    variance = None if pair is None else readers.maker(pair[0], "ReduceMean")
-    square = None if variance is None else readers.maker(variance.inputs[0], "Square", "Pow", "Multiply")
+    variance = None if pair is None else readers.maker(no, pair[0], "ReduceMean")
+    square = None if variance is None else readers.maker(no, variance.inputs[0], "Square", "Pow", "Multiply")
     if deviation is None or total is None or pair is None or variance is None or square is None:
         return None
     reads = 3 if square.kind == "Multiply" else 2
-    distance = readers.maker(node.inputs[0], "Subtract", reads=reads)
-    mean = None if distance is None else readers.maker(distance.inputs[1], "ReduceMean")
-    if distance is None or mean is None or not _is_square(square, node.inputs[0]):
+    if not _is_square(square, node.inputs[0]):
+        return no("what is squared is the distance")
+    distance = readers.maker(no, node.inputs[0], "Subtract", reads=reads)
+    mean = None if distance is None else readers.maker(no, distance.inputs[1], "ReduceMean")
+    if distance is None or mean is None:
         return None
     src = distance.inputs[0]
-    epsilon = float(pair[1].reshape(-1)[0]) if pair[1].size == 1 else None
+    if mean.inputs[0] is not src:
+        return no("the mean is of the same operand")
+    if pair[1].size != 1:
+        return no("epsilon is one number")
     axes = _axes(mean)
-    if mean.inputs[0] is not src or epsilon is None or axes is None or axes != _axes(variance):
-        return None
-    if not _known(src.shape) or node.outputs[0].shape != src.shape or src.dtype not in _FLOATS:
-        return None
-    norm = _norm_over(src, axes, epsilon)
-    return None if norm is None else Match(*norm, (mean, distance, square, variance, total, deviation))
+    if axes is None or _axes(variance) is None:
+        return no("both means keep their axes")
+    if axes != _axes(variance):
+        return no("both means have the same axes")
+    if node.outputs[0].shape != src.shape:
+        return no("the result's shape stays")
+    norm = _norm_over(src, axes, float(pair[1].reshape(-1)[0]))
+    if norm is None:
+        return no("the axes are those of a norm")
+    return Match(*norm, (mean, distance, square, variance, total, deviation))
 
 
 def _is_square(node: Node, of: Value) -> bool:
@@ -229,53 +321,70 @@ def _norm_over(src: Value, axes: tuple[int, ...], epsilon: float) -> tuple[str, 
         return "LayerNorm", (src,), attrs
     if not 3 <= src.ndim <= 5 or not prod(src.shape):  # type: ignore[arg-type]
         return None
-    groups = {tuple(range(2, last + 1)): int(src.shape[1] or 0), tuple(range(1, last + 1)): 1}.get(axes)
+    groups = {tuple(range(2, last + 1)): _size(src, 1), tuple(range(1, last + 1)): 1}.get(axes)
     return None if groups is None else ("GroupNorm", (src,), _group_attrs(groups, epsilon))
 
 
 # ---- layers divided by the root of their mean square -----------------------------------------------------------------
 
 
-def _by_root(node: Node, readers: _Readers) -> Match | None:
+def _by_root(node: Node, readers: _Readers, no: No) -> Match | None:
     """x / sqrt(mean of x^2 + epsilon) over the last axis, or times the reciprocal of that."""
     first, second = node.inputs
     candidates = ((first, second),) if node.kind == "Divide" else ((first, second), (second, first))
-    return next(filter(None, (_root_of(node, src, other, readers) for src, other in candidates)), None)
+    return next(filter(None, (_root_of(node, src, other, readers, no) for src, other in candidates)), None)
 
 
-def _root_of(node: Node, src: Value, by: Value, readers: _Readers) -> Match | None:
-    parts: list[Node | None] = []
+def _root_of(node: Node, src: Value, by: Value, readers: _Readers, no: No) -> Match | None:
+    parts: list[Node] = []
     if node.kind == "Multiply":
-        parts.append(readers.maker(by, "Reciprocal", "Pow"))
-        if parts[0] is None or (parts[0].kind == "Pow" and parts[0].attrs["beta"] != -0.5):
+        inverse = readers.maker(no, by, "Reciprocal", "Pow")
+        if inverse is None:
             return None
-        by = parts[0].inputs[0]
-    if not parts or parts[0] is None or parts[0].kind == "Reciprocal":
-        parts.append(readers.maker(by, "Sqrt"))
-        if parts[-1] is None:
+        if inverse.kind == "Pow" and inverse.attrs["beta"] != -0.5:
+            return no("the power is that of a root")
+        parts.append(inverse)
+        by = inverse.inputs[0]
+    if not parts or parts[0].kind == "Reciprocal":
+        root = readers.maker(no, by, "Sqrt")
+        if root is None:
             return None
-        by = parts[-1].inputs[0]
-    total = readers.maker(by, "Add")
+        parts.append(root)
+        by = root.inputs[0]
+    total = readers.maker(no, by, "Add")
     pair = None if total is None else _operand_and_constant(total)
-    mean = None if pair is None else readers.maker(pair[0], "ReduceMean")
-    square = None if mean is None else readers.maker(mean.inputs[0], "Square", "Pow", "Multiply")
-    if total is None or pair is None or mean is None or square is None or pair[1].size != 1:
+    mean = None if pair is None else readers.maker(no, pair[0], "ReduceMean")
+    square = None if mean is None else readers.maker(no, mean.inputs[0], "Square", "Pow", "Multiply")
+    if total is None or pair is None or mean is None or square is None:
         return None
-    if not _is_square(square, src) or not _known(src.shape) or node.outputs[0].shape != src.shape:
-        return None
-    if _axes(mean) != (src.ndim - 1,) or src.dtype not in _FLOATS or src.ndim < 2:
-        return None
+    if pair[1].size != 1:
+        return no("epsilon is one number")
+    if not _is_square(square, src):
+        return no("what is squared is the operand")
+    axes = _axes(mean)
+    if axes is None:
+        return no("the mean keeps its axes")
+    if axes != (src.ndim - 1,) or src.ndim < 2:
+        return no("the mean is over the last axis")
+    if node.outputs[0].shape != src.shape:
+        return no("the result's shape stays")
     attrs = {"begin_norm_axis": -1, "epsilon": float(pair[1].reshape(-1)[0])}
-    return Match("RMSNorm", (src,), attrs, (square, mean, total, *(part for part in parts[::-1] if part is not None)))
+    return Match("RMSNorm", (src,), attrs, (square, mean, total, *parts[::-1]))
 
 
-def _scaled_root(node: Node, readers: _Readers) -> Match | None:
+def _scaled_root(node: Node, readers: _Readers, no: No) -> Match | None:
     """Multiply by a vector behind it: its scale."""
     for value, scale in (node.inputs, node.inputs[::-1]):
-        norm = readers.maker(value, "RMSNorm")
-        if norm is None or len(norm.inputs) > 1 or node.outputs[0].shape != value.shape:
+        norm = readers.maker(no, value, "RMSNorm")
+        if norm is None:
             continue
-        if scale.shape[-1:] == value.shape[-1:] and all(size == 1 for size in scale.shape[:-1]):
+        if len(norm.inputs) > 1:
+            no("the norm has no scale")
+        elif node.outputs[0].shape != value.shape:
+            no("the result's shape stays")
+        elif scale.shape[-1:] != value.shape[-1:] or any(size != 1 for size in scale.shape[:-1]):
+            no("the scale lies along the last axis alone")
+        else:
             return Match("RMSNorm", (norm.inputs[0], scale), dict(norm.attrs), (norm,))
     return None
 
@@ -286,25 +395,30 @@ def _scaled_root(node: Node, readers: _Readers) -> Match | None:
 _SOFTPLUS_IS_X = 17.0
 
 
-def _guarded_softplus(node: Node, readers: _Readers) -> Match | None:
+def _guarded_softplus(node: Node, readers: _Readers, no: No) -> Match | None:
     """x where it is large and else its softplus, as PyTorch has it: softplus, which own code knows to be x there."""
     condition, large, small = node.inputs
-    compared, function = readers.maker(condition, "GreaterEqual"), readers.maker(small, "SoftPlus")
+    compared = readers.maker(no, condition, "GreaterEqual")
+    function = None if compared is None else readers.maker(no, small, "SoftPlus")
     if compared is None or function is None:
         return None
     least, beta = scalar(compared.inputs[1]), float(function.attrs.get("beta", 1.0))
-    if compared.inputs[0] is not large or function.inputs[0] is not large or least is None or beta <= 0:
-        return None
-    if least * beta < _SOFTPLUS_IS_X or large.dtype not in _FLOATS or node.outputs[0].shape != large.shape:
-        return None
+    if compared.inputs[0] is not large or function.inputs[0] is not large:
+        return no("operand, condition and SoftPlus read one tensor")
+    if least is None:
+        return no("the threshold is one number")
+    if beta <= 0:
+        return no("beta is above zero")
+    if least * beta < _SOFTPLUS_IS_X:
+        return no("SoftPlus is its operand from the threshold on")
     return Match("SoftPlus", (large,), dict(function.attrs), (compared, function))
 
 
 # the last node of a pattern -> what it may be the end of
-RULES: dict[str, tuple[Rule, ...]] = {
-    "Add": (_affine,),
-    "Divide": (_divided, _by_root),
-    "Multiply": (_affine, _by_root, _scaled_root),
-    "Select": (_guarded_softplus,),
-    "StaticReshape": (_reshaped_norm,),
+RULES: dict[str, tuple[tuple[Rewrite, Rule], ...]] = {
+    "Add": ((FUSE_NORM_AFFINE, _affine),),
+    "Divide": ((FUSE_LAYER_NORM, _divided), (FUSE_RMS_NORM, _by_root)),
+    "Multiply": ((FUSE_NORM_AFFINE, _affine), (FUSE_RMS_NORM, _by_root), (FUSE_RMS_SCALE, _scaled_root)),
+    "Select": ((FUSE_SOFTPLUS, _guarded_softplus),),
+    "StaticReshape": ((FUSE_GROUP_NORM, _reshaped_norm),),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from .._core import kernels
 from ..graph import Node, Value
 from . import select
 from .chain import over
-from .matching import Maker, dims, in_rows, order_of, scalar
+from .matching import ALONE, Maker, No, dims, in_rows, order_of, scalar
 from .program import Program, View
+from .rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -25,6 +27,18 @@ _HIDDEN = -1e30
 _MOST_KEYS = 1 << 13
 _MOST_MASKS = 2
 _COPIED = "of attention"
+FUSE_ATTENTION = Rewrite(
+    "fuse_attention",
+    "a product, a SoftMax of its scaled and masked scores, and a product with values run as one",
+    (
+        *ALONE,
+        "the products are of every matrix of a batch",
+        "SoftMax is over the keys",
+        "scores are scaled by numbers, then masked",
+        "keys and masks are few",
+        "scores that conditions hide have one shape",
+    ),
+)
 
 
 class Side(NamedTuple):
@@ -46,12 +60,17 @@ class Mask(NamedTuple):
     hidden: float = 0.0
     where: bool | None = None
 
+    @property
+    def known(self) -> bool:
+        return self.value.is_constant
+
 
 @dataclass(frozen=True)
 class Parts:
     """An attention.
 
-    `zeros`: rows of NaN become zeros; `flipped`: the last two axes of the result have changed places.
+    `masks`: the last one that is applied first; `zeros`: rows of NaN become zeros; `flipped`: the last two axes of the
+    result have changed places.
     """
 
     members: tuple[Node, ...]
@@ -65,25 +84,46 @@ class Parts:
     flipped: bool
 
     @property
+    def added(self) -> list[list[Mask]]:
+        """The masks in the order in which they are applied, those together that become one sum.
+
+        A condition hides what was added before, however low that is: in rows without a key it shows. Alone it is a sum.
+        """
+        entries: list[list[Mask]] = []
+        for mask in reversed(self.masks):
+            alike = [entry for entry in entries if mask.known and all(one.known for one in entry)]
+            if mask.where is not None and len(entries) == 1:
+                entries[0].append(mask)
+            elif mask.where is None and alike:
+                alike[0].append(mask)
+            else:
+                entries.append([mask])
+        return entries
+
+    @property
     def macs(self) -> int:
         keys, depth = _sizes(self.k)
         return prod(dims(self.result)[:-2]) * _sizes(self.q)[0] * keys * (depth + _sizes(self.v)[1])
 
 
-def parts_of(last: Node, maker: Maker) -> Parts | None:
+def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
     """The attention that ends with this product; None where there is none, or none that own code runs."""
-    if not _is_product(last):
+    if last.kind != "MatMul":
         return None
+    if not _is_product(last):
+        return no("the products are of every matrix of a batch")
     end = next(filter(None, (_end(last, maker, *factors) for factors in _factors(last, maker))), None)
     if end is None:
         return None
     members, shares = end.members, end.shares
     if shares.attrs["axis"] % shares.inputs[0].ndim != shares.inputs[0].ndim - 1:
-        return None
+        return no("SoftMax is over the keys")
     scores = _Scores(maker, members)
     product = scores.walk(shares.inputs[0])
-    if product is None or not _is_product(product):
-        return None
+    if product is None:
+        return no("scores are scaled by numbers, then masked")
+    if not _is_product(product):
+        return no("the products are of every matrix of a batch")
     sides = [_side(value, maker, members, i < 2) for i, value in enumerate((*product.inputs, end.values))]
     (q, scale), (k, factor), (v, _) = sides
     if not product.attrs.get("transpose_b"):
@@ -93,7 +133,7 @@ def parts_of(last: Node, maker: Maker) -> Parts | None:
     made = Parts(
         tuple(members), q, k, v, tuple(scores.masks), scores.scale * scale * factor, end.zeros, result, end.flipped
     )  # fmt: skip
-    return made if _fits(made) else None
+    return made if _fits(made, no) else None
 
 
 class _End(NamedTuple):
@@ -264,16 +304,16 @@ def _sizes(side: Side) -> Ints:
     return sizes[::-1] if side.turned else sizes
 
 
-def _fits(parts: Parts) -> bool:
-    batch = prod(dims(parts.result)[:-2])
-    if any(prod(side.lead) != batch for side in (parts.q, parts.k, parts.v)):
-        return False
+def _fits(parts: Parts, no: No) -> bool:
     (rows, depth), (keys, other), (values, width) = (_sizes(side) for side in (parts.q, parts.k, parts.v))
-    floats = all(mask.value.dtype == ("f32" if mask.where is None else "boolean") for mask in parts.masks)
+    if keys > _MOST_KEYS or len(parts.added) > _MOST_MASKS:
+        no("keys and masks are few")
+        return False
+    if any(mask.shape != entry[0].shape for entry in parts.added for mask in entry if mask.where is not None):
+        no("scores that conditions hide have one shape")
+        return False
     shape = (width, rows) if parts.flipped else (rows, width)
-    fits = depth == other and keys == values and shape == dims(parts.result)[-2:]
-    changing = sum(mask.value.constant is None for mask in parts.masks)
-    return floats and fits and keys <= _MOST_KEYS and changing + (changing < len(parts.masks)) <= _MOST_MASKS
+    return depth == other and keys == values and shape == dims(parts.result)[-2:]
 
 
 # ---- the group as it is built ----------------------------------------------------------------------------------------
@@ -281,23 +321,26 @@ def _fits(parts: Parts) -> bool:
 
 def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> int:
     """Append the step; its multiplications."""
-    masks = [mask for mask in parts.masks if mask.value.constant is None]
-    leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [mask.shape[:-2] for mask in masks]
+    entries = parts.added
+    leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [entry[0].shape[:-2] for entry in entries]
     # the one in which every other can be seen
     batch = max((*leading, dims(parts.result)[:-2]), key=len)
     q, k, v = (_operand(program, side, batch, view_of) for side in (parts.q, parts.k, parts.v))
     q, v = (in_rows(program, view, _COPIED) for view in (q, v))
-    # one number may stand for all keys
-    added = [in_rows(program, _mask(program, mask, batch, view_of), _COPIED, (0, 1)) for mask in masks]
     rows, depth = q.shape[-2:]
     keys, width = v.shape[-2:]
     seen: Ints = ()
-    known = _known(parts)
-    if known is not None:
-        lead, array = known
-        stretched = over(program.constant(array), (*lead, rows, keys), None)
-        added.append(_as_batch(program, stretched, batch))
-        seen = _seen(array, alone=not masks)
+    added = []
+    for entry in entries:
+        if all(mask.known for mask in entry):
+            array = _total(entry)
+            seen = _seen(array, rows, keys, alone=len(entries) == 1)
+            view = program.constant(array)
+        else:
+            view = _chosen(program, entry, view_of)
+        stretched = _as_batch(program, over(view, entry[0].shape), batch)
+        # one number may stand for all keys
+        added.append(in_rows(program, stretched, _COPIED, (0, 1)))
     dst = view_of(parts.result)
     if parts.flipped:
         dst = _flipped(dst)
@@ -340,45 +383,39 @@ def _as_batch(program: Program, view: View, batch: Ints) -> View:
     return found
 
 
-def _mask(program: Program, mask: Mask, batch: Ints, view_of: Callable[[Value], View]) -> View:
-    """A mask that a call gives, as what is added."""
-    view = view_of(mask.value)
-    if mask.where is not None:
-        numbers = [program.constant(np.asarray(number, np.float32)) for number in (0.0, mask.hidden)]
-        chosen = program.scratch(view.shape, "f32")
-        select.append(program, [view, *(numbers[::-1] if mask.where else numbers)], chosen, "mask")
-        view = chosen
-    return _as_batch(program, over(view, mask.shape), batch)
-
-
-def _known(parts: Parts) -> tuple[Ints, Array] | None:
-    """The constant masks as one, and what its axes before the last two are stretched to."""
-    total: Array | None = None
-    lead: Ints = ()
-    for mask in parts.masks:
-        array = mask.value.constant
-        if array is None:
+def _chosen(program: Program, masks: Sequence[Mask], view_of: Callable[[Value], View]) -> View:
+    """Masks of which calls give some, in the order in which they are applied, as what is added."""
+    known = list(takewhile(lambda mask: mask.known, masks))
+    sums = program.constant(_total(known) if known else np.zeros((), np.float32))
+    for mask in masks[len(known) :]:
+        view = view_of(mask.value)
+        if mask.where is None:
+            sums = view
             continue
-        if mask.where is not None:
-            array = np.where(array == mask.where, np.float32(mask.hidden), np.float32(0))
-        lead = max(lead, mask.shape[:-2], key=len)
+        hidden = program.constant(np.asarray(mask.hidden, np.float32))
+        made = program.scratch(np.broadcast_shapes(view.shape, sums.shape), "f32")
+        select.append(program, [view, *((hidden, sums) if mask.where else (sums, hidden))], made, "mask")
+        sums = made
+    return sums
+
+
+def _total(masks: Sequence[Mask]) -> Array:
+    """Constant masks in the order in which they are applied, as what is added."""
+    total: Array = np.zeros((), np.float32)
+    for mask in masks:
+        array = mask.value.constant
+        assert array is not None
         with np.errstate(all="ignore"):
-            total = array if total is None else np.asarray(total + array, np.float32)
-    if total is None:
-        return None
-    rows, keys = _sizes(parts.q)[0], _sizes(parts.k)[0]
-    # an axis of rows and one of keys
-    lacking = (1,) * max(2 - total.ndim, 0)
-    total = total.reshape((*lacking, *total.shape))
-    return lead, np.broadcast_to(total, (*total.shape[:-2], rows, keys))
+            total = total + array if mask.where is None else np.where(array == mask.where, mask.hidden, total)
+        total = np.asarray(total, np.float32)
+    return total
 
 
-def _seen(array: Array, alone: bool) -> Ints:
+def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
     """Of each row, the keys from the first on that a constant mask, the same for the whole batch, shows any of."""
     if prod(array.shape[:-2]) != 1:
         return ()
-    keys = array.shape[-1]
     # beside other masks, what is not minus infinity may be as much as what these leave
-    shown = (array > (_HIDDEN if alone else -np.inf)).reshape(-1, keys)
+    shown = np.broadcast_to(array > (_HIDDEN if alone else -np.inf), (*array.shape[:-2], rows, keys)).reshape(-1, keys)
     last = np.where(shown.any(1), keys - np.argmax(shown[:, ::-1], 1), keys)
     return () if (last == keys).all() else tuple(map(int, last))

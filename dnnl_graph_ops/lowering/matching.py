@@ -9,6 +9,9 @@ from .program import Program, View
 
 # the node that makes a value for its so many readers alone, if it may be part of the group
 Maker = Callable[[Value, int], Node | None]
+# is told the condition that does not hold
+No = Callable[[str], None]
+ALONE = ("nobody else reads what lies between", "the net does not return what lies between")
 
 
 def scalar(value: Value) -> float | None:

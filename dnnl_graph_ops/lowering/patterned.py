@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 from ..graph import Node, Value
 from . import attention, rotary
 from .env import Env
-from .matching import Maker
+from .matching import Maker, No
 from .program import Program, View
+from .rewrites import Rewrite
 
 Parts = attention.Parts | rotary.Turn
+# what looks for one that ends with a node
+PATTERNS: tuple[tuple[Rewrite, Callable[[Node, Maker, No], Parts | None]], ...] = (
+    (attention.FUSE_ATTENTION, attention.parts_of),
+    (rotary.FUSE_ROTARY, rotary.parts_of),
+)
 
 
-def parts_of(last: Node, maker: Maker) -> Parts | None:
-    """What ends with a node."""
-    return attention.parts_of(last, maker) or rotary.parts_of(last, maker)
+def _ignored(condition: str) -> None:
+    """Whether nodes match was told when they were looked for."""
 
 
 def known(nodes: Sequence[Node]) -> Parts | None:
@@ -23,8 +28,15 @@ def known(nodes: Sequence[Node]) -> Parts | None:
     if len(nodes) < 3:
         return None
     inside = set(nodes)
-    found = parts_of(nodes[-1], lambda value, reads: value.node if value.node in inside else None)
-    return found if found is not None and set(found.members) == inside else None
+
+    def maker(value: Value, reads: int) -> Node | None:
+        return value.node if value.node in inside else None
+
+    for _, find in PATTERNS:
+        parts = find(nodes[-1], maker, _ignored)
+        if parts is not None:
+            return parts if set(parts.members) == inside else None
+    return None
 
 
 def is_flipped(nodes: Sequence[Node]) -> bool:

@@ -9,11 +9,17 @@ from .._core import kernels
 from ..graph import Node, Value
 from ..shapes.pieces import ranges
 from .chain import over
-from .matching import Maker, dims, in_rows, scalar
+from .matching import ALONE, Maker, No, dims, in_rows, scalar
 from .program import Program, View
+from .rewrites import Rewrite
 
 # of a part of the last axis: its start, size and step
 Cut = tuple[int | None, int | None, int]
+FUSE_ROTARY = Rewrite(
+    "fuse_rotary",
+    "pairs of the last axis that are turned by cosines and sines run as one",
+    (*ALONE, "all is in f32", "cosines and sines lie along the last axis", "the pairs are all of the result"),
+)
 
 
 class Turn(NamedTuple):
@@ -28,22 +34,28 @@ class Turn(NamedTuple):
     whole: bool
 
 
-def parts_of(last: Node, maker: Maker) -> Turn | None:
+def parts_of(last: Node, maker: Maker, no: No) -> Turn | None:
     """The rotary embedding that ends with this node; None where there is none, or none that own code runs."""
     find = _FORMS.get(last.kind)
     found = None if find is None else find(last, maker)
-    return found if found is not None and _fits(found, last.outputs[0]) else None
+    return found if found is not None and _fits(found, last.outputs[0], no) else None
 
 
-def _fits(turn: Turn, result: Value) -> bool:
+def _fits(turn: Turn, result: Value, no: No) -> bool:
     width = turn.half if not turn.whole else 2 * turn.half
     tables = [turn.cos, turn.sin]
-    known = all(value.dtype == "f32" and value.shape and all(value.shape) for value in (turn.src, result, *tables))
-    stretched = all(value.ndim <= result.ndim and value.shape[-1] == width for value in tables)
+    if any(value.dtype != "f32" for value in (turn.src, result, *tables)):
+        no("all is in f32")
+        return False
+    if any(not value.shape or value.ndim > result.ndim or value.shape[-1] != width for value in tables):
+        no("cosines and sines lie along the last axis")
+        return False
     shape = dims(turn.src)
     # what is turned may be the first part of more
-    fits = (*shape[:-1], min(shape[-1], 2 * turn.half)) == result.shape if shape else False
-    return known and stretched and fits and result.shape[-1] == 2 * turn.half
+    if not all(shape) or (*shape[:-1], 2 * turn.half) != result.shape:
+        no("the pairs are all of the result")
+        return False
+    return True
 
 
 def _cut(node: Node) -> Cut | None:

@@ -1,0 +1,69 @@
+"""The compiler's rewrites by name, with the conditions of each; reports tell where one fired, or why it declined.
+
+A rewrite claims that two graphs give the same numbers. tests/rewrites proves each claim on graphs that match it, and on
+graphs that miss one of its conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..graph import Node
+
+
+class Report(NamedTuple):
+    """A rewrite looked at a node, the last one of what it would replace. `condition`: the one that does not hold, or ""
+    where the rewrite fired."""
+
+    rewrite: str
+    node: Node
+    condition: str
+
+    @property
+    def fired(self) -> bool:
+        return not self.condition
+
+
+_listening: ContextVar[list[Report] | None] = ContextVar("_listening", default=None)
+REWRITES: dict[str, Rewrite] = {}
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite of a graph: its name, its claim in a sentence, and what it asks of the graph besides its ops."""
+
+    name: str
+    claim: str
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name in REWRITES:
+            raise ValueError(f"there are two rewrites {self.name!r}")
+        REWRITES[self.name] = self
+
+    def fired(self, node: Node) -> None:
+        reports = _listening.get()
+        if reports is not None:
+            reports.append(Report(self.name, node, ""))
+
+    def declined(self, node: Node, condition: str) -> None:
+        reports = _listening.get()
+        if reports is not None:
+            if condition not in self.conditions:
+                raise ValueError(f"{self.name} has no condition {condition!r}")
+            reports.append(Report(self.name, node, condition))
+
+
+@contextmanager
+def listening() -> Iterator[list[Report]]:
+    """Collects the reports of the graphs that this thread compiles meanwhile."""
+    reports: list[Report] = []
+    token = _listening.set(reports)
+    try:
+        yield reports
+    finally:
+        _listening.reset(token)

@@ -1,0 +1,83 @@
+"""Proves rewrites: draws graphs that match one, or miss one of its conditions, and judges what their nets compute.
+
+A prover is a function of a draw and the condition that must not hold (None: the graph matches). It adds the outputs.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from reference.data import unwritten
+from reference.graph import evaluate_built
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.lowering import rewrites
+
+from .draw import Again, Draw
+
+Prover = Callable[[Draw, str | None], None]
+PROVERS: dict[str, Prover] = {}
+# of draws, for each that is wanted
+MOST_TRIES = 25
+
+
+def proves(name: str) -> Callable[[Prover], Prover]:
+    def registered(prover: Prover) -> Prover:
+        assert name not in PROVERS
+        PROVERS[name] = prover
+        return prover
+
+    return registered
+
+
+@dataclass
+class Count:
+    """Draws, and the reports of rewrites over them: (name, condition), "" where it fired."""
+
+    graphs: int = 0
+    reports: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def prove(name: str, unmet: str | None, count: int, seed: int, first: int = 0, counts: Count | None = None) -> None:
+    """Draws until a rewrite has fired on, or declined, so many graphs; all results are judged.
+
+    Raises:
+        AssertionError: wrong results, or too few such graphs.
+    """
+    counts = Count() if counts is None else counts
+    hits = 0
+    for number in range(first, first + MOST_TRIES * count):
+        if hits == count:
+            return
+        seeds = (seed, number, *map(ord, f"{name} {unmet}"))
+        d = Draw(*seeds)
+        try:
+            PROVERS[name](d, unmet)
+        except (Again, dgo.ShapeError):
+            continue
+        with rewrites.listening() as reports:
+            judge(d, f"--seed={seed}: prove({name!r}, {unmet!r}, 1, {seed}, {number})")
+        counts.graphs += 1
+        counts.reports.update((report.rewrite, report.condition) for report in reports)
+        hits += any(report.rewrite == name and report.condition == (unmet or "") for report in reports)
+    raise AssertionError(f"{name}: {unmet or 'fired'}: {hits} of {count} in {MOST_TRIES * count} draws (--seed={seed})")
+
+
+def judge(d: Draw, where: str) -> None:
+    """The net's results are those of NumPy, its outputs filled with what is no result before."""
+    expected = evaluate_built(d.graph, d.arrays)
+    outputs = list(dict.fromkeys(d.outputs))
+    net = d.graph.compile({f"out{i}": value for i, value in enumerate(outputs)})
+    given = {value.name: array for value, array in d.arrays.items() if value.name in net.input_names}
+    wanted = [expected[value] for value in outputs]
+    out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, outputs, strict=True)]
+    net.run(given, out={f"out{i}": array for i, array in enumerate(out)})
+    for got, want, value in zip(out, wanted, outputs, strict=True):
+        text = f"{where}\n{value.name}\n{d.graph}"
+        if d.tolerance and want.size:
+            wide = want.astype(np.float64)
+            atol = d.tolerance * max(float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)), 1.0)
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=0, atol=atol, err_msg=text)
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=text)

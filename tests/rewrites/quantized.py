@@ -1,0 +1,66 @@
+"""Graphs of int8: what moves elements between Dequantize and Quantize, and a Dequantize that several ops read."""
+
+from dnnl_graph_ops import ops
+
+from .draw import Again, Draw
+from .harness import proves
+
+SCALES = (0.25, 0.5, 1.0, 2.0)
+
+
+def _part(d: Draw, shape, unmet: str | None):
+    """Floats of integers."""
+    dtype = d.pick("u8", "s8")
+    if unmet == "every part comes of a Dequantize of one scale":
+        if d.chance():
+            return ops.relu(d.input(shape))
+        scales = [d.pick(*SCALES) for _ in range(shape[1])]
+        return ops.dequantize(d.input(shape, dtype), scales=scales, zps=[0] * len(scales), qtype="per_channel", axis=1)
+    return ops.dequantize(d.input(shape, dtype), scales=[d.pick(*SCALES)], zps=[d.whole(0, 3)])
+
+
+@proves("move_integers")
+def moved(d: Draw, unmet: str | None) -> None:
+    shape = [d.size(2), *d.sizes(d.whole(2, 3))]
+    way = d.pick("concat", "reshape", "transpose", "repeat")
+    if unmet == "every part comes of a Dequantize of one scale" and shape[1] == 1:
+        raise Again
+    if way == "concat":
+        axis = d.whole(0, len(shape) - 1)
+        parts = [_part(d, shape, None) for _ in range(d.whole(1, 2))]
+        parts.insert(d.whole(0, len(parts)), _part(d, shape, unmet))
+        whole = ops.concat(*parts, axis=axis)
+    elif way == "reshape":
+        whole = ops.static_reshape(_part(d, shape, unmet), shape=(-1, shape[-1]), special_zero=False)
+    elif way == "transpose":
+        order = [int(a) for a in d.rng.permutation(len(shape))]
+        whole = ops.static_transpose(_part(d, shape, unmet), order=order)
+    else:
+        sizes = [2 * n for n in shape[2:]]
+        whole = ops.interpolate(_part(d, shape, unmet), sizes=sizes, mode="nearest", data_format="NCX")
+    whole = d.between(whole, unmet)
+    scales, more = [d.pick(*SCALES)], {}
+    if unmet == "the result has one scale":
+        axis = d.whole(0, whole.ndim - 1)
+        if whole.shape[axis] == 1:
+            raise Again
+        scales = [d.pick(*SCALES) for _ in range(whole.shape[axis])]
+        more = {"qtype": "per_channel", "axis": axis}
+    dtype = d.pick("u8", "s8")
+    zero = d.whole(0, 8)
+    y = ops.quantize(whole, dtype=dtype, scales=scales, zps=[zero] * len(scales), **more)
+    d.outputs.append(y)
+    if d.chance(0.3):
+        d.leave(ops.dequantize(y, scales=scales, zps=[zero] * len(scales), **more))
+
+
+@proves("repeat_dequantize")
+def repeated(d: Draw, unmet: str | None) -> None:
+    n, c, *spatial = d.sizes(2 + d.whole(1, 2))
+    x = ops.dequantize(d.input((n, c, *spatial), d.pick("u8", "s8")), scales=[d.pick(*SCALES)], zps=[d.whole(0, 2)])
+    for _ in range(d.whole(1, 2)):
+        weights = d.constant((d.size(), c, *(1,) * len(spatial)), 2, "s8")
+        w = ops.dequantize(weights, scales=[d.pick(*SCALES)], zps=[0])
+        y = ops.convolution(x, w, data_format="NCX", weights_format="OIX")
+        d.leave(y)
+    d.pick(d.read_again, d.outputs.append)(x)
