@@ -77,8 +77,9 @@ def _padded(pad: Node, head: Node) -> Node | None:
         return FOLD_PADDING.declined(head, "it pads spatial axes alone")
     own = head.attrs.geometry
     begin, end = _sums(own.pads_begin, begin), _sums(own.pads_end, end)
-    made = _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (), (*head.absorbed, pad))
-    return made or FOLD_PADDING.declined(head, "some tap reaches beyond the padding")
+    if not _reaches(head, begin, end):
+        return FOLD_PADDING.declined(head, "some tap reaches beyond the padding")
+    return _with(head, (pad.inputs[0], *head.inputs[1:]), begin, end, (), (*head.absorbed, pad))
 
 
 def _cropped(head: Node, part: Node) -> Node | None:
@@ -100,8 +101,9 @@ def _cropped(head: Node, part: Node) -> Node | None:
     pads = (_pads_of_ordinary if head.kind == "Convolution" else _pads_of_transposed)(head, front, back)
     if pads is None:
         return FOLD_CROPPING.declined(part, "pads and strides say the cut")
-    made = _with(head, head.inputs, *pads, (*head.absorbed, part))
-    return made or FOLD_CROPPING.declined(part, "some tap reaches beyond the padding")
+    if not _reaches(head, *pads[:2]):
+        return FOLD_CROPPING.declined(part, "some tap reaches beyond the padding")
+    return _with(head, head.inputs, *pads, (*head.absorbed, part))
 
 
 def _pads_of_ordinary(head: Node, front: Ints, back: Ints) -> tuple[Ints, Ints, Ints] | None:
@@ -141,15 +143,19 @@ def _sums(a: Ints, b: Ints) -> Ints:
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
-def _with(
-    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
-) -> Node | None:
-    """The convolution with other pads; None where taps would lie in nothing but these, for which no kernel is made."""
+def _reaches(head: Node, begin: Ints, end: Ints) -> bool:
+    """Whether every position has a tap beyond these pads; no kernel is made for what lies in pads alone."""
     assert isinstance(head.attrs, Attributes)
     own = head.attrs.geometry
-    for edges, taps, dilation in zip(zip(begin, end, strict=True), own.kernel, own.dilations, strict=True):
-        if max(edges) > ((taps or 0) - 1) * dilation:
-            return None
+    reach = [((taps or 0) - 1) * dilation for taps, dilation in zip(own.kernel, own.dilations, strict=True)]
+    return all(max(edges) <= most for *edges, most in zip(begin, end, reach, strict=True))
+
+
+def _with(
+    head: Node, inputs: tuple[Value, ...], begin: Ints, end: Ints, padding: Ints, absorbed: tuple[Node, ...]
+) -> Node:
+    """The convolution with other pads."""
+    assert isinstance(head.attrs, Attributes)
     changed = replace(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding
     )

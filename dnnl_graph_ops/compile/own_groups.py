@@ -99,9 +99,9 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
         if number in taken:
             continue
         node = readers.nodes[number]
-        unmet = _unmet(node, readers.nodes[head]) if number in free else "a post-op does this"
-        if unmet:
-            declined(unmet)
+        condition = _unmet(node, readers.nodes[head], number in free)
+        if condition:
+            declined(condition)
             break
         taken.add(number)
         members.append(number)
@@ -123,16 +123,17 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
     return tuple(members[:ended])
 
 
-def _unmet(node: Node, head: Node) -> str:
+def _unmet(node: Node, head: Node, free: bool) -> str:
     """The condition that keeps a node from being a post-op of a convolution, if there is one."""
+    unmet = ""
     result, first = node.outputs[0], head.outputs[0]
-    if node.kind not in KINDS:
-        return "a post-op does this"
-    if (result.shape, result.dtype) != (first.shape, first.dtype):
-        return "the shape and the type stay"
-    if "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
-        return "the data formats are equal"
-    return ""
+    if not free or node.kind not in KINDS:
+        unmet = "a post-op does this"
+    elif (result.shape, result.dtype) != (first.shape, first.dtype):
+        unmet = "the shape and the type stay"
+    elif "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
+        unmet = "the data formats are equal"
+    return unmet
 
 
 def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]:

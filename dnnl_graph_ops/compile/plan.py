@@ -21,6 +21,7 @@ from ..strides import extent
 from .memory import ALIGNMENT, Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants
+from .written import check
 
 # A run below this is over before another thread could use the lock (about 0.1 us to give and take it back).
 GIL_SECONDS = 20e-6
@@ -59,6 +60,9 @@ def assemble(
 
     `literal`: the library's steps run on them as they are wherever it can, else partitions of several ops that would
     be left to a reference kernel are compiled in parts.
+
+    Raises:
+        Error: the steps leave elements of an output, or of what a step reads, unwritten.
     """
     check_fork()
     count = pool.get_num_threads() if threads is None else threads
@@ -78,7 +82,9 @@ def assemble(
         given = iter(partitioned(natives, engine, fpmath_mode, judged=not as_they_are))
         for step in steps:
             parts.extend(_compiled(program, next(given)) if isinstance(step, NativeStep) else [step])
-        offsets, scratch, merged = place([_use(part) for part in parts])
+        uses = [_use(part) for part in parts]
+        check([(part.label, use.reads, use.writes) for part, use in zip(parts, uses, strict=True)], outputs)
+        offsets, scratch, merged = place(uses)
         one_place = set(merged)
         parts = [
             replace(part, in_place=tuple(pair for pair in part.in_place if pair in one_place))
