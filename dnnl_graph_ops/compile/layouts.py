@@ -22,6 +22,7 @@ from ..lowering.matching import order_of
 from ..lowering.own import VIEWS, parts
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
+from ..lowering.rewrites import Rewrite
 from ..lowering.windows import REDUCTIONS
 
 Ints = tuple[int, ...]
@@ -58,6 +59,17 @@ _TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})
 _SOFTMAX = frozenset(kind for kind in schema.OPS if "SoftMax" in kind)
 # what a vote of each weighs, by the byte: copies into and out of a net can be shared with those of a convolution
 _FAMILY, _FORMAT, _GIVEN, _SHAPE, _SLOW = 1.0, 0.25, 0.5, 1.0, 4.0
+CHOOSE_ORDER = Rewrite("choose_order", "a value between ops, or a copy of one that is given, lies channels last")
+WRITE_IN_PLACE = Rewrite(
+    "write_in_place",
+    "operands of Concat and Pad are written where they belong in the result",
+    ("the operand lies nowhere else", "the operand is no view"),
+)
+ALIAS = Rewrite(
+    "alias",
+    "a reshape, a transpose or a slice is its operand seen in another way",
+    ("the result lies nowhere else", "strides can say it", "its readers take these strides"),
+)
 
 
 def channels_last(rank: int) -> Ints:
@@ -229,6 +241,8 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
     readers = readers_of(nodes)
     for value in filter(last.__contains__, _values(nodes)):
         view = given.get(value)
+        if value.node is not None:
+            CHOOSE_ORDER.fired(value.node)
         if view is None:
             if value.node is not None:
                 places.planned[value] = _scratch(value, last)
@@ -276,7 +290,10 @@ def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], la
 
 
 def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
-    """Operands of Concat and Pad where they belong in the result; from the last, as a result may be an operand."""
+    """Operands of Concat and Pad where they belong in the result; from the last, as a result may be an operand.
+
+    Both are in one order, as these ops tie them together.
+    """
     placed = set(places).difference(places.entering, places.leaving)
     for node in reversed(nodes):
         if node.kind not in ("Concat", "Pad"):
@@ -286,10 +303,17 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
         if node.kind == "Concat":
             places.joined.add(result)
         for value, part in zip(node.inputs, parts(node, joint), strict=True):
-            free = value not in placed and (value.node is None or value.node.kind not in VIEWS)
-            if free and (not _has_order(value) or (value in last) is (result in last)):
-                (places if value in places else places.planned)[value] = part
-                placed.add(value)
+            unmet = ""
+            if value in placed:
+                unmet = "the operand lies nowhere else"
+            elif value.node is not None and value.node.kind in VIEWS:
+                unmet = "the operand is no view"
+            if unmet:
+                WRITE_IN_PLACE.declined(node, unmet)
+                continue
+            WRITE_IN_PLACE.fired(node)
+            (places if value in places else places.planned)[value] = part
+            placed.add(value)
 
 
 def _alias(
@@ -301,18 +325,25 @@ def _alias(
 ) -> None:
     """Results that are their operand seen in another shape, where that serves who reads them."""
     for node in nodes:
-        if node.kind not in VIEWS or node.outputs[0] in places:
+        if node.kind not in VIEWS:
             continue
         source, target = node.inputs[0], node.outputs[0]
+        if target in places:
+            ALIAS.declined(node, "the result lies nowhere else")
+            continue
         view = places.get(source) or places.planned.get(source) or _scratch(source, last)
         result = VIEWS[node.kind](node, view)
         if result is None:
+            ALIAS.declined(node, "strides can say it")
             continue
         taking_any = all(one.kind in _TAKING_ANY or one in taking for one in readers.get(target, ()))
-        if _lies_in(result, target in last) or taking_any:
-            places.planned[target] = result
-            if source not in places:
-                places.planned[source] = view
+        if not taking_any and not _lies_in(result, target in last):
+            ALIAS.declined(node, "its readers take these strides")
+            continue
+        ALIAS.fired(node)
+        places.planned[target] = result
+        if source not in places:
+            places.planned[source] = view
 
 
 def _lies_in(view: View, last: bool) -> bool:

@@ -9,8 +9,14 @@ from typing import NamedTuple
 
 from .. import dtypes
 from ..lowering.program import Buffer, Place, View
+from ..lowering.rewrites import Rewrite
 
 ALIGNMENT = 64
+OVERWRITE_OPERAND = Rewrite(
+    "overwrite_operand",
+    "a step's result lies where an operand does that nobody reads later",
+    ("nobody reads the operand later", "result and operand lie alike, in scratch", "one result takes its place"),
+)
 # Pairs of buffers that live at the same time; beyond, placing takes a rule that needs no look at each pair.
 MAX_PAIRS = 1 << 20
 
@@ -21,6 +27,7 @@ class Use(NamedTuple):
     reads: Sequence[View]
     writes: Sequence[View]
     pairs: Sequence[tuple[View, View]] = ()
+    label: str = ""
 
 
 class Life(NamedTuple):
@@ -47,13 +54,20 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
     for time, step in enumerate(steps):
         for source, target in step.pairs:
             over, made = source.buffer, target.buffer
-            if not _replaces(step, source, target) or over in replaced or owner[made] is not made:
+            if not _replaces(step, source, target):
+                OVERWRITE_OPERAND.declined(step.label, "result and operand lie alike, in scratch")
                 continue
-            if last[over] == time == first[made]:
-                merged.append((source, target))
-                replaced.add(over)
-                owner[made] = owner[over]
-                end[owner[over]] = last[made]
+            if over in replaced or owner[made] is not made:
+                OVERWRITE_OPERAND.declined(step.label, "one result takes its place")
+                continue
+            if not last[over] == time == first[made]:
+                OVERWRITE_OPERAND.declined(step.label, "nobody reads the operand later")
+                continue
+            OVERWRITE_OPERAND.fired(step.label)
+            merged.append((source, target))
+            replaced.add(over)
+            owner[made] = owner[over]
+            end[owner[over]] = last[made]
     roots = list(dict.fromkeys(owner.values()))
     lives = [Life(first[buffer], end[buffer], _padded(buffer)) for buffer in roots]
     starts = by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)

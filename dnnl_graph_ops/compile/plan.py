@@ -83,7 +83,7 @@ def assemble(
         for step in steps:
             parts.extend(_compiled(program, next(given)) if isinstance(step, NativeStep) else [step])
         uses = [_use(part) for part in parts]
-        check([(part.label, use.reads, use.writes) for part, use in zip(parts, uses, strict=True)], outputs)
+        check(uses, outputs)
         offsets, scratch, merged = place(uses)
         one_place = set(merged)
         parts = [
@@ -129,8 +129,9 @@ def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostS
 def _use(part: Compiled | KernelStep | HostStep) -> Use:
     flag = (part.condition.flag,) if part.condition else ()
     if isinstance(part, Compiled):
-        return Use((*part.inputs, *flag), part.outputs, part.in_place)
-    return Use((*part.reads, *flag), part.writes, part.in_place if isinstance(part, KernelStep) else ())
+        return Use((*part.inputs, *flag), part.outputs, part.in_place, part.label)
+    pairs = part.in_place if isinstance(part, KernelStep) else ()
+    return Use((*part.reads, *flag), part.writes, pairs, part.label)
 
 
 def executor_of(

@@ -7,15 +7,12 @@ from math import prod
 
 from ..errors import Error
 from ..lowering.program import Buffer, Place, View, is_dense
+from .memory import Use
 
 _PLACES = (Place.SCRATCH, Place.OUTPUT)
 
 
-# a step: its label, what it reads and what it writes
-Step = tuple[str, Sequence[View], Sequence[View]]
-
-
-def check(steps: Sequence[Step], outputs: Sequence[View]) -> None:
+def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
     """Refuse steps that leave elements of an output, or of what a step reads, unwritten where that is known.
 
     Views that overlap are counted apart, as strides cannot always tell whether they are the whole together; steps that
@@ -38,10 +35,10 @@ def check(steps: Sequence[Step], outputs: Sequence[View]) -> None:
                 "meanwhile"
             )
 
-    for label, reads, writes in steps:
-        for view in reads:
-            require(view, f"{label} reads")
-        for view in writes:
+    for step in steps:
+        for view in step.reads:
+            require(view, f"{step.label} reads")
+        for view in step.writes:
             written.setdefault(view.buffer, {})[_elements(view)] = view
     for view in outputs:
         require(view, "the net returns")

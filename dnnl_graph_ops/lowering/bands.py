@@ -24,6 +24,7 @@ from .lower import Decision, build, with_own_bias
 from .problem import BACKWARD_DATA, Problem
 from .program import Buffer, HostStep, KernelStep, Place, Program, Step, View, dense_in
 from .registry import FORMULATIONS, Formulation
+from .rewrites import Rewrite
 
 # whose rows depend on few rows of what they read
 _NAMES = frozenset({"own depthwise", "own direct", "own groups", "own stem"})
@@ -32,6 +33,14 @@ NEAR = 512 * 1024  # bytes of a thread between layers that stay in its near cach
 MOVED = 5e-11  # seconds of a byte that a band moves: rows that the one before it has seen, and many weights
 CALL = 1e-6  # seconds of a kernel's call
 _ALIGNED = 64
+TILE_ROWS = Rewrite(
+    "tile_rows",
+    "convolutions behind each other run a few rows at a time",
+    (
+        "the next layer alone reads what lies between, which is dense and channels last",
+        "the estimate says that it is faster",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -113,9 +122,13 @@ def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
     if not env.prefers_own:
         return
     for run in _runs(program, layers):
-        for chain in _chains(run, env):
+        chains = _chains(run, env)
+        if not chains:
+            TILE_ROWS.declined(run[-1].form.name, "the estimate says that it is faster")
+        for chain in chains:
             found = _Bands(program, chain, env)
             if found.complete:
+                TILE_ROWS.fired(chain[-1].form.name)
                 found.replace_steps()
 
 
@@ -142,9 +155,13 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
     joined: dict[int, Layer] = {}
     for layer in layers:
         after = known.get(layer.target.buffer)
-        if after is None or touching[layer.target.buffer] != {layer.group, after.group}:
+        if after is None:
             continue
-        if _fits(layer, after):
+        if touching[layer.target.buffer] != {layer.group, after.group} or not _fits(layer, after):
+            TILE_ROWS.declined(
+                after.form.name, "the next layer alone reads what lies between, which is dense and channels last"
+            )
+        else:
             joined[layer.group] = after
     behind = {layer.group for layer in joined.values()}
     for layer in layers:

@@ -16,11 +16,13 @@ from ..graph import Node
 
 
 class Report(NamedTuple):
-    """A rewrite looked at a node, the last one of what it would replace. `condition`: the one that does not hold, or ""
-    where the rewrite fired."""
+    """A rewrite looked at a node, the last one of what it would replace, or at a step of a plan by its label.
+
+    `condition`: the one that does not hold, "" where the rewrite fired.
+    """
 
     rewrite: str
-    node: Node
+    node: Node | str
     condition: str
 
     @property
@@ -45,12 +47,12 @@ class Rewrite:
             raise ValueError(f"there are two rewrites {self.name!r}")
         REWRITES[self.name] = self
 
-    def fired(self, node: Node) -> None:
+    def fired(self, node: Node | str) -> None:
         reports = _listening.get()
         if reports is not None:
             reports.append(Report(self.name, node, ""))
 
-    def declined(self, node: Node, condition: str) -> None:
+    def declined(self, node: Node | str, condition: str) -> None:
         reports = _listening.get()
         if reports is not None:
             if condition not in self.conditions:

@@ -21,6 +21,7 @@ class Draw:
     """A graph being drawn. In half of the draws all extents are one number: a wrong axis has the right shape there.
 
     `outputs`: the values that the net returns. `tolerance`: of the largest result, where results are not exact.
+    `forced`: attributes of modules that hold while the net is compiled, where an estimate decides else.
     """
 
     def __init__(self, *seed: int) -> None:
@@ -29,6 +30,7 @@ class Draw:
         self.arrays: dict[dgo.Value, np.ndarray] = {}
         self.outputs: list[dgo.Value] = []
         self.tolerance = 0.0
+        self.forced: list[tuple[Any, str, Any]] = []
         self.extent = int(self.rng.choice(EXTENTS)) if self.chance() else None
 
     # ---- numbers -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from reference.data import unwritten
 from reference.graph import evaluate_built
 
@@ -68,7 +69,10 @@ def judge(d: Draw, where: str) -> None:
     """The net's results are those of NumPy, its outputs filled with what is no result before."""
     expected = evaluate_built(d.graph, d.arrays)
     outputs = list(dict.fromkeys(d.outputs))
-    net = d.graph.compile({f"out{i}": value for i, value in enumerate(outputs)})
+    with pytest.MonkeyPatch.context() as patch:
+        for forced in d.forced:
+            patch.setattr(*forced)
+        net = d.graph.compile({f"out{i}": value for i, value in enumerate(outputs)})
     given = {value.name: array for value, array in d.arrays.items() if value.name in net.input_names}
     wanted = [expected[value] for value in outputs]
     out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, outputs, strict=True)]

@@ -4,7 +4,7 @@ import pytest
 
 from dnnl_graph_ops.lowering.rewrites import REWRITES
 
-from . import folds, groups, patterns, quantized  # noqa: F401
+from . import folds, groups, patterns, placement, quantized  # noqa: F401
 from .harness import PROVERS, prove
 
 EACH = (8, 50, 500)
