@@ -26,6 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=1,3,64,64",
         help="sizes of an input that the file leaves open; may be repeated",
     )
+    parser.add_argument("--rewrites", action="store_true", help="tell which rewrites of the graph fired, and why not")
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
     parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
     if undecided:
         net(*arrays)
-    print(net.explain())
+    print(net.explain(rewrites=options.rewrites))
     if options.profile:
         print()
         print(net.profile(*arrays))

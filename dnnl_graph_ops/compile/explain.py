@@ -18,6 +18,7 @@ from ..lowering.groups import Group
 from ..lowering.lower import Decision
 from ..lowering.program import HostStep, KernelStep, Place, View, data_of
 from ..lowering.registry import REMARKS
+from ..lowering.rewrites import Report
 from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
@@ -122,6 +123,15 @@ class PartitionReport:
         return sum(step.scratch_bytes for step in self.steps)
 
 
+@dataclass(frozen=True)
+class RewriteReport:
+    """A rewrite that fired at an op, or a step, or the condition of it that does not hold there."""
+
+    rewrite: str
+    at: str
+    declined: str = ""
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """What a net does; str() and what a prompt shows are a table, `.to_dict()` the data."""
@@ -141,6 +151,8 @@ class Explanation:
     wide: Mapping[str, str]
     # what precision="auto" chose, if that was asked for
     chosen: str = ""
+    # with explain(rewrites=True)
+    rewrites: tuple[RewriteReport, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts and lists, which JSON can hold."""
@@ -196,12 +208,27 @@ class Explanation:
                 )
             )
         yield from table(rows)
+        if self.rewrites:
+            yield ""
+            told = [(report.rewrite, report.at, _told(report)) for report in self.rewrites]
+            yield from table([("rewrite", "at", "what became of it"), *told])
+
+
+def _told(report: RewriteReport) -> str:
+    return f"declined, as this does not hold: {report.declined}" if report.declined else "fired"
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def rewrites_of(reports: Sequence[Report]) -> tuple[RewriteReport, ...]:
+    """Each report once; where a rewrite fired in the end, nothing of what else it looked for there."""
+    rows = [(one.rewrite, one.node if isinstance(one.node, str) else one.node.name, one.condition) for one in reports]
+    fired = {(rewrite, at) for rewrite, at, condition in rows if not condition}
+    return tuple(RewriteReport(*row) for row in dict.fromkeys(rows) if not row[2] or row[:2] not in fired)
 
 
 def ops_of(group: Group) -> tuple[str, ...]:

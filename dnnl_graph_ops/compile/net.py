@@ -15,6 +15,7 @@ from ..graph import Graph, Node, Value, hooks
 from ..graph.drawing import net_to_dot, net_to_svg
 from ..lowering.env import Env
 from ..lowering.groups import Group
+from ..lowering.rewrites import listening
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -22,7 +23,7 @@ from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
-from .explain import Benchmark, Explanation, StepTime, explain
+from .explain import Benchmark, Explanation, RewriteReport, StepTime, explain, rewrites_of
 from .grouping import group, reachable
 from .pickled import MadeBy, made_here
 from .profile import profile
@@ -352,11 +353,12 @@ class Net(NetBase):
     def _whole(self, executor: Executor) -> Specialised:
         """What there is to say of a plan. Only the one made last has that; another is made once more, and kept so."""
 
-        def make() -> Specialised:
-            ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
-            return self._made(ins, None if all(is_row_major(*layout) for layout in outs) else outs)
+        return self._builds.once(lambda: self._plans.payload(executor), lambda: self._made(*self._layouts(executor)))
 
-        return self._builds.once(lambda: self._plans.payload(executor), make)
+    def _layouts(self, executor: Executor) -> tuple[list[Layout], list[Layout] | None]:
+        """How a plan's inputs and outputs lie; None: all outputs are row-major."""
+        ins, outs = ([_stated(*layout) for layout in some] for some in (executor.inputs, executor.outputs))
+        return ins, None if all(is_row_major(*layout) for layout in outs) else outs
 
     def narrow(self) -> Mapping[str, float]:
         """Names of the products that the plan used last computes in a narrow type, and the seconds that each gains."""
@@ -408,10 +410,14 @@ class Net(NetBase):
         if not 1 <= repeat <= 10**7:
             raise InvalidArgumentError(f"{self!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
-    def explain(self) -> Explanation:
+    def explain(self, *, rewrites: bool = False) -> Explanation:
         """What runs and why, of the plan made or used last; str() is a table, `.to_dict()` the data.
 
         The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.
+
+        Args:
+            rewrites: tell as well which rewrites of the graph fired, and which condition kept others from it; the plan
+                is made once more for that.
 
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
@@ -419,7 +425,17 @@ class Net(NetBase):
         latest = self.latest()
         if latest is None:
             raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to explain")
-        return self._with_choice(explain(latest, self.engine, self.options))
+        said = self._with_choice(explain(latest, self.engine, self.options))
+        return replace(said, rewrites=self._rewrites()) if rewrites else said
+
+    def _rewrites(self) -> tuple[RewriteReport, ...]:
+        """Of the plan used last, by making it again."""
+        executor = self._plans.latest()
+        assert executor is not None
+        ins, outs = self._layouts(executor)
+        with listening() as reports:
+            self._build([shape for shape, _ in ins], ins, outs)
+        return rewrites_of(reports)
 
     def _with_choice(self, said: Explanation) -> Explanation:
         report = self.precision_report

@@ -36,7 +36,7 @@ def texts(net, *arrays):
 
 
 WAYS: dict[str, Callable] = {
-    "explain": lambda net, *arrays: net.explain(),
+    "explain": lambda net, *arrays: net.explain(rewrites=True),
     "profile": lambda net, *arrays: net.profile(*arrays, repeat=2),
     "benchmark": lambda net, *arrays: net.benchmark(*arrays, repeat=2),
     "partitions": lambda net, *arrays: net.partitions,

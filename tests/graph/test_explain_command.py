@@ -24,8 +24,9 @@ def file(tmp_path):
 
 
 def test_explain(file, capsys):
-    assert main(["explain", str(file), "--svg", str(file.with_suffix(".svg")), "--profile"]) == 0
+    assert main(["explain", str(file), "--svg", str(file.with_suffix(".svg")), "--profile", "--rewrites"]) == 0
     printed = capsys.readouterr().out
+    assert "fuse_post_ops" in printed
     assert "ConvTranspose + ReLU" in printed and " ms in " in printed and "%" in printed
     assert ET.parse(file.with_suffix(".svg")).getroot().tag.endswith("svg")
 

@@ -240,9 +240,9 @@ class CutNet(Net):
             key=lambda one: -one.seconds,
         )
 
-    def explain(self) -> Explanation:
+    def explain(self, *, rewrites: bool = False) -> Explanation:
         """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
-        parts = [part for stage in self.stages for part in _explained(stage)]
+        parts = [part for stage in self.stages for part in _explained(stage, rewrites)]
         found = [one for one in parts if isinstance(one, Explanation)]
         partitions = tuple(row for one in parts for row in (one.partitions if isinstance(one, Explanation) else (one,)))
         steps = tuple(step for one in parts for step in one.steps)
@@ -259,6 +259,7 @@ class CutNet(Net):
             partitions,
             steps,
             {name: reason for one in found for name, reason in one.wide.items()},
+            rewrites=tuple(report for one in found for report in one.rewrites),
         )
         return self._with_choice(said)
 
@@ -305,7 +306,7 @@ def _title(stage: _Stage) -> str:
     return "nodes whose ranks a call tells"
 
 
-def _explained(stage: _Stage) -> Iterator[Explanation | PartitionReport]:
+def _explained(stage: _Stage, rewrites: bool) -> Iterator[Explanation | PartitionReport]:
     does = stage.does
     if isinstance(does, HostNode):
         node = does.node
@@ -317,7 +318,7 @@ def _explained(stage: _Stage) -> Iterator[Explanation | PartitionReport]:
         nets = [does] if isinstance(does, Net) else does.nets
     for net in nets:
         if isinstance(net, CutNet) or net.latest() is not None:
-            yield net.explain()
+            yield net.explain(rewrites=rewrites)
 
 
 @made.register
