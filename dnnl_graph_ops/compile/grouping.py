@@ -15,6 +15,7 @@ from ..lowering.env import Env
 from ..lowering.family import MEMBERS
 from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
+from ..lowering.split import ONEDNN_PARTITION
 from ..lowering.tail import LOSING_NAN
 from ..runtime.engines import KINDS, Engine
 from .integers import integer_groups
@@ -131,6 +132,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
     if right(part):
         return [part]
+    ONEDNN_PARTITION.declined(nodes[part[-1]], "its integers are known to be exact")
     heads = [i for i in part if nodes[i].kind in trust.MULTIPLYING]
     product = tuple(i for i in part if i in heads or any(nodes[i].outputs[0] in nodes[head].inputs for head in heads))
     rest = tuple(i for i in part if i not in product)

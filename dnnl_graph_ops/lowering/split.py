@@ -9,7 +9,14 @@ from .broadcasts import misread
 from .env import Env
 from .family import MEMBERS
 from .groups import Group, literal_attributes
+from .rewrites import Rewrite
 from .routes import runs_natively
+
+ONEDNN_PARTITION = Rewrite(
+    "onednn_partition",
+    "several ops run as one partition of the library",
+    ("its integers are known to be exact", "no broadcast operand is misread"),
+)
 
 
 def split(groups: Sequence[Group], env: Env) -> list[Group]:
@@ -25,11 +32,14 @@ def _split(item: Group, env: Env) -> list[Group]:
         return [item]
     if not item.supported:
         return _one_by_one(item, env)
+    head, *rest = item.nodes
     if any(0 in value.shape for node in item.nodes for value in (*node.inputs, *node.outputs)):
         return _one_by_one(item, env)
-    head, *rest = item.nodes
     if head.kind not in MEMBERS and not trust.quantizes(item.nodes) and misread(item.nodes):
+        ONEDNN_PARTITION.declined(rest[-1], "no broadcast operand is misread")
         return _one_by_one(item, env)
+    if head.kind not in MEMBERS:
+        ONEDNN_PARTITION.fired(rest[-1])
     if head.kind not in MEMBERS:
         family = [node for node in rest if node.kind in MEMBERS]
         return [item] if all(literal_attributes(node) is not None for node in family) else _one_by_one(item, env)

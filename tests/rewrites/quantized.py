@@ -64,3 +64,27 @@ def repeated(d: Draw, unmet: str | None) -> None:
         y = ops.convolution(x, w, data_format="NCX", weights_format="OIX")
         d.leave(y)
     d.pick(d.read_again, d.outputs.append)(x)
+
+
+@proves("onednn_partition")
+def partition(d: Draw, unmet: str | None) -> None:
+    if unmet == "its integers are known to be exact":
+        # no library quantizes the largest of a window into other integers exactly
+        n, c, *spatial = d.sizes(2 + d.whole(1, 2))
+        dtype, scale = d.pick("u8", "s8"), d.pick(*SCALES)
+        x = ops.dequantize(d.input((n, c, *spatial), dtype), scales=[scale], zps=[d.whole(0, 2)])
+        ones, zeros = [1] * len(spatial), [0] * len(spatial)
+        y = ops.max_pool(x, kernel=ones, strides=ones, pads_begin=zeros, pads_end=zeros, data_format="NCX")
+        other = "s8" if dtype == "u8" else "u8"
+        d.outputs.append(ops.quantize(y, dtype=other, scales=[d.pick(*SCALES)], zps=[d.pick(1, 3)]))
+        return
+    *lead, rows, depth = d.sizes(d.whole(2, 4))
+    columns = d.size()
+    if unmet == "no broadcast operand is misread":
+        lead = [d.size(2), d.size(2)]
+    y = ops.matmul(d.input((*lead, rows, depth)), d.input((*lead, depth, columns)))
+    shape = [n if d.chance() else 1 for n in y.shape]
+    if unmet == "no broadcast operand is misread":
+        shape = [1, y.shape[1], 1, 1]
+    y = d.pick(ops.add, ops.subtract)(y, d.input(shape))
+    d.leave(ops.abs(y) if d.chance() else y)
