@@ -1,4 +1,4 @@
-"""A long run: `python -m rewrites [COUNT [SEED]]` in tests/ draws COUNT hits of each claim, and prints what was drawn."""
+"""A long run: `python -m rewrites [COUNT [SEED]]` in tests/ draws COUNT hits of each claim, and prints what it drew."""
 
 import sys
 
