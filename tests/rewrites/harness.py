@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from reference.data import unwritten
 from reference.graph import evaluate_built
+from shrinking import Part, script, shrunk
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.lowering import rewrites
@@ -66,22 +67,41 @@ def prove(name: str, unmet: str | None, count: int, seed: int, first: int = 0, c
 
 
 def judge(d: Draw, where: str) -> None:
-    """The net's results are those of NumPy, its outputs filled with what is no result before."""
-    expected = evaluate_built(d.graph, d.arrays)
-    outputs = list(dict.fromkeys(d.outputs))
+    """The net's results are those of NumPy, its outputs filled with what is no result before.
+
+    Raises:
+        AssertionError: they are not; the message has the smallest part of the graph of which that is so.
+    """
+    part = Part(d.graph, d.arrays, tuple(dict.fromkeys(d.outputs)))
+    try:
+        _compare(d, part)
+    except AssertionError as wrong:
+        text = script(shrunk(part, lambda smaller: _is_wrong(d, smaller)))
+        raise AssertionError(f"{where}\n{text}\n{wrong}") from None
+
+
+def _is_wrong(d: Draw, part: Part) -> bool:
+    try:
+        _compare(d, part)
+    except AssertionError:
+        return True
+    return False
+
+
+def _compare(d: Draw, part: Part) -> None:
+    expected = evaluate_built(part.graph, part.arrays)
     with pytest.MonkeyPatch.context() as patch:
         for forced in d.forced:
             patch.setattr(*forced)
-        net = d.graph.compile({f"out{i}": value for i, value in enumerate(outputs)})
-    given = {value.name: array for value, array in d.arrays.items() if value.name in net.input_names}
-    wanted = [expected[value] for value in outputs]
-    out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, outputs, strict=True)]
+        net = part.graph.compile({f"out{i}": value for i, value in enumerate(part.outputs)})
+    given = {value.name: array for value, array in part.arrays.items() if value.name in net.input_names}
+    wanted = [expected[value] for value in part.outputs]
+    out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, part.outputs, strict=True)]
     net.run(given, out={f"out{i}": array for i, array in enumerate(out)})
-    for got, want, value in zip(out, wanted, outputs, strict=True):
-        text = f"{where}\n{value.name}\n{d.graph}"
+    for got, want in zip(out, wanted, strict=True):
         if d.tolerance and want.size:
             wide = want.astype(np.float64)
             atol = d.tolerance * max(float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)), 1.0)
-            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=0, atol=atol, err_msg=text)
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=0, atol=atol)
         else:
-            np.testing.assert_array_equal(got, want, err_msg=text)
+            np.testing.assert_array_equal(got, want)

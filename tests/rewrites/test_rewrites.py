@@ -5,10 +5,12 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.compile import absorb
 from dnnl_graph_ops.lowering.rewrites import REWRITES
 
 from . import folds, groups, patterns, placement, quantized  # noqa: F401
-from .harness import PROVERS, prove
+from .draw import Draw
+from .harness import PROVERS, judge, prove
 
 EACH = (8, 50, 500)
 CLAIMS = [(name, unmet) for name, rewrite in REWRITES.items() for unmet in (None, *rewrite.conditions)]
@@ -35,3 +37,21 @@ def test_explain_tells_what_fired_and_what_declined():
     assert rows["fold_affine", "multiply_0"] == ""
     assert "fold_padding" in str(told) and told.to_dict()["rewrites"][0]["rewrite"] == "fold_padding"
     assert net.explain().rewrites == ()
+
+
+def test_a_failure_is_told_by_the_smallest_graph(monkeypatch, capsys):
+    """Of ten nodes the product that is wrong, as a script that runs."""
+    wrong = lambda node, factor: (factor + 1, np.zeros_like(factor))  # noqa: E731
+    monkeypatch.setitem(absorb._READERS, "Multiply", wrong)
+    d = Draw(1)
+    x = d.input((1, 2, 4, 4))
+    y = ops.abs(ops.relu(x) + 1.0)
+    y = ops.convolution(y, d.constant((2, 2, 1, 1)), data_format="NCX", weights_format="OIX") * 2.0
+    d.outputs += [ops.relu(y) + x, ops.abs(x)]
+    with pytest.raises(AssertionError) as told:
+        judge(d, "here")
+    where, *lines = str(told.value).splitlines()
+    text = "\n".join(lines[: next(i for i, line in enumerate(lines) if line.startswith("print(")) + 1])
+    assert where == "here" and "ReLU" not in text and text.count("apply(") == 2
+    exec(text, {})
+    assert "out0" in capsys.readouterr().out
