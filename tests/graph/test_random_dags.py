@@ -1,13 +1,15 @@
 """Random graphs against the NumPy evaluation of each op.
 
 Every eighth case runs by default, every fourth with --all, all of them with --random=full. One case again:
-pytest tests/graph/test_random_dags.py --seed=SEED --case=NUMBER
+pytest tests/graph/test_random_dags.py --seed=SEED --case=NUMBER. A failure prints the smallest graph that fails.
 """
 
 import numpy as np
 import pytest
 from reference.data import strided, unwritten
+from reference.graph import evaluate_built
 from reference.rounding import wide
+from shrinking import Part, script, shrunk
 
 from .dags import MOST_OPS, draw
 
@@ -41,9 +43,9 @@ def test_random_dag(seed, number):
     dag = draw(seed, number, fpmath_mode=fpmath)
     rng, outputs = dag.rng, chosen_outputs(dag)
     assert len(dag.graph.nodes) <= MOST_OPS
-    net = dag.graph.compile(
-        outputs, policy=("fusion", "fusion", "debug")[number % 3], tune=("heuristic", "off")[number % 2]
-    )
+    options = {"policy": ("fusion", "fusion", "debug")[number % 3], "tune": ("heuristic", "off")[number % 2]}
+    largest = EXACT if fpmath == "strict" else ROUNDED
+    net = dag.graph.compile(outputs, **options)
     inputs = {name: laid_out(rng, dag.data[v]) for name, v in zip(net.input_names, net.inputs, strict=True)}
     given = {
         name: laid_out(rng, unwritten(value.shape, value.dtype))
@@ -53,10 +55,25 @@ def test_random_dag(seed, number):
     for _ in range(2):
         results = net.run(inputs, out=given)
         for name, value in outputs.items():
-            exact = wide(dag.data[value])
             assert name not in given or results[name] is given[name]
-            limit = (EXACT if fpmath == "strict" else ROUNDED) * max(np.abs(exact).max(initial=0), 1)
-            np.testing.assert_allclose(wide(results[name]), exact, rtol=0, atol=limit, err_msg=name)
+            if not close(results[name], dag.data[value], largest):
+                part = Part(dag.graph, {v: dag.data[v] for v in dag.graph.inputs}, list(outputs.values()))
+                pytest.fail(
+                    f"{name} is wrong; so is\n{script(shrunk(part, lambda one: is_wrong(one, largest, options)))}"
+                )
+
+
+def close(result, exact, largest):
+    limit = largest * max(np.abs(wide(exact)).max(initial=0), 1)
+    return np.allclose(wide(result), wide(exact), rtol=0, atol=limit)
+
+
+def is_wrong(part, largest, options):
+    expected = evaluate_built(part.graph, part.arrays)
+    net = part.graph.compile({f"out{i}": value for i, value in enumerate(part.outputs)}, **options)
+    results = net.run({v.name: array for v, array in part.arrays.items() if v.name in net.input_names})
+    pairs = zip(results.values(), part.outputs, strict=True)
+    return not all(close(result, expected[value], largest) for result, value in pairs)
 
 
 def test_partitions_come_in_a_fixed_order(seed):
