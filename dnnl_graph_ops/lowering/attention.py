@@ -91,7 +91,9 @@ class Parts:
         """
         entries: list[list[Mask]] = []
         for mask in reversed(self.masks):
-            alike = [entry for entry in entries if mask.known and all(one.known for one in entry)]
+            alike = [
+                entry for entry in entries if mask.known and all(one.known and one.shape == mask.shape for one in entry)
+            ]
             if mask.where is not None and len(entries) == 1:
                 entries[0].append(mask)
             elif mask.where is None and alike:

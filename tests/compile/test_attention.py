@@ -67,6 +67,32 @@ def test_scaled_and_masked() -> None:
     assert steps(net) == ["attention"]
 
 
+def test_constants_are_added_before_and_behind_a_reshape() -> None:
+    """Of shapes that do not broadcast with each other."""
+    first, second = floats(1, 3, 1, 9), floats(6, 7, 9)
+
+    def build(q: Any, k: Any, v: Any) -> Any:
+        scores = reshaped(ops.add(ops.matmul(q, k, transpose_b=True), first), [6, 7, 9])
+        return ops.matmul(ops.softmax(ops.add(scores, second), axis=-1), reshaped(v, [6, 9, 6]))
+
+    want = attended(*heads().values(), lambda scores: scores + first + second.reshape(2, 3, 7, 9))
+    check(heads(), build, want.reshape(6, 7, 6))
+
+
+def test_rows_that_two_conditions_hide() -> None:
+    """Keys that either hides have equal shares in rows without any other."""
+    arrays = heads() | {"a": np.arange(7)[:, None] > np.arange(9), "b": np.arange(9) > 3}
+
+    def build(q: Any, k: Any, v: Any, a: Any, b: Any) -> Any:
+        scores = ops.matmul(q, k, transpose_b=True)
+        for condition in (a, b):
+            scores = ops.select(condition, np.float32(-1e30), scores)
+        return ops.matmul(ops.softmax(scores, axis=-1), v)
+
+    hidden = arrays["a"] | arrays["b"]
+    check(arrays, build, attended(*heads().values(), lambda scores: np.where(hidden, -1e30, scores)))
+
+
 @pytest.mark.parametrize("where", [True, False])
 def test_hidden_where_a_condition_says(where: bool) -> None:
     shown = np.random.default_rng(1).random((2, 1, 1, 9)) < 0.5

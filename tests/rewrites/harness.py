@@ -70,20 +70,20 @@ def judge(d: Draw, where: str) -> None:
     """The net's results are those of NumPy, its outputs filled with what is no result before.
 
     Raises:
-        AssertionError: they are not; the message has the smallest part of the graph of which that is so.
+        AssertionError: they are not, or nothing is compiled; the message has the smallest part of the graph that fails.
     """
     part = Part(d.graph, d.arrays, tuple(dict.fromkeys(d.outputs)))
     try:
         _compare(d, part)
-    except AssertionError as wrong:
+    except Exception as wrong:
         text = script(shrunk(part, lambda smaller: _is_wrong(d, smaller)))
-        raise AssertionError(f"{where}\n{text}\n{wrong}") from None
+        raise AssertionError(f"{where}\n{text}\n{wrong}") from wrong
 
 
 def _is_wrong(d: Draw, part: Part) -> bool:
     try:
         _compare(d, part)
-    except AssertionError:
+    except Exception:
         return True
     return False
 
