@@ -36,10 +36,23 @@ def shrunk(part: Part, fails: Fails) -> Part:
     return _part(part, nodes, outputs, known)
 
 
+def opened(part: Part, known: Mapping[dgo.Value, np.ndarray], axis: int) -> Part:
+    """The graph with an axis of all inputs whose size a call tells.
+
+    Raises:
+        dgo.Error: an op asks for that size.
+    """
+    return _part(part, part.graph.nodes, part.outputs, known, axis)
+
+
 def _part(
-    part: Part, nodes: Sequence[Any], outputs: Sequence[dgo.Value], known: Mapping[dgo.Value, np.ndarray]
+    part: Part,
+    nodes: Sequence[Any],
+    outputs: Sequence[dgo.Value],
+    known: Mapping[dgo.Value, np.ndarray],
+    axis: int | None = None,
 ) -> Part:
-    """Of the nodes those that the outputs need; all else that they read are constants, or inputs."""
+    """Of the nodes those that the outputs need; all else that they read are constants, or inputs, open at an axis."""
     needed: set[Any] = set()
     waiting = [value.node for value in outputs]
     while waiting:
@@ -55,7 +68,8 @@ def _part(
         if value not in twins and value.is_constant:
             twins[value] = graph.constant(value.constant)
         elif value not in twins:
-            twins[value] = graph.input(f"x{len(arrays)}", known[value].shape, value.dtype)
+            shape = [None if a == axis else n for a, n in enumerate(known[value].shape)]
+            twins[value] = graph.input(f"x{len(arrays)}", shape, value.dtype)
             arrays[twins[value]] = known[value]
         return twins[value]
 
