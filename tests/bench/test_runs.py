@@ -23,6 +23,7 @@ from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
+from .thread_worker import ThreadWorker
 
 TESTS = Path(__file__).resolve().parents[1]
 ENVIRONMENT = {"PYTHONPATH": str(TESTS)}
@@ -40,9 +41,11 @@ FAST = Options(
 )
 
 
-@pytest.fixture
-def fakes(monkeypatch):
+@pytest.fixture(params=["in threads", pytest.param("in processes", marks=pytest.mark.bench)])
+def fakes(monkeypatch, request):
     """Both sides of a race are played by `fake_peer`."""
+    if request.param == "in threads":
+        monkeypatch.setattr(lineup, "WorkerProcess", ThreadWorker)
     monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
     monkeypatch.setattr(runner, "_peaks", lambda *arguments: {**synthetic.PEAKS, "gflops": {}})
 
@@ -110,23 +113,24 @@ def wanted(*names: str) -> list[Wanted]:
     return [Wanted(replace(synthetic.problem(), name=name)) for name in names]
 
 
-@pytest.mark.bench
-def test_failures_become_rows_and_the_rest_goes_on(fakes):
-    document = runner.run_wanted(wanted("good", "wrong", "dies", "unsupported", "last"), FAST)
+def test_failures_become_rows_and_the_rest_goes_on(fakes, request):
+    alone = "in processes" in request.node.name
+    names = ("good", "wrong", "unsupported", "broken", *(("dies",) if alone else ()), "last")
+    document = runner.run_wanted(wanted(*names), FAST)
     statuses = {row.name: (row.status, {e.status for e in row.entries}) for row in document}
     assert statuses["good"] == ("ok", {"ok"})
     assert statuses["wrong"] == ("failed", {"wrong"})
-    assert statuses["dies"] == ("failed", {"failed"})
     assert statuses["unsupported"] == ("failed", {"unsupported"})
+    assert statuses["broken"] == ("failed", {"failed"})
     assert statuses["last"] == ("ok", {"ok"})
     assert document[0].ratio("fake").rounds
     assert document[0].own.native == pytest.approx(0.0004)
-    assert "exit code 7" in document[2].reason
+    assert "it broke" in document[3].reason
+    assert not alone or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
 
 
-@pytest.mark.bench
 def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatch):
     lenient = replace(FAKE, tolerance=0.5)
     monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": lenient})
@@ -140,6 +144,7 @@ def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatc
 
 
 @pytest.mark.bench
+@pytest.mark.parametrize("fakes", ["in processes"], indirect=True)
 def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, monkeypatch):
     monkeypatch.setattr(lineup, "_LEAST_PREPARE", 3.0)
     document = runner.run_wanted(wanted("sleeps", "last"), replace(FAST, case_seconds=0.5))
@@ -148,7 +153,6 @@ def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, m
     assert "did not answer prepare within 3 s" in document[0].reason
 
 
-@pytest.mark.bench
 def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
     (row,) = runner.run_wanted(wanted("slow"), FAST)
     assert row.status == "ok"
@@ -165,7 +169,6 @@ def test_too_large_for_memory_is_a_row(fakes):
     assert "GiB" in row.reason
 
 
-@pytest.mark.bench
 def test_when_the_budget_is_used_up_the_rest_is_skipped(fakes):
     document = runner.run_wanted(wanted("a", "b", "c"), replace(FAST, budget=0.05))
     assert [row.status for row in document] == ["ok", "skipped", "skipped"]
@@ -190,7 +193,6 @@ class StopAfter(runner.Progress):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.bench
 def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
     names = ("a", "b", "c", "d")
     journal = tmp_path / "journal"
@@ -206,7 +208,6 @@ def test_interrupted_and_resumed_it_has_the_same_rows(fakes, tmp_path):
         runner.run_wanted(wanted(*names), replace(FAST, interval=0.4), journal=journal, resume=True)
 
 
-@pytest.mark.bench
 def test_shards_together_are_the_whole(fakes):
     names = ("a", "b", "c")
     parts = [runner.run_wanted(wanted(*names), FAST, shard=(i, 2)) for i in (1, 2)]
@@ -216,7 +217,6 @@ def test_shards_together_are_the_whole(fakes):
         runner.run_wanted(wanted(*names), FAST, shard=(3, 2))
 
 
-@pytest.mark.bench
 def test_a_run_outside_the_main_thread(fakes):
     found: list[Document] = []
     thread = threading.Thread(target=lambda: found.append(runner.run_wanted(wanted("a"), FAST)))
@@ -225,11 +225,11 @@ def test_a_run_outside_the_main_thread(fakes):
     assert found[0][0].status == "ok"
 
 
-@pytest.mark.bench
-def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn", "html")}
-    outputs["plot"] = tmp_path / "out.png"
+def test_the_command_line_writes_everything(fakes, tmp_path, capsys, request):
+    outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn")}
+    if "in processes" in request.node.name:
+        pytest.importorskip("matplotlib")
+        outputs |= {"html": tmp_path / "out.html", "plot": tmp_path / "out.png"}
     words = [w for k, path in outputs.items() for w in (f"--{k}", str(path))]
     small = [
         "--peers",
@@ -256,6 +256,7 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
 
 
 @pytest.mark.bench
+@pytest.mark.parametrize("fakes", ["in processes"], indirect=True)
 def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
     path = tmp_path / "out.json"
     words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx", "--suite", "--conv mb1ic8ih6oc8kh3ny"]
