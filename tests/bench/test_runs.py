@@ -23,7 +23,6 @@ from dnnl_graph_ops.bench.problem import OPS
 from dnnl_graph_ops.errors import Error, InvalidArgumentError, UnsupportedError
 
 from . import synthetic
-from .thread_worker import ThreadWorker
 
 TESTS = Path(__file__).resolve().parents[1]
 ENVIRONMENT = {"PYTHONPATH": str(TESTS)}
@@ -41,13 +40,12 @@ FAST = Options(
 )
 
 
-@pytest.fixture(params=["in threads", pytest.param("in processes", marks=pytest.mark.bench)])
-def fakes(monkeypatch, request):
-    """Both sides of a race are played by `fake_peer`."""
-    if request.param == "in threads":
-        monkeypatch.setattr(lineup, "WorkerProcess", ThreadWorker)
+@pytest.fixture
+def fakes(monkeypatch, apart) -> bool:
+    """Both sides of a race are played by `fake_peer`; whether in processes of their own."""
     monkeypatch.setattr(registry, "peers", lambda: {"dgo": OWN, "fake": FAKE})
     monkeypatch.setattr(runner, "_peaks", lambda *arguments: {**synthetic.PEAKS, "gflops": {}})
+    return apart
 
 
 def task(name: str) -> dict:
@@ -113,9 +111,8 @@ def wanted(*names: str) -> list[Wanted]:
     return [Wanted(replace(synthetic.problem(), name=name)) for name in names]
 
 
-def test_failures_become_rows_and_the_rest_goes_on(fakes, request):
-    alone = "in processes" in request.node.name
-    names = ("good", "wrong", "unsupported", "broken", *(("dies",) if alone else ()), "last")
+def test_failures_become_rows_and_the_rest_goes_on(fakes):
+    names = ("good", "wrong", "unsupported", "broken", *(("dies",) if fakes else ()), "last")
     document = runner.run_wanted(wanted(*names), FAST)
     statuses = {row.name: (row.status, {e.status for e in row.entries}) for row in document}
     assert statuses["good"] == ("ok", {"ok"})
@@ -126,7 +123,7 @@ def test_failures_become_rows_and_the_rest_goes_on(fakes, request):
     assert document[0].ratio("fake").rounds
     assert document[0].own.native == pytest.approx(0.0004)
     assert "it broke" in document[3].reason
-    assert not alone or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
+    assert not fakes or (statuses["dies"] == ("failed", {"failed"}) and "exit code 7" in document[4].reason)
     assert document.complete
     assert document.versions["fake"] == {"fake": "1.0"}
 
@@ -144,7 +141,7 @@ def test_a_peer_may_be_given_a_larger_error_and_is_marked_then(fakes, monkeypatc
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("fakes", ["in processes"], indirect=True)
+@pytest.mark.parametrize("apart", ["in processes"], indirect=True)
 def test_a_preparation_without_end_is_a_failed_row_and_the_rest_goes_on(fakes, monkeypatch):
     monkeypatch.setattr(lineup, "_LEAST_PREPARE", 3.0)
     document = runner.run_wanted(wanted("sleeps", "last"), replace(FAST, case_seconds=0.5))
@@ -225,9 +222,9 @@ def test_a_run_outside_the_main_thread(fakes):
     assert found[0][0].status == "ok"
 
 
-def test_the_command_line_writes_everything(fakes, tmp_path, capsys, request):
+def test_the_command_line_writes_everything(fakes, tmp_path, capsys):
     outputs = {k: tmp_path / f"out.{k}" for k in ("json", "csv", "markdown", "benchdnn")}
-    if "in processes" in request.node.name:
+    if fakes:
         pytest.importorskip("matplotlib")
         outputs |= {"html": tmp_path / "out.html", "plot": tmp_path / "out.png"}
     words = [w for k, path in outputs.items() for w in (f"--{k}", str(path))]
@@ -256,7 +253,7 @@ def test_the_command_line_writes_everything(fakes, tmp_path, capsys, request):
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("fakes", ["in processes"], indirect=True)
+@pytest.mark.parametrize("apart", ["in processes"], indirect=True)
 def test_the_command_line_measures_both_ops(fakes, tmp_path, capsys):
     path = tmp_path / "out.json"
     words = ["--op", "conv_transpose,conv", "--suite", "mb1ic4iw8oc4kw3nx", "--suite", "--conv mb1ic8ih6oc8kh3ny"]

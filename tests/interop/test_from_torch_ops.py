@@ -65,7 +65,6 @@ def known(module):
         return None
 
 
-@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("name", OPS)
 def test_samples(name, amount):
     samples = list(itertools.islice(OPS[name].sample_inputs("cpu", torch.float32), 40))
