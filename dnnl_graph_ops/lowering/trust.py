@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from operator import contains
+from operator import contains, gt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from .. import schema
 from ..graph import Node, Value
 from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
+from ..shapes.attributes import Geometry
 from ..shapes.weights import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
@@ -147,8 +148,7 @@ def _form(head: Node) -> str:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}
-        # of an ordinary convolution: places that no tap reaches
-        named["output_padding"] = head.kind == "ConvTranspose" and any(g.output_padding)
+        named["gaps"] = head.kind == "ConvTranspose" and _has_gaps(g)
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,
@@ -158,6 +158,12 @@ def _form(head: Node) -> str:
             "ceil": attrs.get("rounding_type") == "ceil",
         }
     return " ".join(word for word, holds in named.items() if holds)
+
+
+def _has_gaps(g: Geometry) -> bool:
+    """Whether a transposed convolution has places that no tap reaches, at its end or between others."""
+    ends = any(map(gt, g.output_padding, g.pads_end))
+    return ends or any(map(gt, g.strides, g.kernel))  # type: ignore[arg-type]
 
 
 def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Value]) -> str | None:

@@ -64,9 +64,8 @@ def _block(
 
 def _convolutions(head: str) -> Iterator[Features]:
     channel = _WEIGHTS[1:]
-    yield from _block(head, (2,), _FORMS, _WEIGHTS, PLAIN)
-    yield from _block(head, (1, 3), _FORMS, _WEIGHTS, PLAIN[2:])
-    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, PLAIN[2:])
+    yield from _block(head, (1, 2, 3), _FORMS, _WEIGHTS, PLAIN)
+    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, PLAIN)
     yield from _block(head, (2,), ("", "depthwise"), _WEIGHTS, _SUMS)
     yield from _block(head, (1, 3), ("",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
     yield from _block(head, (2,), ("strided", "groups"), channel, _SUMS, ("u8 zp", "s8"), _ENDS)

@@ -111,9 +111,12 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     size, words = maker.sizes, row.form.split()
     reads, makes = size.reads, size.reads if "depthwise" in words else size.makes + size.makes % 2
     groups = reads if "depthwise" in words else 2 if "groups" in words else 1
-    kernel, sides = (size.kernel,) * row.rank, tuple(size.side + i for i in range(row.rank))
+    sides = tuple(size.side + i for i in range(row.rank))
     source = (size.batch, *sides, reads) if size.last else (size.batch, reads, *sides)
     transposed = row.head == "ConvTranspose"
+    enlarged = transposed and "strided" in words
+    # a smaller kernel than the stride has gaps
+    kernel = (max(size.kernel, 2) if enlarged else size.kernel,) * row.rank
     # (I, O / g) of a transposed convolution, (O, I / g) of an ordinary one, in front or at the end
     pair = (reads, makes // groups) if transposed else (makes, reads // groups)
     shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
@@ -130,6 +133,7 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     if "bias" in row.tail and size.constant:
         operands.append(maker.floats((makes,)))
     build = ops.conv_transpose if transposed else ops.convolution
+    more: dict[str, Any] = {"output_padding": size.pad} if enlarged else {}
     value = build(
         *operands,
         strides=2 if "strided" in words else 1,
@@ -139,6 +143,7 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
         groups=groups,
         data_format="NXC" if size.last else "NCX",
         weights_format=weights_format,
+        **more,
     )
     return value, value.ndim - 1 if size.last else 1
 
