@@ -23,6 +23,7 @@ from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
 from .family import MEMBERS
 from .post_ops import format_of
+from .ties import turns_ties
 
 QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
 _POOLS = frozenset({"AvgPool", "MaxPool"})
@@ -66,21 +67,9 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
     # the set is a fact of the machine, whatever the prices are that env chooses by
     runtime, row = env.engine.runtime, features(nodes)
-    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and _turns_ties(nodes)):
+    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and turns_ties(nodes)):
         return False
     return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
-
-
-def _turns_ties(nodes: Sequence[Node]) -> bool:
-    """Whether the library, which adds a zero point before it rounds, rounds ties the other way.
-
-    There are none where integers are only compared, and stay as they are.
-    """
-    ends = [(node.attrs["scales"], node.attrs.get("zps") or ()) for node in nodes if node.kind in QUANTIZING]
-    moved = any(node.kind == "MaxPool" for node in nodes) and all(end == ends[0] for end in ends)
-    return not moved and any(
-        zero % 2 for node in nodes if node.kind == "Quantize" for zero in node.attrs.get("zps") or ()
-    )
 
 
 def features(nodes: Sequence[Node]) -> Features | None:
