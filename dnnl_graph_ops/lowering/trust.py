@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from operator import contains, gt
+from operator import contains, gt, mod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,7 +137,9 @@ def _form(head: Node) -> str:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}
-        named["gaps"] = head.kind == "ConvTranspose" and _has_gaps(g)
+        if head.kind == "ConvTranspose":
+            # uneven: strides that do not divide the sizes of the result
+            named |= {"gaps": _has_gaps(g), "uneven": any(map(mod, g.dst, g.strides))}
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,

@@ -114,9 +114,15 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     sides = tuple(size.side + i for i in range(row.rank))
     source = (size.batch, *sides, reads) if size.last else (size.batch, reads, *sides)
     transposed = row.head == "ConvTranspose"
-    enlarged = transposed and "strided" in words
+    stride = 3 if "uneven" in words else 2 if "strided" in words else 1
+    enlarged = transposed and stride > 1
     # a smaller kernel than the stride has gaps
-    kernel = (max(size.kernel, 2) if enlarged else size.kernel,) * row.rank
+    kernel = (max(size.kernel, stride) if enlarged else size.kernel,) * row.rank
+    more: dict[str, Any] = {"pads_end": size.pad}
+    if enlarged:
+        # the sizes of the source times the strides, or two less
+        end = kernel[0] - stride + 2 * ("uneven" in words)
+        more = {"pads_end": end, "output_padding": size.pad}
     # (I, O / g) of a transposed convolution, (O, I / g) of an ordinary one, in front or at the end
     pair = (reads, makes // groups) if transposed else (makes, reads // groups)
     shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
@@ -133,13 +139,11 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     if "bias" in row.tail and size.constant:
         operands.append(maker.floats((makes,)))
     build = ops.conv_transpose if transposed else ops.convolution
-    more: dict[str, Any] = {"output_padding": size.pad} if enlarged else {}
     value = build(
         *operands,
-        strides=2 if "strided" in words else 1,
+        strides=stride,
         dilations=2 if "dilated" in words else 1,
         pads_begin=size.pad,
-        pads_end=size.pad,
         groups=groups,
         data_format="NXC" if size.last else "NCX",
         weights_format=weights_format,
