@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from operator import contains
+from operator import contains, gt, mod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,13 @@ from .. import schema
 from ..graph import Node, Value
 from ..runtime import cache_files, cpu
 from ..shapes import Attributes, resolved
+from ..shapes.attributes import Geometry
 from ..shapes.weights import channel_axes
 from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
 from .family import MEMBERS
 from .post_ops import format_of
+from .ties import turns_ties
 
 QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
 _POOLS = frozenset({"AvgPool", "MaxPool"})
@@ -65,21 +67,9 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, of which some quantize, right as one partition."""
     # the set is a fact of the machine, whatever the prices are that env chooses by
     runtime, row = env.engine.runtime, features(nodes)
-    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and _turns_ties(nodes)):
+    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and turns_ties(nodes)):
         return False
     return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
-
-
-def _turns_ties(nodes: Sequence[Node]) -> bool:
-    """Whether the library, which adds a zero point before it rounds, rounds ties the other way.
-
-    There are none where integers are only compared, and stay as they are.
-    """
-    ends = [(node.attrs["scales"], node.attrs.get("zps") or ()) for node in nodes if node.kind in QUANTIZING]
-    moved = any(node.kind == "MaxPool" for node in nodes) and all(end == ends[0] for end in ends)
-    return not moved and any(
-        zero % 2 for node in nodes if node.kind == "Quantize" for zero in node.attrs.get("zps") or ()
-    )
 
 
 def features(nodes: Sequence[Node]) -> Features | None:
@@ -147,8 +137,9 @@ def _form(head: Node) -> str:
         g = _record(head).geometry
         groups = "depthwise" if g.groups in (g.in_channels, g.out_channels) else "groups"
         named = {"strided": max(g.strides) > 1, "dilated": max(g.dilations) > 1, groups: g.groups > 1}
-        # of an ordinary convolution: places that no tap reaches
-        named["output_padding"] = head.kind == "ConvTranspose" and any(g.output_padding)
+        if head.kind == "ConvTranspose":
+            # uneven: strides that do not divide the sizes of the result
+            named |= {"gaps": _has_gaps(g), "uneven": any(map(mod, g.dst, g.strides))}
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,
@@ -158,6 +149,12 @@ def _form(head: Node) -> str:
             "ceil": attrs.get("rounding_type") == "ceil",
         }
     return " ".join(word for word, holds in named.items() if holds)
+
+
+def _has_gaps(g: Geometry) -> bool:
+    """Whether a transposed convolution has places that no tap reaches, at its end or between others."""
+    ends = any(map(gt, g.output_padding, g.pads_end))
+    return ends or any(map(gt, g.strides, g.kernel))  # type: ignore[arg-type]
 
 
 def _post_op(node: Node, head: Node, nodes: Sequence[Node], skips: Collection[Value]) -> str | None:

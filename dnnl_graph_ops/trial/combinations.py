@@ -64,13 +64,15 @@ def _block(
 
 def _convolutions(head: str) -> Iterator[Features]:
     channel = _WEIGHTS[1:]
-    yield from _block(head, (2,), _FORMS, _WEIGHTS, PLAIN)
-    yield from _block(head, (1, 3), _FORMS, _WEIGHTS, PLAIN[2:])
-    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, PLAIN[2:])
+    uneven = tuple(_words(form, "uneven") for form in _FORMS if "strided" in form and head == "ConvTranspose")
+    yield from _block(head, (1, 2, 3), _FORMS, _WEIGHTS, PLAIN)
+    yield from _block(head, (1, 2), uneven, _WEIGHTS, PLAIN)
+    yield from _block(head, (3,), uneven[:1], channel, PLAIN, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (1, 2), ("dilated",), _WEIGHTS, PLAIN)
     yield from _block(head, (2,), ("", "depthwise"), _WEIGHTS, _SUMS)
     yield from _block(head, (1, 3), ("",), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
-    yield from _block(head, (2,), ("strided", "groups"), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
-    yield from _block(head, (2,), ("", "depthwise", "strided"), channel, _LONG, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("strided", "groups", *uneven[:1]), channel, _SUMS, ("u8 zp", "s8"), _ENDS)
+    yield from _block(head, (2,), ("", "depthwise", "strided", *uneven[:1]), channel, _LONG, ("u8 zp", "s8"), _ENDS)
     yield from _block(head, (2,), ("",), channel, ("bias",), ("u8 axis", "s8 axis zp"), _ENDS)
     yield from _block(head, (2,), ("",), channel, _TWICE, ("u8 zp",), ("f32", "u8 zp"))
 

@@ -111,9 +111,18 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     size, words = maker.sizes, row.form.split()
     reads, makes = size.reads, size.reads if "depthwise" in words else size.makes + size.makes % 2
     groups = reads if "depthwise" in words else 2 if "groups" in words else 1
-    kernel, sides = (size.kernel,) * row.rank, tuple(size.side + i for i in range(row.rank))
+    sides = tuple(size.side + i for i in range(row.rank))
     source = (size.batch, *sides, reads) if size.last else (size.batch, reads, *sides)
     transposed = row.head == "ConvTranspose"
+    stride = 3 if "uneven" in words else 2 if "strided" in words else 1
+    enlarged = transposed and stride > 1
+    # a smaller kernel than the stride has gaps
+    kernel = (max(size.kernel, stride) if enlarged else size.kernel,) * row.rank
+    more: dict[str, Any] = {"pads_end": size.pad}
+    if enlarged:
+        # the sizes of the source times the strides, or two less
+        end = kernel[0] - stride + 2 * ("uneven" in words)
+        more = {"pads_end": end, "output_padding": size.pad}
     # (I, O / g) of a transposed convolution, (O, I / g) of an ordinary one, in front or at the end
     pair = (reads, makes // groups) if transposed else (makes, reads // groups)
     shape = (*kernel, *(pair if transposed else pair[::-1])) if size.last else (*pair, *kernel)
@@ -132,13 +141,13 @@ def _convolution(maker: _Maker, row: Features) -> tuple[Value, int]:
     build = ops.conv_transpose if transposed else ops.convolution
     value = build(
         *operands,
-        strides=2 if "strided" in words else 1,
+        strides=stride,
         dilations=2 if "dilated" in words else 1,
         pads_begin=size.pad,
-        pads_end=size.pad,
         groups=groups,
         data_format="NXC" if size.last else "NCX",
         weights_format=weights_format,
+        **more,
     )
     return value, value.ndim - 1 if size.last else 1
 

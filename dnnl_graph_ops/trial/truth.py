@@ -80,8 +80,9 @@ def _convolved(node: Node, inputs: Sequence[Array]) -> Array:
             y += _mixed(factor, x[moved])
     y = y.reshape(y.shape[0], -1, *y.shape[3:])
     if transposed:
-        inner = zip(pads, attrs["pads_end"], y.shape[2:], strict=True)
-        cropped: Any = (..., *(slice(begin, size - end) for begin, end, size in inner))
+        more = attrs["output_padding"] or (0,) * len(kernel)
+        inner = zip(pads, attrs["pads_end"], more, y.shape[2:], strict=True)
+        cropped: Any = (..., *(slice(begin, size - end + o) for begin, end, o, size in inner))
         y = y[cropped]
     if bias:
         y = y + bias[0].reshape(-1, *[1] * len(kernel))

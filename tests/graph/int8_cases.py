@@ -79,6 +79,18 @@ def few(dtype, relu=False, quantized=True):
     return build
 
 
+def enlarged(channels, **attrs):
+    """A transposed convolution with places that no tap reaches."""
+    return lambda case: ops.conv_transpose(
+        case.take("u8", 2, 6, 5, 6, zps=[117]),
+        case.weights(6, channels, 2, 2),
+        np.arange(channels, dtype=np.float32),
+        data_format="NCX",
+        weights_format="IOX",
+        **attrs,
+    )
+
+
 def pooled(kind, attrs, source, dtype, zps=(0, 0), scales=(0.5, 0.5)):
     """A pooling between integers."""
 
@@ -126,15 +138,8 @@ CASES = {
     "u8 added to a few transposed channels": few("u8"),
     "s8 added to a few transposed channels": few("s8"),
     "floats added to a few channels behind ReLU": few("s8", True, False),
-    "places of a transposed convolution that no tap reaches": lambda case: ops.conv_transpose(
-        case.take("u8", 2, 6, 5, 6),
-        case.weights(6, 10, 2, 2),
-        np.arange(10, dtype=np.float32),
-        strides=2,
-        output_padding=1,
-        data_format="NCX",
-        weights_format="IOX",
-    ),
+    "places of a transposed convolution that no tap reaches": enlarged(10, strides=2, output_padding=1),
+    "places between the taps of a transposed convolution": enlarged(24, strides=4),
     "means with padding": pooled("avg_pool", PADDED | {"exclude_pad": False}, "u8", "u8", (100, 100)),
     "means of u8 to s8": pooled("avg_pool", BARE | MEAN, "u8", "s8"),
     "means of s8 to u8": pooled("avg_pool", BARE | MEAN, "s8", "u8"),

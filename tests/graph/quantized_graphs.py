@@ -120,7 +120,7 @@ class Maker:
         operands, step, most = found
         build = ops.conv_transpose if transposed else ops.convolution
         pad = self.integer(0, kernel // 2)
-        strides = self.pick([1, 1, 2])
+        strides = self.pick([1, 1, 2, 4 if transposed else 2])
         if transposed and (self.side(x.value) - 1) * strides + kernel <= 2 * pad:
             return
         attrs = {"pads_begin": pad, "pads_end": pad, "strides": strides, "groups": groups}

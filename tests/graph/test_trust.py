@@ -16,7 +16,7 @@ from dnnl_graph_ops.lowering import trust
 from dnnl_graph_ops.runtime import cache_files, cpu
 from dnnl_graph_ops.trial import __main__ as trial
 from dnnl_graph_ops.trial.combinations import combinations
-from dnnl_graph_ops.trial.graphs import SIZES
+from dnnl_graph_ops.trial.graphs import SIZES, Trial
 from dnnl_graph_ops.trial.graphs import trial as drawn
 from dnnl_graph_ops.trial.truth import right, truth
 
@@ -70,10 +70,11 @@ def test_what_nothing_runs_is_named(monkeypatch):
 
 ISA = cpu.isa(dgo.engine())
 LIMIT = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT")
+LIBRARIES = ("omp", "3.2.0"), ("sycl", "3.13.2")
 RELEASE = dgo.engine().runtime.cpu_runtime, dgo.engine().runtime.version
 
 
-@pytest.mark.parametrize("library", [("omp", "3.2.0"), ("sycl", "3.13.2")])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_the_package_s_table_has_combinations_that_were_tried(library):
     content = cache_files.read(trust.package_file(*library))
     heads = {row.head for row in combinations()}
@@ -110,6 +111,75 @@ def test_nets_of_the_combinations_are_right(tune, start, seed):
         net = made.graph.compile(made.result, tune=tune)
         found = net(**{value.name: array for value, array in made.data.items() if value.name in net.input_names})
         assert right(found, truth(made)), f"--seed {seed}, {number}: {row}"
+
+
+def enlarging(spatial, channels, kernel, **attrs):
+    """A layer of a decoder between integers, u8 by s8 without a bias; scales are powers of two, and sums exact."""
+    graph, rng = dgo.Graph(), np.random.default_rng(3)
+    shape = (1, *spatial, channels[0])
+    x = graph.input("x", shape, "u8")
+    weights = graph.constant(rng.integers(-127, 128, (*channels, *kernel)).astype(np.int8))
+    factors = (ops.dequantize(value, scales=[2.0**-4], zps=[0]) for value in (x, weights))
+    y = ops.conv_transpose(*factors, data_format="NXC", weights_format="IOX", **attrs)
+    y = ops.quantize(y, dtype="u8", scales=[8.0], zps=[128])
+    return Trial(graph, y, {x: rng.integers(0, 256, shape).astype(np.uint8)})
+
+
+@pytest.mark.parametrize("tune", ["heuristic", "off"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(((43,), (64, 32), (16,), {"strides": 8, "pads_begin": 4, "pads_end": 4}), id="HiFiGAN_v2/ups1"),
+        pytest.param(
+            ((8, 16), (64, 16), (3, 3), {"strides": 2, "pads_begin": 1, "pads_end": 1, "output_padding": 1}),
+            id="ERFNet/up2",
+        ),
+    ],
+)
+def test_layers_of_decoders_are_trusted(layer, tune):
+    """Output padding that is no more than the padding at the end adds places that taps reach as they do others."""
+    *sizes, attrs = layer
+    made = enlarging(*sizes, **attrs)
+    row = trust.features(made.graph.nodes)
+    assert row == ("ConvTranspose", len(sizes[0]), "strided", "u8", "s8", "", "", "u8 zp")
+    for library in LIBRARIES:
+        assert trust.table(*library, "avx512_core_vnni").knows(row)
+        assert not trust.table(*library, "avx512_core").knows(row)
+    wanted = np.clip(np.rint(truth(made)), 0, 255)
+    assert np.ptp(wanted) > 16
+    np.testing.assert_array_equal(made.graph.compile(made.result, tune=tune)(*made.data.values()), wanted)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "form"),
+    [
+        ({}, ""), ({"dilations": 2, "pads_end": 1, "output_padding": 1}, "dilated"),
+        ({"strides": 3}, "strided"), ({"strides": 2}, "strided uneven"),
+        ({"strides": 2, "pads_begin": 1, "pads_end": 1, "output_padding": 1}, "strided"),
+        # places that no tap reaches, at the end and between the taps
+        ({"strides": 2, "output_padding": 1}, "strided gaps"),
+        ({"strides": 2, "pads_end": (1, 0), "output_padding": (0, 1)}, "strided gaps"),
+        ({"strides": 4, "pads_begin": 3}, "strided gaps"), ({"strides": (1, 4)}, "strided gaps uneven"),
+    ],
+)  # fmt: skip
+def test_forms_of_transposed_convolutions(attrs, form):
+    assert trust.features(enlarging((5, 6), (4, 8), (3, 3), **attrs).graph.nodes).form == form
+
+
+def test_results_of_any_size_are_not_trusted_everywhere():
+    """The library of the extra `sycl` writes beyond memory where strides do not divide the sizes of the result."""
+    row = trust.features(enlarging((5,), (4, 8), (3,), strides=2).graph.nodes)
+    bundled, sycl = (trust.table(*library, "avx512_core_vnni") for library in LIBRARIES)
+    assert bundled.knows(row)
+    assert not sycl.knows(row)
+
+
+def test_combinations_are_drawn_with_their_features(seed):
+    """In all sizes."""
+    print(f"--seed={seed}")
+    for row in random.Random(seed).sample(combinations(), 300):
+        for size in SIZES:
+            assert trust.features(drawn(row, size).graph.nodes) == row, size
 
 
 def test_a_crash_loses_one_combination(monkeypatch):
