@@ -59,6 +59,7 @@ class Target(NamedTuple):
 
 
 KEEPS_NAN = "the library's kernels lose NaN"
+_TURNS_TIES = "the library adds the zero point before it rounds, which turns ties by an odd one"
 # what falls away where the library computes in another dtype, but not in memory
 _CONVERSIONS = frozenset({"Reorder", "TypeCast"})
 
@@ -113,6 +114,8 @@ def why_not(node: Node, env: Env) -> str | None:
         return None
     if own.preferred(node, env):
         return KEEPS_NAN if kind in own.KEEPING_NAN else f"own kernels of {kind} are faster than the library's"
+    if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_own:
+        return _TURNS_TIES
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
     given = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]

@@ -25,6 +25,16 @@ def test_alone(dtype, zero, scale, rng):
     np.testing.assert_array_equal(graph.compile(y)(x), rounded(x, scale, zero, dtype))
 
 
+@pytest.mark.parametrize("zero", [0, 7])
+def test_by_a_scale_of_the_call(zero):
+    x = np.arange(-99, 100, 2).astype(np.float32)
+    graph = dgo.Graph()
+    operands = graph.input("x", x.shape), graph.input("scale", (1,)), graph.input("zero", (1,), "u8")
+    net = graph.compile(ops.dynamic_quantize(*operands, dtype="u8"))
+    result = net(x, np.full(1, 2, np.float32), np.full(1, zero, np.uint8))
+    np.testing.assert_array_equal(result, rounded(x, 2.0, zero, "u8"))
+
+
 @pytest.mark.parametrize("dtype", ["s8", "u8"])
 def test_by_channel(dtype, rng):
     x = rng.integers(-40, 40, (3, 4, 5)).astype(np.float32)

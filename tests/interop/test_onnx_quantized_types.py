@@ -6,7 +6,8 @@ import pytest
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytest.importorskip("onnxruntime", reason="the reference")
 
-from .one_node import WAYS, agree, node
+from .models import reference
+from .one_node import WAYS, agree, node, proto_of, run
 
 MICROSOFT = "com.microsoft"
 
@@ -30,6 +31,25 @@ def test_weights_in_f16(rng, scale):
     x, q = integers(rng, np.int8, 3, 4).astype(scale) / 64, integers(rng, np.int8, 4, 6)
     known = {"q": q, "s": scale(0.125).reshape(()), "z": np.array(3, np.int8)}
     agree(nodes, {"x": x}, known, opset=19, literal=True, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("tune", ["off", "heuristic"])
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_weights_with_scales_along_any_axis(rng, kind, axis, tune):
+    """The library reads scales along another axis than the output channels beyond their vector."""
+    w = integers(rng, np.int8, 8, 8, 3, 3)
+    nodes = [
+        node("DequantizeLinear", "q s z", "x"),
+        node("DequantizeLinear", "w ws wz", "v", axis=axis),
+        node(kind, "x v"),
+    ]
+    scales = (2.0 ** rng.integers(-3, 3, w.shape[axis])).astype(np.float32)
+    known = {"s": np.float32(0.5), "z": np.uint8(3), "w": w, "ws": scales, "wz": np.zeros(len(scales), np.int8)}
+    q = {"q": integers(rng, np.uint8, 1, 8, 6, 6)}
+    proto = proto_of(nodes, q, known)
+    (result,), (wanted,) = run(proto, q, tune=tune), reference(proto, q)
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("scale", [np.float16, np.float32])

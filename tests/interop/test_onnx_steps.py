@@ -238,6 +238,20 @@ def test_agrees(name, first_only):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-5)
 
 
+def test_cubic_samples_outside_are_zeros():
+    """Not zero times the pixel at the edge, which may be infinite."""
+    torch = pytest.importorskip("torch")
+    src = np.ones((1, 1, 4, 4), np.float32)
+    src[0, 0, 0, 0], src[0, 0, 3, 3] = np.inf, np.nan
+    axis = np.float32([-3, -1.6, -1.2, -0.9, 0.1, 0.8, 1.2, 2.6])
+    grid = np.stack(np.meshgrid(axis, axis), -1)[None]
+    proto, given = built(("GridSample", [src, grid], 1, 20, {"mode": "cubic"}), False)
+    (result,) = dgo.from_onnx(proto).compile().run(given).values()
+    wanted = torch.nn.functional.grid_sample(*map(torch.tensor, (src, grid)), "bicubic", "zeros", False).numpy()
+    assert np.isfinite(result[0, 0, 0, 0])
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_by_own_code(name):
     proto, _ = built(CASES[name], False)

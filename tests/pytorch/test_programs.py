@@ -105,6 +105,7 @@ COPIES = {
     "type_as": lambda x: x.type_as(torch.ones(1, dtype=torch.bfloat16)),
     "contiguous": lambda x: x.transpose(1, 3).contiguous(memory_format=torch.channels_last).flatten(),
     "clone": lambda x: x.clone(memory_format=torch.contiguous_format).view(-1),
+    "turned": lambda x: x.transpose(1, 3).clone(memory_format=torch.contiguous_format).view(-1),
 }
 
 
@@ -117,6 +118,25 @@ def test_spellings_of_copies(name, of):
     sizes = (dict.fromkeys(range(1, x.ndim), torch.export.Dim.AUTO),) if of == "input of any size" else None
     got = dgo.from_torch(torch.export.export(module, (x,), dynamic_shapes=sizes)).compile()(x.numpy())
     assert_same(list(map(tensor_of, got)), module(x), strides=False)
+
+
+@pytest.mark.parametrize("of", ["weights", "transposed weights", "spectrum"])
+def test_normed_weights(of):
+    """Their norm is over axes that a transpose brings to the front, which a view follows."""
+    layer, norm, more = {
+        "weights": (torch.nn.Conv2d(4, 6, 3), torch.nn.utils.parametrizations.weight_norm, {"dim": 1}),
+        "transposed weights": (
+            torch.nn.ConvTranspose2d(4, 6, 3),
+            torch.nn.utils.parametrizations.weight_norm,
+            {"dim": 1},
+        ),
+        "spectrum": (torch.nn.ConvTranspose2d(4, 6, 3), torch.nn.utils.parametrizations.spectral_norm, {}),
+    }[of]
+    module, x = norm(layer, **more).eval(), torch.randn(1, 4, 6, 6, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        program = torch.export.export(module, (x,)).run_decompositions()
+        got = dgo.from_torch(program).compile()(x.numpy())
+        torch.testing.assert_close(torch.from_numpy(got), module(x), rtol=0, atol=1e-5)
 
 
 def test_what_is_turned_is_viewed():

@@ -71,10 +71,14 @@ def _gathered(data: Array, taps: list[list[tuple[Array, Array]]]) -> Array:
     shape = (*np.broadcast_shapes(*(one[0][0].shape for one in taps)), rows.shape[1])
     total, part = np.zeros(shape, kind), np.empty(shape, kind)
     for chosen in itertools.product(*taps):
-        weight = math.prod(one[1] for one in chosen)
+        weight = np.asarray(math.prod(one[1] for one in chosen), kind)
         index = sum((one[0] * stride for one, stride in zip(chosen, strides, strict=True)), lead)
         rows.take(index, 0, part, "clip")
-        part *= np.asarray(weight, kind)[..., None]
+        outside = np.isnan(weight)
+        part *= np.where(outside, 0, weight)[..., None]
+        if outside.any():
+            # whatever the element is that was read in its place
+            part[np.broadcast_to(outside, part.shape[:-1])] = 0
         total += part
     return total
 
@@ -88,9 +92,9 @@ def _taps(at: Array, mode: str) -> list[tuple[Array, Array]]:
 
 
 def _inside(tap: Array, weight: Array, size: int, edge: tuple[float, float], padding: str) -> tuple[Array, Array]:
-    """As a place that there is; what is outside weighs nothing where zeros are there."""
+    """As a place that there is; the weight of what is outside, where zeros are, is NaN."""
     if padding == "zeros":
-        weight = weight * ((tap >= 0) & (tap < size))
+        weight = np.where((tap >= 0) & (tap < size), weight, np.nan)
     elif padding == "reflection":
         tap = np.where((tap < edge[0]) | (tap > edge[1]), _reflected(tap, *edge), tap)
     return np.clip(tap, 0, size - 1).astype(np.int64), weight
