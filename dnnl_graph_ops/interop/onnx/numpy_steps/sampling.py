@@ -74,13 +74,17 @@ def _gathered(data: Array, taps: list[list[tuple[Array, Array]]]) -> Array:
         weight = np.asarray(math.prod(one[1] for one in chosen), kind)
         index = sum((one[0] * stride for one, stride in zip(chosen, strides, strict=True)), lead)
         rows.take(index, 0, part, "clip")
-        outside = np.isnan(weight)
-        part *= np.where(outside, 0, weight)[..., None]
-        if outside.any():
-            # whatever the element is that was read in its place
-            part[np.broadcast_to(outside, part.shape[:-1])] = 0
-        total += part
+        total += _weighed(part, weight)
     return total
+
+
+def _weighed(rows: Array, weight: Array) -> Array:
+    """Rows of channels times their weights, in their place; zeros for NaN, whatever was read outside."""
+    outside = np.isnan(weight)
+    rows *= np.where(outside, 0, weight)[..., None]
+    if outside.any():
+        rows[np.broadcast_to(outside, rows.shape[:-1])] = 0
+    return rows
 
 
 def _taps(at: Array, mode: str) -> list[tuple[Array, Array]]:
@@ -210,7 +214,7 @@ def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     columns = np.zeros(())
     for corner in itertools.product(*read):
         index = (*lead, *(one[0] for one in corner))
-        columns = columns + rows[index] * np.asarray(math.prod(one[1] for one in corner))[..., None]
+        columns = columns + _weighed(rows[index], np.asarray(math.prod(one[1] for one in corner)))
     if mask is not None:
         columns = columns * wide(mask).reshape(batch, parts, taps, *found.counts, 1)
     # (batch, *space, groups, what a group reads)
