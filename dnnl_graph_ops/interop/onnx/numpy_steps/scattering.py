@@ -100,7 +100,8 @@ def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     (data,) = inputs
     old = node.opset < 13
     axis = axis_of(node, data.ndim, 1 if old else -1)
-    flat = data.reshape(math.prod(data.shape[:axis]), -1) if old else np.moveaxis(data, axis, -1)
+    sides = [math.prod(data.shape[:axis]), math.prod(data.shape[axis:])]
+    flat = data.reshape(sides) if old else np.moveaxis(data, axis, -1)
     result = np.zeros(flat.shape, data.dtype)
     if flat.size:
         np.put_along_axis(result, np.argmax(flat, -1, keepdims=True), data.dtype.type(1), -1)
