@@ -19,14 +19,16 @@ from onnx import NodeProto, helper
 
 from .models import reference
 from .one_node import proto_of, run
-from .random_nodes import ROWS
+from .random_layers import ROWS
 from .random_operands import KINDS, Again, Draw, Operand, extents, kind_of
 from .shrinking import script, shrunk
 
 OPSETS = range(11, onnx.defs.onnx_opset_version() + 1)
-MOST_NODES, MOST_TRIES, FEW = 12, 40, 20
+MOST_NODES, MOST_TRIES, EACH_TRIES = 12, 60, 4
+# of a cell
+FEW = 20
 # how far off a rounded result may be, in parts of its largest element
-ROUNDING = {"f2": 2.0**-7, "f4": 2.0**-16, "f8": 2.0**-16}
+ROUNDING = {"f2": 2.0**-7, "f4": 2.0**-16, "f8": 2.0**-40}
 # sums of products of such numbers are exact: multiples of the first up to the second
 GRID = {"f2": (0.25, 64), "f4": (1 / 16, 256), "f8": (1 / 16, 256)}
 # results farther off than this part of their largest element are judged by shape and type only, and not read
@@ -118,8 +120,11 @@ def _drawn(rng: np.random.Generator, refusals: Counter[str]) -> Model:
     model = Model(opset, bool(rng.random() < 0.3), extent is not None)
     values: dict[str, Operand] = {}
     wanted = int(rng.integers(1, MOST_NODES + 1))
+    op_type, tries = "", 0
     for _ in range(MOST_TRIES):
-        op_type = str(rng.choice(_known(opset)))
+        if not tries:
+            op_type, tries = str(rng.choice(_known(opset))), EACH_TRIES
+        tries -= 1
         try:
             nodes, results, leaves = _tried(Draw(rng, values, extent, opset), op_type)
         except Again:
@@ -133,6 +138,7 @@ def _drawn(rng: np.random.Generator, refusals: Counter[str]) -> Model:
         values |= results
         model.errors |= {name: value.error for name, value in results.items()}
         model.nodes += nodes
+        tries = 0
         if len(model.nodes) >= wanted:
             break
     reads = {name for node in model.nodes for name in node.input}
@@ -171,7 +177,7 @@ def _tried(d: Draw, op_type: str):
             return [np.asarray(one) for one in session.run(None, feeds)]
 
     arrays = computed(np.zeros)
-    if any(kind_of(array) not in KINDS.values() or array.ndim > 5 for array in arrays):
+    if not all(kind_of(array) in KINDS.values() and array.ndim <= 5 and _is_small(array) for array in arrays):
         raise Again
     errors = [_rounding(array, "r" in row.flags, exact=not any(v.error for v in operands.values())) for array in arrays]
     if any(value.error for value in operands.values()):
@@ -181,6 +187,12 @@ def _tried(d: Draw, op_type: str):
         errors = [np.inf if e > VAGUE * _largest(a) else e for e, a in zip(errors, arrays, strict=True)]
     results = {n: Operand(a, e, True) for n, a, e in zip(outputs, arrays, errors, strict=True)}
     return nodes, results, d.leaves
+
+
+def _is_small(array: np.ndarray) -> bool:
+    """Whether integers are far from the ends of their type: some wrap there, some stay."""
+    bits = 8 * array.itemsize
+    return array.dtype.kind not in "iu" or bits < 32 or bool((np.abs(array.astype("f8")) < 2.0 ** (bits - 2)).all())
 
 
 def _moved(value: Operand, signs: Callable[[tuple[int, ...]], Any]) -> np.ndarray:
@@ -206,9 +218,9 @@ def _largest(array: np.ndarray) -> float:
 
 
 def _rounding(array: np.ndarray, rounds: bool, exact: bool) -> float:
-    """How far off a result may be of its own operation."""
+    """How far off a result may be of its own operation: integers are exact."""
     if array.dtype.kind != "f":
-        return float(rounds and array.dtype.kind in "iu")
+        return 0.0
     largest, (step, most) = _largest(array), GRID[kind_of(array)]
     with np.errstate(invalid="ignore"):
         whole = ~np.isfinite(array) | (array.astype("f8") % step == 0)
@@ -255,17 +267,14 @@ def cells(model: Model) -> Iterator[tuple[str, str]]:
     arrays = model.results()
     reads = Counter(name for node in model.nodes for name in node.input)
     for node in model.nodes:
-        known = [arrays[name] for name in (*node.input, *node.output) if name in arrays]
-        shown = [arrays[name] for name in node.output if name in arrays] or known
-        kinds = {kind_of(array) for array in known}
-        ranks = {array.ndim for array in shown}
+        data = [arrays[name] for name in (*node.input[:1], *node.output) if name in arrays]
         properties = {
             "equal extents": model.equal,
             "symbolic": model.symbolic,
             "second reader": any(reads[name] > 1 for name in (*node.input, *node.output)),
             "inner output": any(reads[name] and name in model.outputs for name in node.output),
         }
-        texts = [*sorted(kinds), *(f"rank {rank}" for rank in sorted(ranks)), f"opset {model.opset}"]
+        texts = {*map(kind_of, data), *(f"rank {array.ndim}" for array in data), f"opset {model.opset}"}
         yield from ((node.op_type, text) for text in (*texts, *(name for name, holds in properties.items() if holds)))
 
 

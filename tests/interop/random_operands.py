@@ -134,6 +134,11 @@ class Draw:
             raise Again
         return name
 
+    def tensor(self, low: int = 0, high: int = 5, **more: Any) -> tuple[str, tuple[int, ...], str]:
+        """An operand as `any` has it, its shape and its type."""
+        name = self.any(low, high, **more)
+        return name, *self.like(name)
+
     def _chosen(self, fits: Callable[[np.ndarray], bool]) -> str:
         """One of the values at hand, mostly; "": none fits."""
         if not self.chance(0.8):

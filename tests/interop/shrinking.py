@@ -42,7 +42,7 @@ def _smaller(model: Any) -> Iterator[Any]:
         for less in (1, size - 1):
             yield _mapped(model, lambda array, size=size, less=less: _cut(array, size, less))
     for name, array in leaves.items():
-        if array.dtype.kind == "f" and array.size > 1 and np.unique(array).size > 1:
+        if array.size > 1 and np.unique(array).size > 1:
             yield _mapped(model, np.ones_like, name)
 
 

@@ -12,8 +12,8 @@ from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
 from dnnl_graph_ops.interop.onnx.table import RULES
 
 from .one_node import agree, node
+from .random_layers import ROWS
 from .random_models import check, drawn
-from .random_nodes import ROWS
 
 EACH = 10
 # deprecated before opset 11
@@ -104,6 +104,15 @@ FOUND = {
     ),
     "an optional is its element": (
         [node("Optional", "x", "y"), node("OptionalGetElement", "y", "z")], {"x": FLOATS}, {}, {"opset": 15}
+    ),
+    "scales of no channels": (
+        [node("DequantizeLinear", "b scale", axis=0)],
+        {"b": np.zeros((0, 1), np.int32), "scale": np.float32([])}, {}, {},
+    ),
+    "nothing is read of what a call makes": (
+        [node("Split", "x sizes", "y"), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
+         node("SequenceLength", "s", "n")],
+        {"x": FLOATS, "sizes": np.int64([2])}, {}, {},
     ),
     "a number of 64 bits": ([node("Softsign", "x")], {"x": np.array(3.0)}, {}, {}),
 }  # fmt: skip

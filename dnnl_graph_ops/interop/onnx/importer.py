@@ -408,15 +408,15 @@ class _Builder:
         return whole
 
     def _rest(self) -> SubModel | None:
-        if not self.rest:
-            return None
         made = {name for node in self.rest for name in node.outputs}
+        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
+        if not outputs:
+            return None
         reads = dict.fromkeys(name for node in self.rest for name in node.reads if name not in made)
         arrays = {name: self.arrays[name] for name in reads if name in self.arrays}
         inputs = [name for name in reads if name not in arrays]
         for name in inputs:
             self._want(name)
-        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
         return self._submodel(self.model.name, self.rest, arrays, inputs, outputs)
 
     def _output(self, name: str) -> Value:

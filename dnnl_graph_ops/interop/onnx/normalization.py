@@ -172,8 +172,8 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
         if isinstance(found, Value) and None in found.shape:
             raise NeedsSizes(f"{step.where}: scale or shift of shape {found.shape}")
         if isinstance(found, Value) and not found.is_constant and found.shape == (wanted,):
-            each = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
-            affine.append(step.widened(each) if each.dtype == "f16" else each)
+            value = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
+            affine.append(step.widened(value) if value.dtype == "f16" else value)
             continue
         array = step.array(index, "scale and shift").reshape(-1)
         if array.size != wanted:

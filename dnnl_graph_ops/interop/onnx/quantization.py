@@ -88,7 +88,7 @@ def dequantize(step: Step) -> Operand:
     if not isinstance(operand, Value) and operand.dtype == np.int32:
         # a bias: there is no op on s32
         wide = [1] * operand.ndim
-        if scales.size > 1:
+        if scales.size != 1:
             wide[axis] = scales.size
         # in 64 bits, then as a float
         step.spend(operand, 5)
