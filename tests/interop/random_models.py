@@ -179,8 +179,9 @@ def _tried(d: Draw, op_type: str):
     arrays = computed(np.zeros)
     if not all(kind_of(array) in KINDS.values() and array.ndim <= 5 and _is_small(array) for array in arrays):
         raise Again
-    errors = [_rounding(array, "r" in row.flags, exact=not any(v.error for v in operands.values())) for array in arrays]
-    if any(value.error for value in operands.values()):
+    exact = not any(value.error for value in operands.values())
+    errors = [_rounding(array, row.flags, exact) for array in arrays]
+    if not exact:
         # all to one side, and each to any
         for signs in (np.ones, lambda shape: -np.ones(shape), *2 * (lambda shape: d.rng.choice([-1.0, 1.0], shape),)):
             errors = [e + _distance(a, b) for e, a, b in zip(errors, arrays, computed(signs), strict=True)]
@@ -217,14 +218,16 @@ def _largest(array: np.ndarray) -> float:
     return max(1.0, float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)))
 
 
-def _rounding(array: np.ndarray, rounds: bool, exact: bool) -> float:
+def _rounding(array: np.ndarray, flags: str, exact: bool) -> float:
     """How far off a result may be of its own operation: integers are exact."""
     if array.dtype.kind != "f":
         return 0.0
     largest, (step, most) = _largest(array), GRID[kind_of(array)]
     with np.errstate(invalid="ignore"):
         whole = ~np.isfinite(array) | (array.astype("f8") % step == 0)
-    return 0.0 if exact and not rounds and largest <= most and whole.all() else ROUNDING[kind_of(array)] * largest
+    if exact and "r" not in flags and largest <= most and whole.all():
+        return 0.0
+    return max(ROUNDING[kind_of(array)], ROUNDING["f4"] * ("s" in flags)) * largest
 
 
 def verdict(model: Model, wanted: list[np.ndarray] | None = None) -> str:

@@ -13,7 +13,7 @@ BOOL = (0, 1)
 
 
 class Row(NamedTuple):
-    """`flags`: r rounds its result, j jumps where an operand is a little off, n reads Inf and NaN as well."""
+    """`flags`: r rounds its result (s: in float32), j jumps where an operand is a little off, n reads Inf and NaN."""
 
     operands: Operands
     flags: str

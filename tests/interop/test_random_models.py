@@ -109,6 +109,13 @@ FOUND = {
         [node("DequantizeLinear", "b scale", axis=0)],
         {"b": np.zeros((0, 1), np.int32), "scale": np.float32([])}, {}, {},
     ),
+    "windows over no image": (
+        [node("MaxPool", "x", kernel_shape=[2])], {"x": np.zeros((0, 3, 3))}, {}, {}
+    ),
+    "fractions among the places of ones": (
+        [node("OneHot", "x depth pair")], {"x": np.float32([0.75, -1.25, 2])},
+        {"depth": np.array(3), "pair": np.int64([5, 7])}, {},
+    ),
     "nothing is read of what a call makes": (
         [node("Split", "x sizes", "y"), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
          node("SequenceLength", "s", "n")],
