@@ -230,15 +230,14 @@ def _rounding(array: np.ndarray, flags: str, exact: bool) -> float:
     return max(ROUNDING[kind_of(array)], ROUNDING["f4"] * ("s" in flags)) * largest
 
 
-def verdict(model: Model, wanted: list[np.ndarray] | None = None) -> str:
-    """What is wrong: "refused: ..." or "wrong: ...", nothing if all is right."""
-    wanted = model.wanted() if wanted is None else wanted
+def verdict(model: Model) -> str:
+    """What is wrong: "refused: ...", "wrong: ..." or "limit: ...", nothing if all is right."""
+    wanted = model.wanted()
     try:
         results = run(model.proto(), model.feeds)
     except Exception as error:
-        if any(re.search(pattern, str(error)) for pattern in LIMITS):
-            return ""
-        return f"refused: {type(error).__name__}: {error}"
+        limits = (f"limit: {why}" for part, why in LIMITS.items() if part in str(error))
+        return next(limits, f"refused: {type(error).__name__}: {error}")
     for name, result, want in zip(model.outputs, results, wanted, strict=True):
         result = np.asarray(result)
         if (result.shape, result.dtype) != (want.shape, want.dtype):
@@ -249,15 +248,17 @@ def verdict(model: Model, wanted: list[np.ndarray] | None = None) -> str:
     return ""
 
 
-def check(model: Model, where: str) -> None:
-    """Fail with the smallest model that shows the same fault, as a script.
+def check(model: Model, where: str) -> str:
+    """Fail with the smallest model that shows the same fault, as a script; the limit that the model meets, or nothing.
 
     Raises:
-        AssertionError: wrong results, or a refusal.
+        AssertionError: wrong results, or a refusal that is no known limit.
     """
-    if text := verdict(model):
+    text = verdict(model)
+    if text and not text.startswith("limit"):
         small = shrunk(model, lambda one: fault(verdict(one)) == fault(text))
         raise AssertionError(f"{where}: {text}\nthe smallest: {verdict(small)}\n{script(small)}")
+    return text
 
 
 def fault(text: str) -> str:
@@ -282,16 +283,16 @@ def cells(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def main(seed: int, count: int, first: int = 0) -> None:
-    seen, refusals, failures = Counter(), Counter(), 0
+    seen, refusals, failures, limits = Counter(), Counter(), 0, Counter()
     for case in range(first, first + count):
         model = drawn(seed, case, refusals)
         seen.update(cells(model))
         try:
-            check(model, f"seed {seed}, case {case}")
+            limits[check(model, f"drawn({seed}, {case})")] += 1
         except AssertionError as error:
             failures += 1
             print(error, flush=True)
-    print(f"{count} models, {failures} failures")
+    print(f"{count} models, {failures} failures", *(f"{number:6} {text}" for text, number in limits.items() if text))
     print("refused by ONNX Runtime:", *(f"{number:6} {text}" for text, number in refusals.most_common()), sep="\n")
     few = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
     print(f"of {len(seen)} cells below {FEW}: {len(few)}", *few, sep="\n")

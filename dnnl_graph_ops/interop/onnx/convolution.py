@@ -50,7 +50,7 @@ def _spatial_rank(step: Step, src: Value) -> int:
 
 def _check_kernel(step: Step, weights: Value) -> None:
     stated = step.attr("kernel_shape")
-    if stated and None in weights.shape:
+    if stated and None in weights.shape[2:]:
         raise NeedsSizes(f"{step.where}: kernel_shape={stated[:8]} for weights of shape {weights.shape}")
     if stated and tuple(stated) != weights.shape[2:]:
         raise ShapeError(f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}")
