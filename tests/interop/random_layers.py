@@ -306,11 +306,16 @@ row("MeanVarianceNormalization", mean_variance, "r")
 # ---- recurrent layers and attention ----------------------------------------------------------------------------------
 
 
-def recurrent(d, gates):
-    """Of some elements: of none ONNX Runtime aborts."""
-    size, length, batch, inside, kind = d.whole(1, 4), d.size(), d.size(), d.size(), d.kind(0, "f4")
-    if 0 in (length, batch, inside):
+def some(d, count):
+    """Sizes that are not 0, where ONNX Runtime aborts."""
+    sizes = [d.size() for _ in range(count)]
+    if 0 in sizes:
         raise Again
+    return sizes
+
+
+def recurrent(d, gates):
+    (length, batch, inside), size, kind = some(d, 3), d.whole(1, 4), d.kind(0, "f4")
     d.attrs |= {"hidden_size": size, "direction": d.pick("forward", "reverse", "bidirectional")}
     count = 2 if d.attrs["direction"] == "bidirectional" else 1
     x = d.of((length, batch, inside), kind)
@@ -333,14 +338,14 @@ def turned(d):
 
 
 def carried(d):
-    batch, channels, length, taps, kind = d.size(), d.size(), d.size(), d.whole(1, 3), d.kind(0, "f4")
+    (batch, channels, length), taps, kind = some(d, 3), d.whole(1, 3), d.kind(0, "f4")
     d.outputs = 2
     bias = [d.of((channels,), kind)] if d.chance() else []
     return [d.of((batch, channels, length), kind), d.of((channels, 1, taps), kind), *bias]
 
 
 def linear_attention(d):
-    batch, length, heads, size, kind = d.size(), d.size(), d.pick(1, 2), d.whole(1, 4), d.kind(0, "f4")
+    (batch, length), heads, size, kind = some(d, 2), d.pick(1, 2), d.whole(1, 4), d.kind(0, "f4")
     d.attrs |= {"q_num_heads": heads, "kv_num_heads": heads, "update_rule": "linear"}
     d.outputs = 2
     return [d.of((batch, length, heads * size), kind) for _ in range(3)]

@@ -142,7 +142,7 @@ def _drawn(rng: np.random.Generator, refusals: Counter[str]) -> Model:
         if len(model.nodes) >= wanted:
             break
     reads = {name for node in model.nodes for name in node.input}
-    model.outputs = [name for name in model.errors if name not in reads or rng.random() < 0.2]
+    model.outputs = [name for name in model.errors if name not in reads or rng.random() < 0.3]
     return model
 
 

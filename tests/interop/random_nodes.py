@@ -423,7 +423,7 @@ def sequence(d):
     x, shape, kind = d.tensor(1, 4, kind="f4 i8 i4")
     if shape[0] and d.chance(0.2):
         return d.emit("SplitToSequence", [x], axis=0)
-    if d.chance(0.2):
+    if d.chance(0.3):
         items = d.emit("SequenceInsert", [d.emit("SequenceEmpty", [], dtype=CODES[kind]), x])
     else:
         items = d.emit("SequenceConstruct", [x, d.of(shape, kind)])
