@@ -116,6 +116,11 @@ FOUND = {
         [node("OneHot", "x depth pair")], {"x": np.float32([0.75, -1.25, 2])},
         {"depth": np.array(3), "pair": np.int64([5, 7])}, {},
     ),
+    "a sequence of what only a call makes": (
+        [node("CenterCropPad", "x size", "y", axes=[0]), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
+         node("SequenceErase", "s first", "rest"), node("SequenceAt", "rest first", "w")],
+        {"x": FLOATS, "size": np.int64([2])}, {"first": np.array(0)}, {},
+    ),
     "nothing is read of what a call makes": (
         [node("Split", "x sizes", "y"), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
          node("SequenceLength", "s", "n")],

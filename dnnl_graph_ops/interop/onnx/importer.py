@@ -371,7 +371,11 @@ class _Builder:
         if listed is not None:
             for one in listed.names:
                 self._write(one)
-            self._run_on_arrays(written(name, listed), "")
+            node = written(name, listed)
+            if any(self.times.get(one) == _LAST for one in node.reads):
+                self._put_off(node)
+            else:
+                self._run_on_arrays(node, "")
 
     def _put_off(self, node: OnnxNode) -> None:
         """Leave a node to the call."""
