@@ -15,10 +15,10 @@ def node(kind, inputs, outputs="y", **attrs):
     return helper.make_node(kind, ["" if name == "-" else name for name in inputs.split()], outputs.split(), **attrs)
 
 
-def proto_of(nodes, feeds, constants=(), opset=18, way="sizes", domains=()):
-    """A model of nodes; those of the outputs that no node reads are the model's."""
+def proto_of(nodes, feeds, constants=(), opset=18, way="sizes", domains=(), outputs=()):
+    """A model of nodes; `outputs`: by default those of the nodes' that no node reads."""
     reads = {name for one in nodes for name in one.input}
-    outputs = [name for one in nodes for name in one.output if name and name not in reads]
+    outputs = outputs or [name for one in nodes for name in one.output if name and name not in reads]
     stored = {**dict(constants), **(feeds if way == "folded" else {})}
     inputs = [
         helper.make_tensor_value_info(

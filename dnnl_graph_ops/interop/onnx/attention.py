@@ -196,6 +196,8 @@ def rotary_embedding(step: Step) -> Value:
     for index in (1, 2):
         wave: Any = step.value(index)
         wave = step.op("Gather", wave, step.operand(3), axis=0) if step.has(3) else wave
+        if wave.ndim == 3 and wave.shape[2] is None:
+            raise NeedsSizes(f"{step.where}: by waves of {wave.shape}")
         if wave.ndim != 3 or not 0 < turned <= depth or turned % 2 or wave.shape[2] != turned // 2:
             raise ShapeError(f"{step.where}: {turned} of {depth} elements turned by waves of shape {wave.shape}")
         # beside heads, which are the second axis of four and else the third

@@ -50,6 +50,8 @@ def _spatial_rank(step: Step, src: Value) -> int:
 
 def _check_kernel(step: Step, weights: Value) -> None:
     stated = step.attr("kernel_shape")
+    if stated and None in weights.shape[2:]:
+        raise NeedsSizes(f"{step.where}: kernel_shape={stated[:8]} for weights of shape {weights.shape}")
     if stated and tuple(stated) != weights.shape[2:]:
         raise ShapeError(f"{step.where}: kernel_shape={stated[:8]}, but the weights have shape {weights.shape}")
 
@@ -71,7 +73,12 @@ def _window(step: Step, rank: int) -> dict[str, Any]:
 _FILTERED = range(8, 4097)
 
 
-@rule("Conv", inputs=(2, 3), group=integer(1), **_WINDOW)
+def _convolved(step: Step) -> Meta:
+    src = step.meta(0)
+    return Meta((src.shape[0], step.meta(1).shape[0], *(None,) * (len(src.shape) - 2)), src.dtype)
+
+
+@rule("Conv", inputs=(2, 3), late=_convolved, group=integer(1), **_WINDOW)
 def conv(step: Step) -> Value:
     operands: list[Operand] = [step.value(i) for i in range(3) if step.has(i)]
     src, weights = step.value(0), step.value(1)

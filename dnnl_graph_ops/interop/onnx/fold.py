@@ -369,7 +369,8 @@ def _taken(node: OnnxNode, inputs: Sequence[Array]) -> Array:
 
 def _multiplied(node: OnnxNode, inputs: Sequence[Array]) -> Any:
     data, keep = inputs[0], bool(node.attrs.get("keepdims", 1))
-    return np.prod(data, _axes(node, inputs), keepdims=keep, dtype=data.dtype)
+    axes = _axes(node, inputs) or (() if node.attrs.get("noop_with_empty_axes", 0) else None)
+    return np.prod(data, axes, keepdims=keep, dtype=data.dtype)
 
 
 _FOLDS: dict[str, _Fold] = {

@@ -63,7 +63,11 @@ def results_of(node: OnnxNode, infos: Mapping[str, Info], arrays: Mapping[str, A
     given = [infos[name] for name in node.inputs if name]
     if any(item.code is None or (not item.is_tensor and not item.kind) for item in given):
         return [Info()] * len(node.outputs)
-    return reference.inferred(node, infos, arrays)
+    results = reference.inferred(node, infos, arrays)
+    if node.op_type == "NonZero" and not node.domain and infos[node.inputs[0]].shape == ():
+        # a number counts as one element of one axis, as ONNX Runtime has it; onnx infers that of no axis
+        results = [results[0]._replace(shape=(1, None))]
+    return results
 
 
 @dataclass(frozen=True, eq=False)

@@ -371,7 +371,11 @@ class _Builder:
         if listed is not None:
             for one in listed.names:
                 self._write(one)
-            self._run_on_arrays(written(name, listed), "")
+            node = written(name, listed)
+            if any(self.times.get(one) == _LAST for one in node.reads):
+                self._put_off(node)
+            else:
+                self._run_on_arrays(node, "")
 
     def _put_off(self, node: OnnxNode) -> None:
         """Leave a node to the call."""
@@ -408,15 +412,15 @@ class _Builder:
         return whole
 
     def _rest(self) -> SubModel | None:
-        if not self.rest:
-            return None
         made = {name for node in self.rest for name in node.outputs}
+        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
+        if not outputs:
+            return None
         reads = dict.fromkeys(name for node in self.rest for name in node.reads if name not in made)
         arrays = {name: self.arrays[name] for name in reads if name in self.arrays}
         inputs = [name for name in reads if name not in arrays]
         for name in inputs:
             self._want(name)
-        outputs = dict.fromkeys(name for name in self.model.outputs if name in made)
         return self._submodel(self.model.name, self.rest, arrays, inputs, outputs)
 
     def _output(self, name: str) -> Value:

@@ -125,8 +125,8 @@ def _by_reference(graph: Graph, step: Step, why: str) -> tuple[Item, ...]:
 
 def constant_of(graph: Graph, item: Measured, known: Mapping[str, Item], budget: Budget) -> Value:
     """What is computed of sizes, as a value that a call makes a constant of."""
-    if item.dtype == np.float64:
-        raise UnsupportedError(f"{item.node.where}: float64 data; {REMEDY}")
+    if dtypes.label(item.dtype) not in dtypes.CODES:
+        raise UnsupportedError(f"{item.node.where}: {item.dtype} data; {REMEDY}")
     return deferred(graph, item.node, [Meta(item.shape, dtypes.canonical(item.dtype))], known, budget)[0]
 
 

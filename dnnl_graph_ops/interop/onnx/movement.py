@@ -189,6 +189,9 @@ def reduce(step: Step) -> Value:
         value = step.op(first, value)
     if axes or not step.attr("noop_with_empty_axes"):
         value = _reduced(step, kind, value, _all_axes(step, axes, value), bool(step.attr("keepdims")))
+    elif kind in ("ReduceL1", "ReduceL2"):
+        # the norm of each element alone
+        value = step.op("Abs", value)
     return step.op(last, value) if last else value
 
 

@@ -38,7 +38,8 @@ def batch_normalization(step: Step) -> Value:
     src = step.value(0)
     known = [step.operand(i) for i in range(1, 5)]
     arrays = [item for item in known if not isinstance(item, Value)]
-    if src.node is not None and src.node.kind in ("ConvTranspose", "Convolution") and len(arrays) == 4:
+    is_conv = src.node is not None and src.node.kind in ("ConvTranspose", "Convolution")
+    if is_conv and src.shape[1] is not None and len(arrays) == 4:
         return _as_post_ops(step, src, *arrays)
     return step.op(
         "BatchNormInference",
@@ -167,12 +168,14 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
         raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
     affine: list[Operand] = []
     for index in (1, 2):
-        found = step.operand(index)
-        if isinstance(found, Value) and not found.is_constant and not per_group and found.shape == (channels,):
-            affine.append(step.widened(found) if found.dtype == "f16" else found)
+        found, wanted = step.operand(index), count if per_group else channels
+        if isinstance(found, Value) and None in found.shape:
+            raise NeedsSizes(f"{step.where}: scale or shift of shape {found.shape}")
+        if isinstance(found, Value) and not found.is_constant and found.shape == (wanted,):
+            value = step.op("Gather", found, np.arange(channels) * count // channels, axis=0) if per_group else found
+            affine.append(step.widened(value) if value.dtype == "f16" else value)
             continue
         array = step.array(index, "scale and shift").reshape(-1)
-        wanted = count if per_group else channels
         if array.size != wanted:
             raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
         each = np.repeat(array, channels // count) if per_group else array

@@ -88,11 +88,11 @@ def dequantize(step: Step) -> Operand:
     if not isinstance(operand, Value) and operand.dtype == np.int32:
         # a bias: there is no op on s32
         wide = [1] * operand.ndim
-        if scales.size > 1:
+        if scales.size != 1:
             wide[axis] = scales.size
         # in 64 bits, then as a float
         step.spend(operand, 5)
         shifted = operand.astype(np.int64) - (0 if points is None else points.astype(np.int64).reshape(wide))
-        return (shifted * scales.astype(np.float64).reshape(wide)).astype(dtypes.numpy_dtype(result))
+        return np.asarray(shifted * scales.astype(np.float64).reshape(wide), dtypes.numpy_dtype(result))
     floats = step.op("Dequantize", step.value(0), dtype="f32", **_attributes(scales, points, axis))
     return floats if result == "f32" else step.op("TypeCast", floats, dtype=result)

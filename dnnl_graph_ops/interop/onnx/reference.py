@@ -166,7 +166,8 @@ class Reference:
         for array, wanted in zip(found, self.results, strict=True):
             if array.shape != wanted.shape:
                 raise ShapeError(f"{self.where}: {self.by} gives shape {array.shape}, not {wanted.shape}")
-        return [array.astype(NUMPY[wanted.code], copy=False) for array, wanted in zip(found, self.results, strict=True)]
+        with np.errstate(all="ignore"):
+            return [array.astype(NUMPY[one.code], copy=False) for array, one in zip(found, self.results, strict=True)]
 
     def _run(self, arrays: Sequence[Array]) -> Sequence[Any]:
         if self.compute is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ def _softmax(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data = inputs[0]
     old = node.opset < 13
     axis = axis_of(node, data.ndim, 1 if old else -1)
-    flat = data.reshape(*data.shape[:axis], -1) if old else data
+    flat = data.reshape(*data.shape[:axis], math.prod(data.shape[axis:])) if old else data
     found = log_softmax(flat, axis)
     return (found if node.op_type == "LogSoftmax" else np.exp(found)).reshape(data.shape)
 
@@ -82,6 +83,7 @@ COMPUTES: dict[str, Compute] = {
     "ReduceLogSumExp": _log_sum,
     "Relu": _of(lambda data: np.maximum(data, 0)),
     "Round": _of(np.rint),
+    "Softsign": _of(lambda data: data / (1 + np.abs(data))),
     "Shrink": _with(_shrunk, lambd=0.5, bias=0.0),
     "Sigmoid": _of(sigmoid),
     "SwiGLU": _gated,

@@ -112,7 +112,7 @@ def _into_depth(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     parts = data.reshape(n, c, h // block, block, w // block, block)
     crd = among(node, "mode", "DCR", ("DCR", "CRD")) == "CRD"
     order = (0, 1, 3, 5, 2, 4) if crd else (0, 3, 5, 1, 2, 4)
-    return np.asarray(parts.transpose(order).reshape(n, -1, h // block, w // block))
+    return np.asarray(parts.transpose(order).reshape(n, c * block * block, h // block, w // block))
 
 
 def _has(node: OnnxNode, inputs: Sequence[Any]) -> Array:
@@ -153,6 +153,8 @@ COMPUTES: dict[str, Compute] = {
     "Det": _determinant,
     "Einsum": _einsum,
     "EyeLike": _identity,
+    # the element itself stands for an optional that has one; onnx's reference implementation makes it a list
+    "Optional": lambda node, inputs: (item(inputs, 0),),
     "OptionalGetElement": _only,
     "OptionalHasElement": _has,
     "Pad": _padded,

@@ -107,7 +107,7 @@ def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     (data,) = inputs
     filling = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
     found, view, axes = _over(node, inputs, filling)
-    flat = view.reshape(*view.shape[: axes[0]], -1)
+    flat = view.reshape(*view.shape[: axes[0]], math.prod(view.shape[axes[0] :]))
     best = flat.argmax(-1)[..., None]
     values = np.take_along_axis(flat, best, -1)[..., 0]
     if len(node.outputs) < 2 or not node.outputs[1]:
@@ -116,7 +116,7 @@ def _largest(node: OnnxNode, inputs: Sequence[Any]) -> tuple[Array, ...]:
     if node.attrs.get("storage_order", 0):
         space = space.reshape(space.shape[::-1]).T
     at = found.of(space, 0)
-    at = np.broadcast_to(at.reshape(*at.shape[: axes[0]], -1), flat.shape)
+    at = np.broadcast_to(at.reshape(*at.shape[: axes[0]], math.prod(at.shape[axes[0] :])), flat.shape)
     lead = np.arange(math.prod(data.shape[:2])).reshape(*data.shape[:2], *(1,) * len(axes)) * space.size
     return values, np.take_along_axis(at, best, -1)[..., 0] + lead
 

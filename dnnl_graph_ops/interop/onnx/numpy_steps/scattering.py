@@ -89,8 +89,9 @@ def _one_hot(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     if not -rank <= axis < rank or depth < 0:
         raise ShapeError(f"{node.where}: axis {axis} of {rank}, depth {depth}")
     axis %= rank
-    # what is out of range is nowhere
-    turned = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    # what is out of range is nowhere; ONNX casts indices of floats
+    rows = indices.astype(np.int64)
+    turned = np.expand_dims(np.where(rows < 0, rows + depth, rows), axis)
     classes = np.arange(depth).reshape(-1, *(1,) * (rank - 1 - axis))
     return np.where(turned == classes, values[1], values[0])
 
@@ -100,7 +101,8 @@ def _hardest(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     (data,) = inputs
     old = node.opset < 13
     axis = axis_of(node, data.ndim, 1 if old else -1)
-    flat = data.reshape(math.prod(data.shape[:axis]), -1) if old else np.moveaxis(data, axis, -1)
+    sides = [math.prod(data.shape[:axis]), math.prod(data.shape[axis:])]
+    flat = data.reshape(sides) if old else np.moveaxis(data, axis, -1)
     result = np.zeros(flat.shape, data.dtype)
     if flat.size:
         np.put_along_axis(result, np.argmax(flat, -1, keepdims=True), data.dtype.type(1), -1)

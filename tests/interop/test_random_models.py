@@ -1,0 +1,136 @@
+"""Random models agree with ONNX Runtime; what fails shrinks to a script of a few lines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+pytest.importorskip("onnxruntime", reason="the reference")
+
+from dnnl_graph_ops.interop.onnx.numpy_steps import COMPUTES
+from dnnl_graph_ops.interop.onnx.table import RULES
+
+from .one_node import agree, node
+from .random_layers import ROWS
+from .random_models import check, drawn
+
+EACH = 10
+# deprecated before opset 11
+OLD = {"Scatter", "Upsample"}
+# that make no tensor: drawn in front of those that do
+SEQUENCES = {"SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence", "Optional", "SequenceEmpty"}
+FLOATS = np.float32([[3, -1], [0, 2]])
+
+
+@pytest.mark.cases(80, 600, 6000, each=EACH)
+def test_agree(start, seed):
+    for case in range(start, start + EACH):
+        check(drawn(seed, case), f"--seed={seed}: drawn({seed}, {case})")
+
+
+def test_every_operator_is_drawn():
+    assert (set(RULES) | set(COMPUTES)) - set(ROWS) == OLD | SEQUENCES
+
+
+def test_failures_shrink_to_one_node(monkeypatch):
+    """Of models some of whose operators do nothing."""
+    planted = {"Abs", "Cos", "Erf", "Exp", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Tanh"}
+    large = (model for case in range(1000) if len((model := drawn(3, case)).nodes) > 4)
+    with monkeypatch.context() as patch:
+        for name in planted:
+            patch.setitem(RULES, name, replace(RULES[name], build=lambda step: step.value(0)))
+        text = next(filter(None, (_failure(model) for model in large)))
+        lines = text[text.index("from interop") :]
+        (kind,) = (name for name in planted if f'"{name}"' in lines)
+        assert lines.count("node(") == 1 and f'node("{kind}"' in lines, text
+        with pytest.raises(AssertionError):
+            exec(lines, {})
+    exec(lines, {})
+
+
+def _failure(model):
+    try:
+        check(model, "planted")
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+# what random models found: the nodes, inputs, constants, and how `agree` runs them
+FOUND = {
+    "a norm of each element alone is its magnitude": (
+        [node("ReduceL2", "x", noop_with_empty_axes=1)], {"x": FLOATS}, {}, {"opset": 18}
+    ),
+    "a norm of each integer alone, too": (
+        [node("ReduceL1", "x", noop_with_empty_axes=1)], {"x": FLOATS.astype(np.int32)}, {}, {"opset": 18}
+    ),
+    "no axes are all axes, of what is known": (
+        [node("ReduceProd", "x axes")], {"x": FLOATS}, {"axes": np.int64([])}, {"opset": 18}
+    ),
+    "kernel_shape beside weights whose sizes a call tells": (
+        [node("Conv", "x w", kernel_shape=[1, 2])], {"x": FLOATS[None, None], "w": FLOATS[None, None, :1]}, {}, {}
+    ),
+    "the same of a transposed convolution": (
+        [node("ConvTranspose", "x w", kernel_shape=[1, 2])],
+        {"x": FLOATS[None, None], "w": FLOATS[None, None, :1]}, {}, {},
+    ),
+    "a norm of channels whose number a call tells": (
+        [node("Conv", "x w", "y"), node("BatchNormalization", "y one one one one", "z", epsilon=3.0)],
+        {"x": FLOATS[None, None], "w": FLOATS[None, None]}, {"one": np.float32([1])}, {},
+    ),
+    "scales of groups that a call gives": (
+        [node("GroupNormalization", "x scale shift", num_groups=2, epsilon=0.75)],
+        {"x": np.float32([[[1], [2], [3], [3]]]), "scale": np.float32([1, 2]), "shift": np.float32([0, 3])}, {},
+        {"opset": 18, "tolerance": 1e-6},
+    ),
+    "angles of which a call tells how many": (
+        [node("RotaryEmbedding", "x cos sin rows")],
+        {"cos": FLOATS[:, :1], "sin": FLOATS[:, 1:], "rows": np.int64([[1, 0]])}, {"x": FLOATS[None, None]},
+        {"opset": 23},
+    ),
+    "the first largest of no elements": (
+        [node("Hardmax", "x", axis=2)], {"x": np.zeros((2, 0, 3), np.float32)}, {}, {"opset": 12}
+    ),
+    "blocks of no image": (
+        [node("SpaceToDepth", "x", blocksize=2)], {"x": np.zeros((0, 1, 2, 2))}, {}, {}
+    ),
+    "a known bias of no axes": (
+        [node("DequantizeLinear", "b scale", "y"), node("BitShift", "x x", "z", direction="LEFT")],
+        {"x": np.uint16([3])}, {"b": np.array(-4, np.int32), "scale": np.float32(2)}, {},
+    ),
+    "places in a number": (
+        [node("NonZero", "x", "y"), node("Sign", "y", "z")], {"x": np.array(2, np.float32)}, {}, {}
+    ),
+    "an optional is its element": (
+        [node("Optional", "x", "y"), node("OptionalGetElement", "y", "z")], {"x": FLOATS}, {}, {"opset": 15}
+    ),
+    "scales of no channels": (
+        [node("DequantizeLinear", "b scale", axis=0)],
+        {"b": np.zeros((0, 1), np.int32), "scale": np.float32([])}, {}, {},
+    ),
+    "windows over no image": (
+        [node("MaxPool", "x", kernel_shape=[2])], {"x": np.zeros((0, 3, 3))}, {}, {}
+    ),
+    "fractions among the places of ones": (
+        [node("OneHot", "x depth pair")], {"x": np.float32([0.75, -1.25, 2])},
+        {"depth": np.array(3), "pair": np.int64([5, 7])}, {},
+    ),
+    "a sequence of what only a call makes": (
+        [node("CenterCropPad", "x size", "y", axes=[0]), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
+         node("SequenceErase", "s first", "rest"), node("SequenceAt", "rest first", "w")],
+        {"x": FLOATS, "size": np.int64([2])}, {"first": np.array(0)}, {},
+    ),
+    "nothing is read of what a call makes": (
+        [node("Split", "x sizes", "y"), node("Abs", "y", "z"), node("SequenceConstruct", "z z", "s"),
+         node("SequenceLength", "s", "n")],
+        {"x": FLOATS, "sizes": np.int64([2])}, {}, {},
+    ),
+    "a number of 64 bits": ([node("Softsign", "x")], {"x": np.array(3.0)}, {}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name):
+    nodes, feeds, constants, options = FOUND[name]
+    agree(nodes, feeds, constants, **options)
