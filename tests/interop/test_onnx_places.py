@@ -31,6 +31,7 @@ OUTSIDE = {
     "fewer rows": ([node("GatherElements", "x i")], np.full((1, 1), 9), "9 of 4 elements"),
     "ScatterElements": ([node("ScatterElements", "x i u")], np.full((4, 3), -5), "-5 .*of .*4 elements"),
     "ScatterND": ([node("ScatterND", "x i u")], np.full((4, 3, 1), 4), "4 .*of .*4 elements"),
+    "ReverseSequence": ([node("ReverseSequence", "x i")], np.int64([1, 9, 2]), "9 of 5 elements"),
 }
 
 
@@ -43,6 +44,20 @@ def test_places_outside(case, way):
         feeds["u"] = X if places.ndim == 2 else np.zeros((4, 3, 3), np.float32)
     with pytest.raises(dgo.ShapeError, match=said):
         run(proto_of(nodes, feeds, way=way), feeds)
+
+
+@pytest.mark.parametrize("image", [-1, 2])
+def test_regions_of_no_image(image):
+    nodes = [node("RoiAlign", "x r i", output_height=2, output_width=2)]
+    feeds = {"x": np.ones((2, 1, 4, 4), np.float32), "r": np.float32([[0, 0, 3, 3]]), "i": np.int64([image])}
+    with pytest.raises(dgo.ShapeError, match="of 2 elements"):
+        run(proto_of(nodes, feeds), feeds)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_conditions_that_are_longer_than_the_axis(axis):
+    condition = np.array([True, False, True, True, *[True] * 12])
+    agree([node("Compress", "x c", **({} if axis is None else {"axis": axis}))], {"x": X, "c": condition}, ways=SHORT)
 
 
 def test_rows_of_a_table():

@@ -257,7 +257,9 @@ def _shifted(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 
 def _compressed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     data, condition = inputs
-    return np.compress(condition, data, node.attrs.get("axis"))
+    axis = node.attrs.get("axis")
+    size = data.size if axis is None else data.shape[axis_of(node, data.ndim, 0)]
+    return np.compress(condition[:size], data, axis)
 
 
 def _sizes(node: OnnxNode, inputs: Sequence[Any]) -> Array:

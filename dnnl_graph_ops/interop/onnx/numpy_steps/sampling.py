@@ -12,7 +12,7 @@ import numpy as np
 from ...._core import kernels
 from ....errors import ShapeError
 from ..node import Array, OnnxNode
-from .common import Compute, Described, FindOwn, Own, among, item, wide
+from .common import Compute, Described, FindOwn, Own, among, item, places, wide
 from .pooling import windows
 from .resizing import KERNELS
 
@@ -128,7 +128,8 @@ def _aligned(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     half = among(node, "coordinate_transformation_mode", default, ("half_pixel", "output_half_pixel")) == "half_pixel"
     largest = among(node, "mode", "avg", ("avg", "max")) == "max"
     result = np.zeros((len(regions), data.shape[1], *out))
-    for row, region, image in zip(result, regions * scale - 0.5 * half, data[batch], strict=True):
+    images = data[places(node, batch, len(data), back=False)]
+    for row, region, image in zip(result, regions * scale - 0.5 * half, images, strict=True):
         lines = []
         for size, count, first, last in zip(data.shape[2:], out, region[1::-1], region[:1:-1], strict=True):
             length = last - first if half else max(last - first, 1.0)
