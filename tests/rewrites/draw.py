@@ -50,10 +50,6 @@ class Draw:
     def sizes(self, rank: int) -> list[int]:
         return [self.size() for _ in range(rank)]
 
-    def another(self, size: int) -> int:
-        """A size that is not this one."""
-        return size + 1 if size == 1 or self.chance() else size - 1
-
     # ---- tensors -----------------------------------------------------------------------------------------------------
 
     def input(self, shape: Sequence[int], dtype: str = "f32", limit: int = 2) -> dgo.Value:

@@ -8,11 +8,6 @@ from .draw import Again, Draw, Window, channels_of, convolution
 from .harness import proves
 
 
-def _axis(x, d: Draw, data_format: str) -> int:
-    """A spatial axis of x, counted from the front."""
-    return d.whole(0, x.ndim - 3) + (2 if data_format == "NCX" else 1)
-
-
 @proves("fold_padding")
 def padding(d: Draw, unmet: str | None) -> None:
     rank, data_format = d.whole(1, 3), d.pick("NCX", "NXC")
