@@ -4,6 +4,7 @@ A long run that says which cells it seldom drew, in the folder tests: python -m 
 """
 
 import functools
+import multiprocessing
 import re
 import sys
 from collections import Counter
@@ -25,8 +26,8 @@ from .shrinking import script, shrunk
 
 OPSETS = range(11, onnx.defs.onnx_opset_version() + 1)
 MOST_NODES, MOST_TRIES, EACH_TRIES = 12, 60, 4
-# of a cell
-FEW = 20
+# of a cell; models of a process
+FEW, BLOCK = 20, 250
 # how far off a rounded result may be, in parts of its largest element
 ROUNDING = {"f2": 2.0**-7, "f4": 2.0**-16, "f8": 2.0**-40}
 # sums of products of such numbers are exact: multiples of the first up to the second
@@ -283,8 +284,36 @@ def cells(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def main(seed: int, count: int, first: int = 0) -> None:
-    seen, refusals, failures, limits = Counter(), Counter(), 0, Counter()
-    for case in range(first, first + count):
+    seen, refusals, limits, failures = Counter(), Counter(), Counter(), 0
+    fork = multiprocessing.get_context("fork")
+    for start in range(first, first + count, BLOCK):
+        # ONNX Runtime ends the process at a few models
+        results = fork.SimpleQueue()
+        block = range(start, min(start + BLOCK, first + count))
+        child = fork.Process(target=lambda: results.put(_judged(seed, block)))  # noqa: B023
+        child.start()
+        while child.is_alive() and results.empty():
+            child.join(0.1)
+        if results.empty():
+            print(f"{block}: the process ended with code {child.exitcode}", flush=True)
+            continue
+        *counts, wrong = results.get()
+        for total, more in zip((seen, refusals, limits), counts, strict=True):
+            total.update(more)
+        failures += wrong
+        child.join()
+    judged = sum(limits.values()) + failures
+    print(f"{judged} models, {failures} failures", *(f"{number:6} {text}" for text, number in limits.items() if text))
+    print("refused by ONNX Runtime:", *(f"{number:6} {text}" for text, number in refusals.most_common()), sep="\n")
+    few = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
+    print(f"of {len(seen)} cells below {FEW}: {len(few)}", *few, sep="\n")
+    print("never drawn:", *sorted(set(ROWS) - {op for op, _ in seen}))
+
+
+def _judged(seed: int, block: range) -> tuple[Counter, Counter, Counter, int]:
+    """Of some models the cells, why ONNX Runtime refused others, the limits met, and how many failed."""
+    seen, refusals, limits, failures = Counter(), Counter(), Counter(), 0
+    for case in block:
         model = drawn(seed, case, refusals)
         seen.update(cells(model))
         try:
@@ -292,11 +321,7 @@ def main(seed: int, count: int, first: int = 0) -> None:
         except AssertionError as error:
             failures += 1
             print(error, flush=True)
-    print(f"{count} models, {failures} failures", *(f"{number:6} {text}" for text, number in limits.items() if text))
-    print("refused by ONNX Runtime:", *(f"{number:6} {text}" for text, number in refusals.most_common()), sep="\n")
-    few = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
-    print(f"of {len(seen)} cells below {FEW}: {len(few)}", *few, sep="\n")
-    print("never drawn:", *sorted(set(ROWS) - {op for op, _ in seen}))
+    return seen, refusals, limits, failures
 
 
 if __name__ == "__main__":

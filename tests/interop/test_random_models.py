@@ -68,6 +68,12 @@ FOUND = {
     "no axes are all axes, of what is known": (
         [node("ReduceProd", "x axes")], {"x": FLOATS}, {"axes": np.int64([])}, {"opset": 18}
     ),
+    "stretched channels of what a call sizes": (
+        [node("ReduceMax", "x axes", "one"), node("Resize", "one - - sizes")],
+        {"x": np.ones((2, 4, 1), np.float32)},
+        {"axes": np.int64([1]), "sizes": np.int64([2, 3, 1])},
+        {},
+    ),
     "kernel_shape beside weights whose sizes a call tells": (
         [node("Conv", "x w", kernel_shape=[1, 2])], {"x": FLOATS[None, None], "w": FLOATS[None, None, :1]}, {}, {}
     ),

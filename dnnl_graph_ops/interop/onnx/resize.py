@@ -120,7 +120,8 @@ def _late(step: Step) -> Meta:
     src, index = step.meta(0), 3 if step.node.opset >= 11 else step.count
     # of sizes those of space are known at the call; scales multiply what is not known now
     sizes = step.partly(index, "sizes") if step.has(index) else [None] * len(src.shape)
-    return Meta((*src.shape[:2], *sizes[2:]), src.dtype)
+    lead = (now if size is None else size for now, size in zip(src.shape[:2], sizes, strict=False))
+    return Meta((*lead, *sizes[2:]), src.dtype)
 
 
 _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
