@@ -36,6 +36,19 @@ class WorkerLost(Error):
     """The process ended or did not answer in time."""
 
 
+def answered(line: str | bytes) -> dict[str, Any]:
+    """A worker's answer.
+
+    Raises:
+        UnsupportedError: the competitor cannot do this.
+        Error: the command failed.
+    """
+    answer: dict[str, Any] = json.loads(line)
+    if answer.pop("ok"):
+        return answer
+    raise (UnsupportedError if answer["unsupported"] else Error)(answer["error"])
+
+
 def cpu_list(threads: int) -> list[int]:
     """The CPUs that every competitor is pinned to: one per core first, then their siblings."""
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
@@ -125,11 +138,7 @@ class WorkerProcess:
                 self._end("ended")
             self._partial += chunk
         line, _, self._partial = self._partial.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        if answer.pop("ok"):
-            return answer
-        kind = UnsupportedError if answer["unsupported"] else Error
-        raise kind(answer["error"])
+        return answered(line)
 
     def ask(self, do: str, timeout: float = 120.0, **arguments: Any) -> dict[str, Any]:
         self.send(do, **arguments)

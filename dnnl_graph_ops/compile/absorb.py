@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..lowering.matching import ALONE
+from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis
@@ -82,10 +82,10 @@ def _absorbs(node: Node, result: Value, head: Node, reads: int, kept: Collection
     elif result.dtype != "f32":
         unmet = "all is in f32"
     elif reads > 1:
-        unmet = ALONE[0]
+        unmet = READ_ONCE
     elif result in kept:
-        unmet = ALONE[1]
-    elif node.kind in _BY_FORMAT and node.attrs["data_format"] != head.attrs["data_format"]:
+        unmet = NOT_RETURNED
+    elif "data_format" in node.attrs and node.attrs["data_format"] != head.attrs["data_format"]:
         unmet = "the data formats are equal"
     elif node.outputs[0].shape != result.shape:
         unmet = "the result's shape stays"
@@ -132,7 +132,7 @@ def _after(first: Affine, then: Affine) -> Affine:
 
 
 def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Affine | None:
-    """What the node does to each channel of its operand, or None if that is not constant, or something else."""
+    """The scale and the shift that a node gives each channel of its operand; None if they are not constant numbers."""
     axis = channel_axis(result.ndim, data_format)
     vectors = []
     for value in node.inputs:
@@ -140,8 +140,8 @@ def _affine(rewrite: Rewrite, node: Node, result: Value, data_format: str) -> Af
             continue
         if value.constant is None:
             return rewrite.declined(node, "its numbers are constant")
-        # operands of some are vectors of the channels, wherever their axis lies; of others they broadcast
-        vector = _by_channel(value.constant, result, axis, node.kind in _BY_FORMAT)
+        # operands of ops with a format are vectors of the channels, wherever their axis lies; of others they broadcast
+        vector = _by_channel(value.constant, result, axis, "data_format" in node.attrs)
         if vector is None:
             return rewrite.declined(node, "they lie along the channels")
         vectors.append(vector)
@@ -183,8 +183,6 @@ _READERS: dict[str, Callable[..., Affine]] = {
     "BiasAdd": _sum,
     "Multiply": _product,
 }
-# their operands are vectors of the channels
-_BY_FORMAT = frozenset({"BatchNormInference", "BiasAdd"})
 
 
 def _with(head: Node, scale: Array, shift: Array) -> Node:

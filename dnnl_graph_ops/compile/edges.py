@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..graph import Node, Value
-from ..lowering.matching import ALONE
+from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.pieces import ranges
@@ -52,9 +52,9 @@ def trimmed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
         rewrite = None if first is None else _REWRITES.get((first.kind, node.kind))
         if source is not None and first is not None and rewrite is not None:
             if readers[source] > 1:
-                rewrite.declined(node, ALONE[0])
+                rewrite.declined(node, READ_ONCE)
             elif source in kept:
-                rewrite.declined(node, ALONE[1])
+                rewrite.declined(node, NOT_RETURNED)
             else:
                 made = _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node)
         if made is None or first is None or rewrite is None:

@@ -17,6 +17,7 @@ from ..lowering.groups import Group, native_attributes, ordered
 from ..lowering.routes import runs_natively
 from ..lowering.split import ONEDNN_PARTITION
 from ..lowering.tail import LOSING_NAN
+from ..lowering.ties import MULTIPLYING
 from ..runtime.engines import KINDS, Engine
 from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
@@ -101,7 +102,7 @@ def _mixed(
         several = [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
         for part in several:
             kinds = {nodes[i].kind for i in part}
-            if kinds & trust.QUANTIZING and kinds & trust.MULTIPLYING and not env.has_int8_products:
+            if kinds & trust.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
                 continue
             first, *rest = _trusted(part, nodes, env)
             (products if rest else found).append(first)
@@ -133,7 +134,7 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
     if right(part):
         return [part]
     ONEDNN_PARTITION.declined(nodes[part[-1]], "its integers are known to be exact")
-    heads = [i for i in part if nodes[i].kind in trust.MULTIPLYING]
+    heads = [i for i in part if nodes[i].kind in MULTIPLYING]
     product = tuple(i for i in part if i in heads or any(nodes[i].outputs[0] in nodes[head].inputs for head in heads))
     rest = tuple(i for i in part if i not in product)
     inner = {nodes[i].outputs[0] for i in product if i not in heads}

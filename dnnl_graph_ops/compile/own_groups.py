@@ -14,7 +14,7 @@ from ..graph import Node, Value
 from ..lowering import chain as chain_ops
 from ..lowering import dense, norms
 from ..lowering.family import MEMBERS
-from ..lowering.matching import ALONE
+from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.post_ops import format_of
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..lowering.rewrites import Rewrite
@@ -30,7 +30,7 @@ FUSE_POST_OPS = Rewrite(
         "a post-op does this",
         "the shape and the type stay",
         "the data formats are equal",
-        ALONE[1],
+        NOT_RETURNED,
         "one result alone is read outside",
     ),
 )
@@ -93,7 +93,7 @@ def behind(head: int, free: Collection[int], readers: Readers) -> tuple[int, ...
     declined = partial(FUSE_POST_OPS.declined, readers.nodes[head])
     while queue and len(members) - ended < _AHEAD:
         if any(map(readers.leaves, waiting)):
-            declined(ALONE[1])
+            declined(NOT_RETURNED)
             break
         number = heapq.heappop(queue)
         if number in taken:
@@ -153,10 +153,10 @@ def chain(last: int, free: Collection[int], readers: Readers) -> tuple[int, ...]
             declined("the shape stays")
             continue
         if readers.leaves(made):
-            declined(ALONE[1])
+            declined(NOT_RETURNED)
             continue
         if not members.issuperset(readers.of(made)):
-            declined(ALONE[0])
+            declined(READ_ONCE)
             continue
         members.add(number)
         for maker in _makers(readers.nodes[number], readers.numbers):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..graph import Node, Value
-from ..lowering.matching import ALONE, No
+from ..lowering.matching import NOT_RETURNED, READ_ONCE, No
 from ..lowering.patterned import PATTERNS
 from .own_groups import Readers
 
@@ -31,5 +31,5 @@ def _maker(readers: Readers, no: No, value: Value, reads: int) -> Node | None:
     if value.node is None or len(value.node.outputs) > 1:
         return None
     if len(readers.of(value)) != reads:
-        return no(ALONE[0])
-    return no(ALONE[1]) if readers.leaves(value) else value.node
+        return no(READ_ONCE)
+    return no(NOT_RETURNED) if readers.leaves(value) else value.node

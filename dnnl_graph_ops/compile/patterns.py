@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
-from ..lowering.matching import ALONE, No, scalar
+from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE, No, scalar
 from ..lowering.rewrites import Rewrite
 from ..shapes.common import channel_axis
 
@@ -117,8 +117,8 @@ class _Readers:
         if len(node.outputs) > 1:
             return no("parts have one result")
         if self._count[value] != reads:
-            return no(ALONE[0])
-        return no(ALONE[1]) if value in self._kept else node
+            return no(READ_ONCE)
+        return no(NOT_RETURNED) if value in self._kept else node
 
 
 Rule = Callable[[Node, _Readers, No], Match | None]
@@ -214,10 +214,10 @@ def _affine(node: Node, readers: _Readers, no: No) -> Match | None:
     vector = _along(pair[1], src.ndim, axis, size)
     if vector is None:
         return no("the constant lies along that axis alone")
-    known = _vectors(no, norm, size)
-    if known is None:
+    vectors = _vectors(no, norm, size)
+    if vectors is None:
         return None
-    scale, shift = known
+    scale, shift = vectors
     wide = vector.astype(np.float64)
     scale, shift = (scale * wide, shift * wide) if node.kind == "Multiply" else (scale, shift + wide)
     like = node.inputs[0] if node.inputs[0].constant is not None else node.inputs[1]

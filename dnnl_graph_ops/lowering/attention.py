@@ -308,10 +308,11 @@ def _sizes(side: Side) -> Ints:
 
 def _fits(parts: Parts, no: No) -> bool:
     (rows, depth), (keys, other), (values, width) = (_sizes(side) for side in (parts.q, parts.k, parts.v))
-    if keys > _MOST_KEYS or len(parts.added) > _MOST_MASKS:
+    entries = parts.added
+    if keys > _MOST_KEYS or len(entries) > _MOST_MASKS:
         no("keys and masks are few")
         return False
-    if any(mask.shape != entry[0].shape for entry in parts.added for mask in entry if mask.where is not None):
+    if any(mask.shape != entry[0].shape for entry in entries for mask in entry if mask.where is not None):
         no("scores that conditions hide have one shape")
         return False
     shape = (width, rows) if parts.flipped else (rows, width)
@@ -387,17 +388,17 @@ def _as_batch(program: Program, view: View, batch: Ints) -> View:
 
 def _chosen(program: Program, masks: Sequence[Mask], view_of: Callable[[Value], View]) -> View:
     """Masks of which calls give some, in the order in which they are applied, as what is added."""
-    known = list(takewhile(lambda mask: mask.known, masks))
-    sums = program.constant(_total(known) if known else np.zeros((), np.float32))
-    for mask in masks[len(known) :]:
+    constant = list(takewhile(lambda mask: mask.known, masks))
+    sums = program.constant(_total(constant))
+    for mask in masks[len(constant) :]:
         view = view_of(mask.value)
         if mask.where is None:
             sums = view
             continue
         hidden = program.constant(np.asarray(mask.hidden, np.float32))
-        made = program.scratch(np.broadcast_shapes(view.shape, sums.shape), "f32")
-        select.append(program, [view, *((hidden, sums) if mask.where else (sums, hidden))], made, "mask")
-        sums = made
+        masked = program.scratch(np.broadcast_shapes(view.shape, sums.shape), "f32")
+        select.append(program, [view, *((hidden, sums) if mask.where else (sums, hidden))], masked, "mask")
+        sums = masked
     return sums
 
 

@@ -11,7 +11,8 @@ from .program import Program, View
 Maker = Callable[[Value, int], Node | None]
 # is told the condition that does not hold
 No = Callable[[str], None]
-ALONE = ("nobody else reads what lies between", "the net does not return what lies between")
+READ_ONCE, NOT_RETURNED = "nobody else reads what lies between", "the net does not return what lies between"
+ALONE = (READ_ONCE, NOT_RETURNED)
 
 
 def scalar(value: Value) -> float | None:

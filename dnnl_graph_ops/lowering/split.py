@@ -39,10 +39,10 @@ def _split(item: Group, env: Env) -> list[Group]:
         ONEDNN_PARTITION.declined(rest[-1], "no broadcast operand is misread")
         return _one_by_one(item, env)
     if head.kind not in MEMBERS:
+        if any(node.kind in MEMBERS and literal_attributes(node) is None for node in rest):
+            return _one_by_one(item, env)
         ONEDNN_PARTITION.fired(rest[-1])
-    if head.kind not in MEMBERS:
-        family = [node for node in rest if node.kind in MEMBERS]
-        return [item] if all(literal_attributes(node) is not None for node in family) else _one_by_one(item, env)
+        return [item]
     shape = head.outputs[0].shape
     if all(n.kind in tail.KINDS and n.outputs[0].shape == shape for n in rest):
         return [item]

@@ -12,9 +12,9 @@ from ..graph import Node
 
 Scales = np.ndarray[Any, Any]
 
-_PRODUCTS = frozenset({"ConvTranspose", "Convolution", "MatMul"})
+MULTIPLYING = frozenset({"ConvTranspose", "Convolution", "MatMul"})
 # others have results that are no multiples of the scales, such as the ends of a Clamp and of Tanh
-_SUMS = _PRODUCTS | {"Add", "BiasAdd", "Dequantize", "Quantize", "ReLU"}
+_SUMS = MULTIPLYING | {"Add", "BiasAdd", "Dequantize", "Quantize", "ReLU"}
 # two of them show that a ratio is a fraction of small numbers, or of powers of two
 _INTEGERS = np.unique([*range(512), *(odd << power for power in range(8, 23) for odd in (1, 3))])
 
@@ -30,7 +30,7 @@ def turns_ties(nodes: Sequence[Node]) -> bool:
         return any(_end(node) != _end(dst) for node in sources)
     if not _SUMS.issuperset(node.kind for node in rest):
         return True
-    (head,) = (node for node in rest if node.kind in _PRODUCTS)
+    (head,) = (node for node in rest if node.kind in MULTIPLYING)
     factors = [_scales(node) for node in sources if node.outputs[0] in head.inputs]
     read = {value for node in rest if node is not head for value in node.inputs}
     added = [[_scales(node)] for node in sources if node.outputs[0] in read]

@@ -23,11 +23,10 @@ from .broadcasts import AXIS_1, FULL, LAST, ONE, spread
 from .env import Env
 from .family import MEMBERS
 from .post_ops import format_of
-from .ties import turns_ties
+from .ties import MULTIPLYING, turns_ties
 
 QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
 _POOLS = frozenset({"AvgPool", "MaxPool"})
-MULTIPLYING = frozenset({"ConvTranspose", "Convolution", "MatMul"})
 _COMMUTING = frozenset({"Add", "Maximum", "Minimum", "Multiply"})
 
 

@@ -1,4 +1,4 @@
-"""What races run in: threads of this process by default, processes of their own with --all."""
+"""Races run in threads of this process by default, in processes of their own with --all."""
 
 import pytest
 

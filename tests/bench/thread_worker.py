@@ -9,7 +9,7 @@ from typing import Any
 
 from dnnl_graph_ops.bench import worker
 from dnnl_graph_ops.bench.peers.registry import Peer
-from dnnl_graph_ops.errors import Error, UnsupportedError
+from dnnl_graph_ops.bench.pool import answered
 
 
 class ThreadWorker:
@@ -32,10 +32,7 @@ class ThreadWorker:
         self._commands.flush()
 
     def receive(self, timeout: float = 120.0) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._answers.readline())
-        if answer.pop("ok"):
-            return answer
-        raise (UnsupportedError if answer["unsupported"] else Error)(answer["error"])
+        return answered(self._answers.readline())
 
     def ask(self, do: str, timeout: float = 120.0, **arguments: Any) -> dict[str, Any]:
         self.send(do, **arguments)

@@ -139,15 +139,15 @@ def enlarging(spatial, channels, kernel, **attrs):
 def test_layers_of_decoders_are_trusted(layer, tune):
     """Output padding that is no more than the padding at the end adds places that taps reach as they do others."""
     *sizes, attrs = layer
-    made = enlarging(*sizes, **attrs)
-    row = trust.features(made.graph.nodes)
+    enlarged = enlarging(*sizes, **attrs)
+    row = trust.features(enlarged.graph.nodes)
     assert row == ("ConvTranspose", len(sizes[0]), "strided", "u8", "s8", "", "", "u8 zp")
     for library in LIBRARIES:
         assert trust.table(*library, "avx512_core_vnni").knows(row)
         assert not trust.table(*library, "avx512_core").knows(row)
-    wanted = np.clip(np.rint(truth(made)), 0, 255)
+    wanted = np.clip(np.rint(truth(enlarged)), 0, 255)
     assert np.ptp(wanted) > 16
-    np.testing.assert_array_equal(made.graph.compile(made.result, tune=tune)(*made.data.values()), wanted)
+    np.testing.assert_array_equal(enlarged.graph.compile(enlarged.result, tune=tune)(*enlarged.data.values()), wanted)
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ class Model:
     def results(self):
         """All tensors by name."""
         names = list(self.errors)
-        made = {name for node in self.nodes for name in node.output}
-        everything = replace(self, outputs=[name for name in names if name in made])
+        computed = {name for node in self.nodes for name in node.output}
+        everything = replace(self, outputs=[name for name in names if name in computed])
         return {**self.feeds, **self.constants, **dict(zip(everything.outputs, everything.wanted(), strict=True))}
 
     def pruned(self, **changes):

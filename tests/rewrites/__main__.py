@@ -4,7 +4,6 @@ import sys
 
 from dnnl_graph_ops.lowering.rewrites import REWRITES
 
-from . import folds, groups, patterns, placement, quantized  # noqa: F401
 from .harness import Count, prove
 
 

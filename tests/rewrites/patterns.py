@@ -135,6 +135,13 @@ def _square(d: Draw, value):
     return d.pick(ops.square, lambda v: ops.pow(v, beta=2.0), lambda v: v * v)(value)
 
 
+def _epsilon(d: Draw, unmet: str | None, variance, rank: int):
+    """A number that is added to a variance, or a constant with a number for each, or with more axes than the norm."""
+    if unmet == "epsilon is one number":
+        return d.graph.constant(d.rng.choice([0.5, 1.0], variance.shape or (2,)).astype(np.float32))
+    return d.number(*EPSILON, shape=(1,) * (rank + 1) if unmet == "the result's shape stays" else d.pick((), (1,)))
+
+
 @proves("fuse_layer_norm")
 def layer_norm(d: Draw, unmet: str | None) -> None:
     d.tolerance = NEAR
@@ -161,11 +168,7 @@ def layer_norm(d: Draw, unmet: str | None) -> None:
         squared = _square(d, d.pick(x, ops.abs(distance)))
     squared = d.between(squared, unmet if d.chance(0.3) else None)
     variance = ops.reduce_mean(squared, axes=other, keep_dims=keep or d.chance())
-    epsilon = d.number(*EPSILON, shape=d.pick((), (1,)))
-    if unmet == "epsilon is one number":
-        epsilon = d.graph.constant(d.rng.choice([0.5, 1.0], variance.shape or (2,)).astype(np.float32))
-    if unmet == "the result's shape stays":
-        epsilon = d.number(*EPSILON, shape=(1,) * (rank + 1))
+    epsilon = _epsilon(d, unmet, variance, rank)
     root = d.between(ops.sqrt(_swapped(d, ops.add, variance, epsilon)), unmet)
     d.leave(distance / root)
 
@@ -183,11 +186,7 @@ def rms_norm(d: Draw, unmet: str | None) -> None:
         axes = d.pick([0], list(range(rank)))
     keep = unmet != "the mean keeps its axes"
     mean = ops.reduce_mean(squared, axes=axes, keep_dims=keep)
-    epsilon = d.number(*EPSILON, shape=d.pick((), (1,)))
-    if unmet == "epsilon is one number":
-        epsilon = d.graph.constant(d.rng.choice([0.5, 1.0], mean.shape).astype(np.float32))
-    if unmet == "the result's shape stays":
-        epsilon = d.number(*EPSILON, shape=(1,) * (rank + 1))
+    epsilon = _epsilon(d, unmet, mean, rank)
     total = d.between(_swapped(d, ops.add, mean, epsilon), unmet if d.chance(0.3) else None)
     way = d.pick("divide", "reciprocal", "pow")
     if unmet == "the power is that of a root":

@@ -8,7 +8,6 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import absorb
 from dnnl_graph_ops.lowering.rewrites import REWRITES
 
-from . import folds, groups, patterns, placement, quantized  # noqa: F401
 from .draw import Draw
 from .harness import PROVERS, judge, prove
 
