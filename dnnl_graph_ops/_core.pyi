@@ -216,6 +216,27 @@ class StreamFlags(enum.IntEnum):
     in_order = 1
     out_of_order = 2
 
+class CpuIsa(enum.IntEnum):
+    isa_default = 0
+    sse41 = 1
+    avx = 3
+    avx2 = 7
+    avx2_vnni = 15
+    avx2_vnni_2 = 31
+    avx512_core = 39
+    avx512_core_vnni = 103
+    avx512_core_bf16 = 231
+    avx512_core_fp16 = 495
+    avx512_core_amx = 4079
+    avx512_core_amx_fp16 = 8175
+    avx10_1_512 = 495
+    avx10_1_512_amx = 4079
+    avx10_1_512_amx_fp16 = 8175
+
+class CpuIsaHints(enum.IntEnum):
+    no_hints = 0
+    prefer_ymm = 1
+
 class DumpMode(enum.IntEnum):
     none = 0
     subgraph = 1
@@ -250,6 +271,15 @@ class Library:
     def set_verbose(self, level: int) -> None: ...
     def effective_cpu_isa(self) -> int:
         """A dnnl_cpu_isa_t."""
+    def set_max_cpu_isa(self, isa: int) -> None:
+        """Before the library has looked at the CPU."""
+    def get_cpu_isa_hints(self) -> int: ...
+    def set_cpu_isa_hints(self, hints: int) -> None: ...
+    def get_default_fpmath_mode(self) -> FpmathMode: ...
+    def set_default_fpmath_mode(self, mode: int) -> None: ...
+    def set_jit_dump(self, enable: bool) -> None: ...
+    def set_jit_profiling_flags(self, flags: int) -> None: ...
+    def set_jit_profiling_jitdumpdir(self, folder: str) -> None: ...
     def get_compiled_partition_cache_capacity(self) -> int: ...
     def set_compiled_partition_cache_capacity(self, capacity: int) -> None: ...
     def get_constant_tensor_cache(self) -> bool: ...
@@ -344,7 +374,9 @@ class LogicalTensor:
         strides: Sequence[int | None] | None = None,
         layout: int = ...,
         property: int = ...,
-    ) -> None: ...
+        layout_id: int | None = None,
+    ) -> None:
+        """layout_id: of LayoutType.opaque, as a compiled partition tells it."""
     @property
     def id(self) -> int: ...
     @property
@@ -416,12 +448,16 @@ class CompiledPartition:
     def scratchpad(self) -> LogicalTensor | None: ...
     def execute(
         self,
-        stream: Stream,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
-        scratchpad: Tensor | None = None,
+        stream: Any,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        scratchpad: Any = None,
+        /,
     ) -> None:
-        """Tensors in the order given to compile. Returns at once on a GPU: `stream.wait()`."""
+        """Lists or tuples of tensors in the order given to compile. Returns at once on a GPU: `stream.wait()`.
+
+        Takes `Stream` and `Tensor`, or objects with one as `_native`.
+        """
 
 class Partition:
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from inspect import Parameter, Signature
 from pathlib import Path
 from textwrap import wrap
@@ -239,7 +240,42 @@ def kernel_functions() -> str:
     return _KERNELS + "\n".join([*lines, *functions]).rstrip() + "\n"
 
 
+_ENUMERATORS = '''"""Made by `python -m dnnl_graph_ops.stubs`; a test compares."""
+
+from enum import IntEnum
+from typing import ClassVar, Final, TypeAlias
+
+'''
+
+
+def enumerator_names() -> str:
+    """The stub of the enumerations of graph_api, and of the classes that hold their enumerators."""
+    from .graph_api import enumerators as module
+
+    lines = []
+    for name in ("OTHER_KINDS", "OTHER_ATTRS"):
+        lines.append(f"{name}: Final[dict[str, str]]")
+    lines.append("")
+    own = [
+        name for name, item in vars(module).items() if getattr(item, "__module__", "") == module.engine_kind.__module__
+    ]
+    names = {item: name for name in own if issubclass(item := getattr(module, name), IntEnum)}
+    for enumeration, name in names.items():
+        members = (f"    {key} = {item.value}" for key, item in enumeration.__members__.items())
+        lines += [f"class {name}(IntEnum):", *members, ""]
+    for name in own:
+        if name in names.values():
+            continue
+        members = vars(getattr(module, name)).items()
+        lines.append(f"class {name}:")
+        lines += [f"    {key}: ClassVar[{names[type(item)]}]" for key, item in members if isinstance(item, IntEnum)]
+        lines += [f"    {key}: TypeAlias = {names[item]}" for key, item in members if item in names]
+        lines.append("")
+    return _ENUMERATORS + "\n".join(lines).rstrip() + "\n"
+
+
 FILES: dict[str, Callable[[], str]] = {
+    "graph_api/enumerators.pyi": enumerator_names,
     "ops/__init__.pyi": builders,
     "_functional.pyi": one_shots,
     "_kernels.pyi": kernel_functions,

@@ -24,6 +24,7 @@ STOREYS = (
     ("graph",),
     ("ops",),
     ("lowering",),
+    ("graph_api",),
     ("compile",),
     ("functional", "_functional", "caches", "weights"),
     ("interop", "quantize", "nn", "selftest", "stubs"),

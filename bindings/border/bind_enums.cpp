@@ -111,6 +111,25 @@ void bind_enums(py::module_& m) {
                               {"invalid_data_type", dnnl_invalid_data_type}});
     bind_enum<dnnl_stream_flags_t>(m, "StreamFlags",
                                    {{"in_order", dnnl_stream_in_order}, {"out_of_order", dnnl_stream_out_of_order}});
+    // three have two names since 3.4
+    bind_enum<dnnl_cpu_isa_t>(m, "CpuIsa",
+                              {{"isa_default", dnnl_cpu_isa_default},
+                               {"sse41", dnnl_cpu_isa_sse41},
+                               {"avx", dnnl_cpu_isa_avx},
+                               {"avx2", dnnl_cpu_isa_avx2},
+                               {"avx2_vnni", dnnl_cpu_isa_avx2_vnni},
+                               {"avx2_vnni_2", dnnl_cpu_isa_avx2_vnni_2},
+                               {"avx512_core", dnnl_cpu_isa_avx512_core},
+                               {"avx512_core_vnni", dnnl_cpu_isa_avx512_core_vnni},
+                               {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
+                               {"avx512_core_fp16", dnnl_cpu_isa_avx512_core_fp16},
+                               {"avx512_core_amx", dnnl_cpu_isa_avx512_core_amx},
+                               {"avx512_core_amx_fp16", dnnl_cpu_isa_avx512_core_amx_fp16},
+                               {"avx10_1_512", dnnl_cpu_isa_avx512_core_fp16},
+                               {"avx10_1_512_amx", dnnl_cpu_isa_avx512_core_amx},
+                               {"avx10_1_512_amx_fp16", dnnl_cpu_isa_avx512_core_amx_fp16}});
+    bind_enum<dnnl_cpu_isa_hints_t>(
+        m, "CpuIsaHints", {{"no_hints", dnnl_cpu_isa_no_hints}, {"prefer_ymm", dnnl_cpu_isa_prefer_ymm}});
     bind_enum<abi::DumpMode>(m, "DumpMode",
                              {{"none", int(abi::DumpMode::none)},
                               {"subgraph", int(abi::DumpMode::subgraph)},

@@ -95,12 +95,13 @@ void add_op(Graph& graph, const Op& op) {
 
 void bind_logical_tensor(py::module_& m) {
     py::class_<LogicalTensor>(m, "LogicalTensor")
-        .def(py::init(
-                 [](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
-                    int property) { return LogicalTensor(id, dtype, known(dims), known(strides), layout, property); }),
+        .def(py::init([](std::size_t id, int dtype, const OptionalDims& dims, const OptionalDims& strides, int layout,
+                         int property, std::optional<std::size_t> layout_id) {
+                 return LogicalTensor(id, dtype, known(dims), known(strides), layout, property, layout_id);
+             }),
              py::arg("id"), py::arg("dtype"), py::arg("dims") = py::none(), py::arg("strides") = py::none(),
              py::arg("layout") = int(dnnl_graph_layout_type_strided),
-             py::arg("property") = int(dnnl_graph_tensor_property_undef))
+             py::arg("property") = int(dnnl_graph_tensor_property_undef), py::arg("layout_id") = py::none())
         .def_property_readonly("id", &LogicalTensor::id)
         .def_property_readonly("dtype", [](const LogicalTensor& lt) { return lt.raw.data_type; })
         .def_property_readonly("dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })

@@ -48,6 +48,37 @@ void bind_library(py::module_& m) {
         .def_property_readonly("verbose", &Library::verbose)
         .def("set_verbose", &Library::set_verbose, py::arg("level"))
         .def("effective_cpu_isa", &Library::effective_cpu_isa)
+        .def(
+            "set_max_cpu_isa",
+            [](const Library& lib, int isa) { DGO_CALL(lib.api(), set_max_cpu_isa, dnnl_cpu_isa_t(isa)); },
+            py::arg("isa"))
+        .def("get_cpu_isa_hints",
+             [](const Library& lib) { return int(guarded("dnnl_get_cpu_isa_hints", lib.api().get_cpu_isa_hints)); })
+        .def(
+            "set_cpu_isa_hints",
+            [](const Library& lib, int hints) { DGO_CALL(lib.api(), set_cpu_isa_hints, dnnl_cpu_isa_hints_t(hints)); },
+            py::arg("hints"))
+        .def("get_default_fpmath_mode",
+             [](const Library& lib) { return DGO_READ(dnnl_fpmath_mode_t, lib.api(), get_default_fpmath_mode); })
+        .def(
+            "set_default_fpmath_mode",
+            [](const Library& lib, int mode) {
+                DGO_CALL(lib.api(), set_default_fpmath_mode, dnnl_fpmath_mode_t(mode));
+            },
+            py::arg("mode"))
+        .def(
+            "set_jit_dump", [](const Library& lib, bool enable) { DGO_CALL(lib.api(), set_jit_dump, int(enable)); },
+            py::arg("enable"))
+        .def(
+            "set_jit_profiling_flags",
+            [](const Library& lib, unsigned flags) { DGO_CALL(lib.api(), set_jit_profiling_flags, flags); },
+            py::arg("flags"))
+        .def(
+            "set_jit_profiling_jitdumpdir",
+            [](const Library& lib, const std::string& folder) {
+                DGO_CALL(lib.api(), set_jit_profiling_jitdumpdir, folder.c_str());
+            },
+            py::arg("folder"))
         .def("get_compiled_partition_cache_capacity",
              [](const Library& lib) { return DGO_READ(int, lib.api(), graph_get_compiled_partition_cache_capacity); })
         .def(

@@ -6,6 +6,8 @@
 #include <pybind11/stl.h>
 
 #include "border/gil.hpp"
+#include "border/instance.hpp"
+#include "border/translated.hpp"
 #include "graph/op.hpp"
 #include "graph/partition.hpp"
 #include "graph/tensor.hpp"
@@ -26,45 +28,141 @@ bool same_layout(const LogicalTensor& a, const LogicalTensor& b) {
     return true;
 }
 
-using Tensors = std::vector<std::shared_ptr<Tensor>>;
+// As many as nearly every partition has; more lie on the heap.
+constexpr std::size_t kUsual = 16;
+
+// The Python objects of one call, each with a reference: a list that they come from may change while others hold the
+// GIL.
+class Operands {
+public:
+    Operands(const char* side, PyObject* sequence, const std::vector<LogicalTensor>& compiled, const Engine& engine,
+             bool written);
+    ~Operands() {
+        for (std::size_t i = 0; i < count_; ++i) Py_DECREF(objects_[i]);
+    }
+    Operands(const Operands&) = delete;
+    Operands& operator=(const Operands&) = delete;
+
+    std::size_t size() const { return count_; }
+    const Tensor& operator[](std::size_t i) const { return *tensors_[i]; }
+    const const_dnnl_graph_tensor_t* handles() const { return handles_; }
+    std::string where(std::size_t i) const { return std::string("execute: ") + side_ + " " + std::to_string(i); }
+
+private:
+    template <typename T>
+    struct List {
+        explicit List(std::size_t count) : items(count <= kUsual ? few : (many.resize(count), many.data())) {}
+        T few[kUsual];
+        std::vector<T> many;
+        T* const items;
+    };
+
+    const char* const side_;
+    std::size_t count_ = 0;  // of those that are checked, and have a reference
+    List<PyObject*> object_list_;
+    List<const Tensor*> tensor_list_;
+    List<const_dnnl_graph_tensor_t> handle_list_;
+    PyObject** const objects_ = object_list_.items;
+    const Tensor** const tensors_ = tensor_list_.items;
+    const_dnnl_graph_tensor_t* const handles_ = handle_list_.items;
+};
+
+PyTypeObject* tensor_type = nullptr;
+PyTypeObject* stream_type = nullptr;
+PyTypeObject* compiled_type = nullptr;
 
 // The library compares none of this; a wrong order would silently give wrong numbers.
-std::vector<const_dnnl_graph_tensor_t> handles(const char* side, const Tensors& tensors,
-                                               const std::vector<LogicalTensor>& compiled, const Engine& engine,
-                                               bool written) {
-    if (tensors.size() != compiled.size())
-        fail(ErrorKind::invalid_argument, std::string("execute: got ") + std::to_string(tensors.size()) + " " + side +
+Operands::Operands(const char* side, PyObject* sequence, const std::vector<LogicalTensor>& compiled,
+                   const Engine& engine, bool written)
+    : side_(side), object_list_(compiled.size()), tensor_list_(compiled.size()), handle_list_(compiled.size()) {
+    if (!PyList_Check(sequence) && !PyTuple_Check(sequence))
+        throw py::type_error(std::string("execute: the ") + side + "s must be a list or tuple of tensors, got " +
+                             Py_TYPE(sequence)->tp_name);
+    const auto given = std::size_t(PySequence_Fast_GET_SIZE(sequence));
+    if (given != compiled.size())
+        fail(ErrorKind::invalid_argument, std::string("execute: got ") + std::to_string(given) + " " + side +
                                               "s, the partition was compiled with " + std::to_string(compiled.size()));
-    std::vector<const_dnnl_graph_tensor_t> out;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const auto where = std::string("execute: ") + side + " " + std::to_string(i);
-        if (!tensors[i]) throw py::type_error(where + " is None");
-        const Tensor& t = *tensors[i];
-        if (t.engine.get() != &engine)
-            fail(ErrorKind::invalid_argument, where + " is on another engine than the compiled partition");
-        if (t.lt.id() != compiled[i].id() || !same_layout(t.lt, compiled[i]))
-            fail(ErrorKind::invalid_argument, where + " is " + t.lt.str() + ", compiled was " + compiled[i].str());
-        if (written && !t.writable) fail(ErrorKind::invalid_argument, where + " is read-only memory");
-        out.push_back(t.handle);
+    PyObject* const* const items = PySequence_Fast_ITEMS(sequence);
+    try {
+        for (; count_ < given; ++count_) {
+            py::object native = native_of(items[count_], tensor_type);
+            const Tensor* const t = native ? instance_of<Tensor>(native.ptr(), tensor_type) : nullptr;
+            if (!t) throw py::type_error(where(count_) + " must be a tensor, got " + Py_TYPE(items[count_])->tp_name);
+            if (t->engine.get() != &engine)
+                fail(ErrorKind::invalid_argument, where(count_) + " is on another engine than the compiled partition");
+            if (t->lt.id() != compiled[count_].id() || !same_layout(t->lt, compiled[count_]))
+                fail(ErrorKind::invalid_argument,
+                     where(count_) + " is " + t->lt.str() + ", compiled was " + compiled[count_].str());
+            if (written && !t->writable) fail(ErrorKind::invalid_argument, where(count_) + " is read-only memory");
+            tensors_[count_] = t;
+            handles_[count_] = t->handle;
+            objects_[count_] = native.release().ptr();
+        }
+    } catch (...) {
+        for (std::size_t i = 0; i < count_; ++i) Py_DECREF(objects_[i]);
+        throw;
     }
-    return out;
 }
 
-void execute_tensors(const CompiledPartition& cp, const Stream& stream, const Tensors& inputs, const Tensors& outputs,
-                     const std::shared_ptr<Tensor>& scratchpad) {
-    fork_guard::enter();
-    if (stream.engine != cp.engine)
-        fail(ErrorKind::invalid_argument,
-             "execute: the stream is on another engine than the one the partition was compiled for");
-    const auto in = handles("input", inputs, cp.inputs, *cp.engine, false);
-    const auto out = handles("output", outputs, cp.outputs, *cp.engine, true);
-    const_dnnl_graph_tensor_t scratch = nullptr;
-    if (scratchpad && cp.scratchpad_size() > 0)
-        scratch = handles("scratchpad", {scratchpad}, {cp.scratchpad()}, *cp.engine, true).front();
-    const py::object keep[] = {kept(cp), kept(stream)};
-    const ReleaseGil release;
-    cp.execute(stream.handle, in.data(), out.data(), scratch);
+// Strided tensors with gaps may lie in each other's: only where one of two is dense do they share an element.
+bool overlap(const Tensor& a, const Tensor& b) {
+    const auto first = [](const Tensor& t) { return static_cast<const char*>(t.data()); };
+    return (a.dense() || b.dense()) && first(a) < first(b) + b.bytes() && first(b) < first(a) + a.bytes();
 }
+
+bool in_place(const CompiledPartition& cp, const Tensor& input, const Tensor& output) {
+    const auto& pairs = cp.inplace_ports();
+    return input.data() == output.data() &&
+           std::find(pairs.begin(), pairs.end(), std::pair(input.lt.id(), output.lt.id())) != pairs.end();
+}
+
+void check_memory(const CompiledPartition& cp, const Operands& inputs, const Operands& outputs) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+            if (overlap(inputs[i], outputs[o]) && !in_place(cp, inputs[i], outputs[o]))
+                fail(ErrorKind::invalid_argument, outputs.where(o) + " shares memory with input " + std::to_string(i) +
+                                                      ", which is no in-place pair of the compiled partition");
+        for (std::size_t i = 0; i < o; ++i)
+            if (overlap(outputs[i], outputs[o]))
+                fail(ErrorKind::invalid_argument, outputs.where(o) + " shares memory with output " + std::to_string(i));
+    }
+}
+
+// CompiledPartition.execute(stream, inputs, outputs, scratchpad=None)
+PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    return translated<PyObject*>(nullptr, [&]() -> PyObject* {
+        if (count < 3 || count > 4)
+            return PyErr_Format(PyExc_TypeError, "execute: takes a stream, inputs, outputs and a scratchpad, got %zd",
+                                count);
+        fork_guard::enter();
+        const auto* const cp = instance_of<CompiledPartition>(self, compiled_type);
+        const py::object keep[] = {py::reinterpret_borrow<py::object>(self), native_of(args[0], stream_type)};
+        const auto* const stream = keep[1] ? instance_of<Stream>(keep[1].ptr(), stream_type) : nullptr;
+        if (!cp || !stream)
+            return PyErr_Format(PyExc_TypeError, "execute: needs a stream, got %s", Py_TYPE(args[0])->tp_name);
+        if (stream->engine != cp->engine)
+            fail(ErrorKind::invalid_argument,
+                 "execute: the stream is on another engine than the one the partition was compiled for");
+        const Operands inputs("input", args[1], cp->inputs, *cp->engine, false);
+        const Operands outputs("output", args[2], cp->outputs, *cp->engine, true);
+        check_memory(*cp, inputs, outputs);
+        const auto run = [&](const_dnnl_graph_tensor_t scratch) {
+            const ReleaseGil release;
+            cp->execute(stream->handle, inputs.handles(), outputs.handles(), scratch);
+        };
+        if (count == 3 || args[3] == Py_None || cp->scratchpad_size() == 0) {
+            run(nullptr);
+        } else {
+            const auto list = py::make_tuple(py::handle(args[3]));
+            const Operands scratchpad("scratchpad", list.ptr(), {cp->scratchpad()}, *cp->engine, true);
+            run(scratchpad[0].handle);
+        }
+        Py_RETURN_NONE;
+    });
+}
+
+PyMethodDef kExecute = {"execute", as_method(execute), METH_FASTCALL,
+                        "execute($self, stream, inputs, outputs, scratchpad=None, /)\n--\n\n"};
 
 }  // namespace
 
@@ -77,13 +175,15 @@ void bind_partition(py::module_& m) {
         .def("query", &CompiledPartition::query, py::arg("id"))
         .def_property_readonly("inplace_ports", &CompiledPartition::inplace_ports)
         .def_property_readonly("scratchpad_size", &CompiledPartition::scratchpad_size)
-        .def_property_readonly("scratchpad",
-                               [](const CompiledPartition& cp) -> std::optional<LogicalTensor> {
-                                   if (cp.scratchpad_size() == 0) return std::nullopt;
-                                   return cp.scratchpad();
-                               })
-        .def("execute", &execute_tensors, py::arg("stream"), py::arg("inputs"), py::arg("outputs"),
-             py::arg("scratchpad") = std::shared_ptr<Tensor>());
+        .def_property_readonly("scratchpad", [](const CompiledPartition& cp) -> std::optional<LogicalTensor> {
+            if (cp.scratchpad_size() == 0) return std::nullopt;
+            return cp.scratchpad();
+        });
+    tensor_type = bound_type<Tensor>();
+    stream_type = bound_type<Stream>();
+    compiled_type = bound_type<CompiledPartition>();
+    py::type::of<CompiledPartition>().attr("execute") =
+        py::reinterpret_steal<py::object>(PyDescr_NewMethod(compiled_type, &kExecute));
 
     py::class_<Partition, std::shared_ptr<Partition>>(m, "Partition")
         .def_static(

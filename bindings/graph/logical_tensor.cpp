@@ -70,13 +70,14 @@ const char* data_type_name(int dtype) {
 }
 
 LogicalTensor::LogicalTensor(std::size_t id, int dtype, const std::optional<std::vector<std::int64_t>>& dims,
-                             const std::optional<std::vector<std::int64_t>>& strides, int layout, int property) {
+                             const std::optional<std::vector<std::int64_t>>& strides, int layout, int property,
+                             std::optional<std::size_t> layout_id) {
     if (!find(dtype)) invalid(id, "data type " + std::to_string(dtype) + " is unknown", ErrorKind::invalid_argument);
-    if (layout != dnnl_graph_layout_type_any && layout != dnnl_graph_layout_type_strided)
-        invalid(id,
-                "layout " + std::to_string(layout) +
-                    " cannot be asked for: only LayoutType.strided and LayoutType.any can (opaque ones come from a "
-                    "compiled partition)",
+    const bool opaque = layout == dnnl_graph_layout_type_opaque;
+    if (layout < dnnl_graph_layout_type_undef || layout > dnnl_graph_layout_type_opaque)
+        invalid(id, "layout " + std::to_string(layout) + " is unknown", ErrorKind::invalid_argument);
+    if (opaque != layout_id.has_value())
+        invalid(id, "an opaque layout has a layout id, which a compiled partition tells, and others have none",
                 ErrorKind::invalid_argument);
     if (property < 0 || property > abi::property_host_scalar)
         invalid(id, "property " + std::to_string(property) + " is unknown", ErrorKind::invalid_argument);
@@ -91,6 +92,7 @@ LogicalTensor::LogicalTensor(std::size_t id, int dtype, const std::optional<std:
     raw.ndims = DNNL_GRAPH_UNKNOWN_NDIMS;
     std::fill_n(raw.dims, DNNL_MAX_NDIMS, kUnknownDim);
     std::fill_n(raw.layout.strides, DNNL_MAX_NDIMS, kUnknownDim);
+    if (opaque) raw.layout.layout_id = *layout_id;
     if (!dims) return;
 
     check_values(id, "dims", *dims);
@@ -141,6 +143,14 @@ std::int64_t LogicalTensor::extent() const {
     if (__builtin_add_overflow(last, 1, &last) || !multiply(last, std::max(data_type_bits(raw.data_type), 8), bits))
         invalid(raw.id, "dims " + list(raw.dims, raw.ndims) + " span more than 64 bits can address");
     return last;
+}
+
+bool LogicalTensor::is_dense() const {
+    if (!has_strides()) return false;
+    std::int64_t elements = 1;
+    for (int i = 0; i < raw.ndims; ++i)
+        if (!multiply(elements, raw.dims[i], elements)) return false;
+    return elements == extent();
 }
 
 std::size_t LogicalTensor::mem_size(const Library& lib) const {

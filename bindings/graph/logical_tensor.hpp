@@ -18,9 +18,11 @@ public:
     LogicalTensor() = default;
     explicit LogicalTensor(const dnnl_graph_logical_tensor_t& raw) : raw(raw) {}
     // Unknown dims are kUnknownDim, dims == nullopt is an unknown rank; strides of a fully known strided
-    // tensor default to dense row-major ones. Throws on anything the library would read wrongly.
+    // tensor default to dense row-major ones. Throws on anything the library would read wrongly. An opaque layout needs
+    // a layout_id, which the caller answers for.
     LogicalTensor(std::size_t id, int dtype, const std::optional<std::vector<std::int64_t>>& dims,
-                  const std::optional<std::vector<std::int64_t>>& strides, int layout, int property);
+                  const std::optional<std::vector<std::int64_t>>& strides, int layout, int property,
+                  std::optional<std::size_t> layout_id = std::nullopt);
 
     std::size_t id() const { return raw.id; }
     int ndims() const { return raw.ndims; }
@@ -30,6 +32,7 @@ public:
     bool has_strides() const;  // strided, shape and strides known: an address can be computed for every element
     // Elements from the first to one past the last one addressed; 0 for an empty tensor. Needs has_strides().
     std::int64_t extent() const;
+    bool is_dense() const;  // has_strides(), and no gaps between the elements
     std::size_t mem_size(const Library& lib) const;  // bytes
     std::string str() const;
 

@@ -180,6 +180,11 @@ CompiledPartition::CompiledPartition(std::shared_ptr<const Engine> engine, dnnl_
         tied_->handles[index(home_thread::of_caller())] = handle;
     }
     const Api& api = this->engine->api();
+    std::size_t number = 0;
+    const dnnl_graph_inplace_pair_t* pairs = nullptr;
+    DGO_CALL(api, graph_compiled_partition_get_inplace_ports, handle, &number, &pairs);
+    for (std::size_t i = 0; pairs && i < number; ++i)
+        inplace_ports_.emplace_back(pairs[i].input_id, pairs[i].output_id);
     if (!api.graph_compiled_partition_get_scratchpad_logical_tensor || !api.graph_compiled_partition_execute_v2) return;
     DGO_CALL(api, graph_compiled_partition_get_scratchpad_logical_tensor, handle, &scratchpad_.raw);
     scratchpad_size_ = std::size_t(std::max<std::int64_t>(scratchpad_.raw.dims[0], 0));
@@ -218,15 +223,6 @@ void CompiledPartition::there(const Job& job) const {
 LogicalTensor CompiledPartition::query(std::size_t id) const {
     LogicalTensor out;
     DGO_CALL(engine->api(), graph_compiled_partition_query_logical_tensor, handle, id, &out.raw);
-    return out;
-}
-
-std::vector<std::pair<std::size_t, std::size_t>> CompiledPartition::inplace_ports() const {
-    std::size_t number = 0;
-    const dnnl_graph_inplace_pair_t* pairs = nullptr;
-    DGO_CALL(engine->api(), graph_compiled_partition_get_inplace_ports, handle, &number, &pairs);
-    std::vector<std::pair<std::size_t, std::size_t>> out;
-    for (std::size_t i = 0; pairs && i < number; ++i) out.emplace_back(pairs[i].input_id, pairs[i].output_id);
     return out;
 }
 

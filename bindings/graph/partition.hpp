@@ -31,7 +31,8 @@ public:
     CompiledPartition& operator=(const CompiledPartition&) = delete;
 
     LogicalTensor query(std::size_t id) const;
-    std::vector<std::pair<std::size_t, std::size_t>> inplace_ports() const;  // (input id, output id)
+    // (input id, output id)
+    const std::vector<std::pair<std::size_t, std::size_t>>& inplace_ports() const { return inplace_ports_; }
     // Bytes that execute wants as scratchpad; 0 when the library allocates by itself (before 3.13).
     std::size_t scratchpad_size() const { return scratchpad_size_; }
     const LogicalTensor& scratchpad() const { return scratchpad_; }
@@ -56,6 +57,7 @@ private:
     template <typename Job>
     void there(const Job& job) const;
 
+    std::vector<std::pair<std::size_t, std::size_t>> inplace_ports_;
     LogicalTensor scratchpad_;
     std::size_t scratchpad_size_ = 0;
     const std::unique_ptr<Tied> tied_;  // null: any thread may have it

@@ -18,16 +18,23 @@ public:
     Tensor(const Tensor&) = delete;
     Tensor& operator=(const Tensor&) = delete;
 
-    void* data() const;
+    void* data() const { return data_; }
     void set_data(void* data);
 
     const LogicalTensor lt;
     const std::shared_ptr<const Engine> engine;
+    // Of the memory that elements lie in; 0 of a scalar that the library keeps.
+    std::size_t bytes() const { return bytes_; }
+    bool dense() const { return dense_; }  // no bytes between the elements
     bool writable = true;
     dnnl_graph_tensor_t handle = nullptr;
 
 private:
     void* usable(void* data) const;
+
+    std::size_t bytes_ = 0;
+    bool dense_ = true;
+    void* data_ = nullptr;
 };
 
 }  // namespace dgo

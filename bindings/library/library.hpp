@@ -17,6 +17,14 @@
     X(version)                                   \
     X(set_verbose)                               \
     X(get_effective_cpu_isa)                     \
+    X(set_max_cpu_isa)                           \
+    X(get_cpu_isa_hints)                         \
+    X(set_cpu_isa_hints)                         \
+    X(get_default_fpmath_mode)                   \
+    X(set_default_fpmath_mode)                   \
+    X(set_jit_dump)                              \
+    X(set_jit_profiling_flags)                   \
+    X(set_jit_profiling_jitdumpdir)              \
     X(get_primitive_cache_capacity)              \
     X(set_primitive_cache_capacity)              \
     X(engine_get_count)                          \

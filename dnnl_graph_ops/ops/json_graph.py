@@ -29,9 +29,9 @@ def from_json(source: Any, engine: Any = None) -> Graph:
     graph = Graph(engine, fpmath_mode=document.fpmath_mode, name="graph")
     ops = ordered(document.ops)
     values = _inputs(graph, document, notes)
-    groups = _weights_groups(document.ops)
+    groups = weights_groups(document.ops)
     for op in ops:
-        _append(graph, op, values, groups)
+        append(graph, op, values, groups)
     graph.outputs = {str(i): values[i] for i in _output_ids(document, values, notes)}
     graph.source = Source(document, tuple(graph.nodes), {value: i for i, value in values.items()})
     _compare_shapes(document, values, notes)
@@ -70,10 +70,10 @@ def _inputs(graph: Graph, document: Document, notes: list[str]) -> dict[int, Val
 
 
 def _input(graph: Graph, tensor: Tensor) -> Value:
-    return graph.input(str(tensor.id), tensor.shape, tensor.dtype, _strides(tensor, tensor.shape))
+    return graph.input(str(tensor.id), tensor.shape, tensor.dtype, strides_of(tensor, tensor.shape))
 
 
-def _strides(tensor: Tensor, shape: Dims) -> tuple[int, ...] | None:
+def strides_of(tensor: Tensor, shape: Dims) -> tuple[int, ...] | None:
     """The strides that the file states for a tensor of this shape."""
     known = shape == tensor.shape and None not in shape and tensor.is_strided
     return tensor.stride if known and shape and UNKNOWN not in tensor.stride else None
@@ -90,7 +90,7 @@ def _output_ids(document: Document, values: Mapping[int, Value], notes: list[str
     return [t.id for op in document.ops for t in op.outputs if t.id not in used]
 
 
-def _append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, int]) -> None:
+def append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int, int]) -> None:
     """Append one op; its outputs are named by tensor id."""
     op_schema(op.kind, op.where)
     attrs = _attributes(op)
@@ -106,13 +106,13 @@ def _append(graph: Graph, op: Op, values: dict[int, Value], groups: Mapping[int,
             raise InvalidArgumentError(
                 f"{op.where}: tensor {tensor.id} is {tensor.dtype}, but {op.kind} gives {value.dtype}"
             )
-        value.strides = _strides(tensor, value.shape)
+        value.strides = strides_of(tensor, value.shape)
         value.name = str(tensor.id)
         graph.reserve(value.name)
         values[tensor.id] = value
 
 
-def _weights_groups(ops: Iterable[Op]) -> dict[int, int]:
+def weights_groups(ops: Iterable[Op]) -> dict[int, int]:
     """The groups of the ops that read a tensor as grouped weights."""
     found = {}
     for op in ops:

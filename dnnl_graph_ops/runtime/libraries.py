@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,7 @@ renew_after_fork(sys.modules[__name__], "_LOADING")
 _LOADED: dict[str, Library] = {}  # by the file that a path leads to
 _BY_PATH: dict[str, Library] = {}
 _KNOWN: dict[str, Runtime] = {}
+_OPENED: dict[str, Runtime] = {}  # by the path that a user named
 
 
 def _load(runtime: Runtime) -> Library:
@@ -117,6 +120,7 @@ def _candidates() -> dict[str, Runtime]:
     library = sycl.find()
     if library is not None:
         found.setdefault(sycl.NAME, Runtime(sycl.NAME, str(library)))
+    found.update((runtime.name, runtime) for runtime in _OPENED.values())
     for name, runtime in found.items():
         # the same object for the same file, so that what it has loaded is found again
         if name not in _KNOWN or _KNOWN[name].path != runtime.path:
@@ -159,17 +163,39 @@ def default_runtime(kind: str) -> Runtime:
     )
 
 
-def find_runtime(runtime: Runtime | str | None, kind: str) -> Runtime:
-    """The Runtime that the user meant: an object, a name, or None for the default of this engine kind."""
+def find_runtime(runtime: Runtime | str | None, kind: str, where: str = "engine") -> Runtime:
+    """The Runtime that the user meant: an object, a name, a path, or None for the default of this engine kind."""
     if runtime is None:
         return default_runtime(kind)
     if isinstance(runtime, Runtime):
         return runtime
-    if not isinstance(runtime, str):
-        raise TypeError(f"engine: 'runtime' must be a Runtime or a name, got {type(runtime).__name__}")
+    if not isinstance(runtime, str | os.PathLike):
+        raise TypeError(f"{where}: 'runtime' must be a Runtime, a name or a path, got {type(runtime).__name__}")
+    name = os.fspath(runtime)
     found = _candidates()
-    if runtime in found:
-        return found[runtime]
-    if runtime == sycl.NAME:
+    if name in found:
+        return found[name]
+    if name == sycl.NAME:
         raise RuntimeUnavailableError(sycl.MISSING)
-    raise InvalidArgumentError(f"engine: there is no runtime {runtime!r}; known here: {', '.join(found) or 'none'}")
+    if os.sep in name:
+        return _by_path(Path(name), found)
+    raise InvalidArgumentError(
+        f"{where}: there is no runtime {name!r}; known here: {', '.join(found) or 'none'}; or give the path of a "
+        "libdnnl.so.3"
+    )
+
+
+def _by_path(path: Path, known: Mapping[str, Runtime]) -> Runtime:
+    """The Runtime of a file: one that is known already, or a new one named as the file."""
+    for runtime in known.values():
+        if path.exists() and path.samefile(runtime.path):
+            return runtime
+    absolute = str(path.absolute())
+    if absolute not in _OPENED:
+        name = _name_of(path)
+        taken = {runtime.name for runtime in (*known.values(), *_OPENED.values())}
+        names = itertools.chain([name], (f"{name}@{n}" for n in itertools.count(2)))
+        opened = Runtime(next(text for text in names if text not in taken), absolute)
+        _ = opened.library
+        _OPENED[absolute] = opened
+    return _OPENED[absolute]

@@ -110,9 +110,9 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
     if attr.type == "bool":
         return _bool(given, where, lenient)
     if not attr.type.endswith("[]"):
-        return _scalar(attr.type, _item(given), where)
+        return scalar(attr.type, _item(given), where)
     items = _items(attr, given, where, length)
-    values = tuple(_scalar(attr.type[:-2], item, where) for item in items)
+    values = tuple(scalar(attr.type[:-2], item, where) for item in items)
     if lenient and length is not None and attr.fill is not None and set(values[length:]) == {attr.fill}:
         values = values[:length]
     if length is not None and len(values) != length:
@@ -146,7 +146,7 @@ def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[A
     return [given] * repeat
 
 
-def _scalar(kind: str, given: Any, where: str) -> int | float:
+def scalar(kind: str, given: Any, where: str) -> int | float:
     if kind == "s64":
         return int64(given, where)
     if is_bool(given):

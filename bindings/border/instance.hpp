@@ -1,0 +1,29 @@
+// The native object inside a Python one, for calls that are too short for pybind11's look-up.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace dgo {
+
+// Of a class that is bound with a single native base; null of any other object.
+template <typename T>
+T* instance_of(PyObject* object, PyTypeObject* type) {
+    if (!PyObject_TypeCheck(object, type)) return nullptr;
+    return static_cast<T*>(reinterpret_cast<pybind11::detail::instance*>(object)->get_value_and_holder().value_ptr());
+}
+
+// The object itself, or its attribute _native where it is one of Python's that holds such an object.
+inline pybind11::object native_of(PyObject* object, PyTypeObject* type) {
+    static PyObject* const name = PyUnicode_InternFromString("_native");
+    if (PyObject_TypeCheck(object, type)) return pybind11::reinterpret_borrow<pybind11::object>(object);
+    auto native = pybind11::reinterpret_steal<pybind11::object>(PyObject_GetAttr(object, name));
+    if (!native) PyErr_Clear();
+    return native && PyObject_TypeCheck(native.ptr(), type) ? native : pybind11::object();
+}
+
+template <typename T>
+PyTypeObject* bound_type() {
+    return reinterpret_cast<PyTypeObject*>(pybind11::type::of<T>().ptr());
+}
+
+}  // namespace dgo

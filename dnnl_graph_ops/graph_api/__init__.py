@@ -1,0 +1,75 @@
+"""The oneDNN Graph API, one to one: its C++ classes, enumerations and functions by their names.
+
+A graph of ops is cut into partitions; a partition is compiled for shapes and layouts; what it compiles to runs on
+tensors. Arguments are checked before the library sees them, as it checks few itself. Which library is meant can be said
+wherever one is needed: `runtime=` takes a `dgo.Runtime`, its name, or the path of a libdnnl.so.3.
+
+Names: https://oneapi-src.github.io/oneDNN/group_dnnl_graph_api.html, and RFC 20230720-graph-python-api in oneDNN's
+repository.
+"""
+
+from . import ocl_interop, sycl_interop
+from .engines import allocator, engine, make_engine_with_allocator, stream
+from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, status
+from .enumerators import fpmath_modes as fpmath_mode
+from .graphs import graph
+from .logical_tensors import logical_tensor
+from .ops import op
+from .partitions import compiled_partition, partition
+from .settings import (
+    get_compiled_partition_cache_capacity,
+    get_constant_tensor_cache,
+    get_constant_tensor_cache_capacity,
+    get_cpu_isa_hints,
+    get_default_fpmath_mode,
+    get_effective_cpu_isa,
+    set_compiled_partition_cache_capacity,
+    set_constant_tensor_cache,
+    set_constant_tensor_cache_capacity,
+    set_cpu_isa_hints,
+    set_default_fpmath_mode,
+    set_dump_mode,
+    set_jit_dump,
+    set_jit_profiling_flags,
+    set_jit_profiling_jitdumpdir,
+    set_max_cpu_isa,
+    set_verbose,
+)
+from .tensors import tensor
+
+__all__ = [
+    "allocator",
+    "compiled_partition",
+    "cpu_isa",
+    "cpu_isa_hints",
+    "dump_mode",
+    "engine",
+    "fpmath_mode",
+    "get_compiled_partition_cache_capacity",
+    "get_constant_tensor_cache",
+    "get_constant_tensor_cache_capacity",
+    "get_cpu_isa_hints",
+    "get_default_fpmath_mode",
+    "get_effective_cpu_isa",
+    "graph",
+    "logical_tensor",
+    "make_engine_with_allocator",
+    "ocl_interop",
+    "op",
+    "partition",
+    "set_compiled_partition_cache_capacity",
+    "set_constant_tensor_cache",
+    "set_constant_tensor_cache_capacity",
+    "set_cpu_isa_hints",
+    "set_default_fpmath_mode",
+    "set_dump_mode",
+    "set_jit_dump",
+    "set_jit_profiling_flags",
+    "set_jit_profiling_jitdumpdir",
+    "set_max_cpu_isa",
+    "set_verbose",
+    "status",
+    "stream",
+    "sycl_interop",
+    "tensor",
+]

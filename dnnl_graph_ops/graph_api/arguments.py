@@ -1,0 +1,66 @@
+"""What functions of this module are given, checked: Python types, enumerators, libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from ..errors import InvalidArgumentError
+from ..runtime import Runtime
+from ..runtime.libraries import find_runtime
+from ..schema.arguments import int64, is_bool, show
+
+T = TypeVar("T")
+Member = TypeVar("Member", bound=IntEnum)
+
+
+def runtime_of(runtime: Runtime | str | None, where: str, kind: str = "cpu") -> Runtime:
+    """The library that is meant: an object, a name, a path, or None for the default of an engine kind."""
+    return find_runtime(runtime, kind, where)
+
+
+def member(enumeration: type[Member], value: Any, where: str) -> Member:
+    """An enumerator, or the int that is its value.
+
+    Raises:
+        TypeError: an enumerator of another enumeration, or no int. InvalidArgumentError: no such value.
+    """
+    if isinstance(value, enumeration):
+        return value
+    path = enumeration.__qualname__
+    if isinstance(value, IntEnum) or is_bool(value) or not isinstance(value, int):
+        raise TypeError(f"{where} must be a {path}, got {show(value)}")
+    try:
+        return enumeration(value)
+    except ValueError:
+        names = ", ".join(enumeration.__members__)
+        raise InvalidArgumentError(f"{where} must be a {path} ({names}), got {show(value)}") from None
+
+
+def identifier(value: Any, where: str) -> int:
+    """A size_t: ids of ops and logical tensors, indices, capacities."""
+    number = value if isinstance(value, int) and not is_bool(value) else int64(value, where)
+    if not 0 <= number < 1 << 64:
+        raise InvalidArgumentError(f"{where} must be from 0 to 2**64 - 1, got {show(number)}")
+    return int(number)
+
+
+def instance(kind: type[T], value: Any, where: str) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{where} must be of type {kind.__name__}, got {show(value)} of type {type(value).__name__}")
+    return value
+
+
+def instances(kind: type[T], values: Any, where: str) -> list[T]:
+    """A list or tuple of objects of one class."""
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{where} must be a list or tuple of {kind.__name__}, got {show(values)}")
+    return [instance(kind, value, f"{where}[{i}]") for i, value in enumerate(values)]
+
+
+def sequence(value: Any) -> Sequence[Any] | None:
+    """A list, tuple or one-dimensional array as a list; None for what is none."""
+    if getattr(value, "ndim", None) == 1 and hasattr(value, "tolist"):
+        return list(value.tolist())
+    return list(value) if isinstance(value, list | tuple) else None

@@ -1,0 +1,90 @@
+"""The enumerations by the names of the C++ API, and classes that hold them: `engine.kind.cpu` is `engine.cpu`.
+
+The values are those of the C headers, as the extension has them, and of the op table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from .. import schema
+from .._core import (
+    CpuIsa,
+    CpuIsaHints,
+    DataType,
+    DumpMode,
+    EngineKind,
+    FpmathMode,
+    LayoutType,
+    PartitionPolicy,
+    Status,
+    StreamFlags,
+    TensorProperty,
+)
+
+# the module that users see the names in
+_HERE = __name__.rpartition(".")[0]
+# other names of the same values: op kinds and attributes of oneDNN 3.0 and earlier, and those of the RFC
+OTHER_KINDS = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
+OTHER_ATTRS = {"filter_shape": "weights_shape"}
+
+
+def _enumeration(path: str, values: Mapping[str, int]) -> Any:
+    """An IntEnum by its path in the module; what pickle looks it up by."""
+    return IntEnum(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
+
+
+def _like(path: str, native: type[IntEnum], **more: int) -> Any:
+    return _enumeration(path, {**{name: item.value for name, item in native.__members__.items()}, **more})
+
+
+def _kinds() -> dict[str, int]:
+    native = {kind: op.value for kind, op in schema.OPS.items() if not op.own}
+    ordered = dict(sorted(native.items(), key=lambda item: item[1]))
+    return {**ordered, **{other: native[kind] for other, kind in OTHER_KINDS.items()}}
+
+
+def _attrs() -> dict[str, int]:
+    codes = dict(sorted(schema.ATTR_CODES.items(), key=lambda item: item[1]))
+    return {"undef": 0, **codes, **{other: codes[attr] for other, attr in OTHER_ATTRS.items()}}
+
+
+engine_kind = _like("engine.kind", EngineKind)
+stream_flags = _like("stream.flags", StreamFlags, default_flags=StreamFlags.in_order)
+data_type = _like("logical_tensor.data_type", DataType, dt_undef=0)
+layout_type = _like("logical_tensor.layout_type", LayoutType, lt_undef=0)
+property_type = _like("logical_tensor.property_type", TensorProperty, pt_undef=0)
+op_kind = _enumeration("op.kind", _kinds())
+op_attr = _enumeration("op.attr", _attrs())
+partition_policy = _like("partition.policy", PartitionPolicy)
+fpmath_modes = _like("fpmath_mode", FpmathMode)
+status = _like("status", Status)
+dump_mode = _like("dump_mode", DumpMode)
+cpu_isa = _like("cpu_isa", CpuIsa)
+cpu_isa_hints = _like("cpu_isa_hints", CpuIsaHints)
+
+
+def _holder(name: str, scopes: Mapping[str, Any], without: Iterable[str] = ()) -> Any:
+    """A class with enumerations under the names that C++ has for them, and with all their enumerators."""
+    members = {
+        key: member
+        for enumeration in scopes.values()
+        for key, member in enumeration.__members__.items()
+        if key not in without
+    }
+    return type(name, (), {"__slots__": (), "__module__": _HERE, **members, **scopes})
+
+
+EngineNames = _holder("EngineNames", {"kind": engine_kind})
+StreamNames = _holder("StreamNames", {"flags": stream_flags})
+# three enumerations have an undef: the class has the RFC's names for these
+LogicalTensorNames = _holder(
+    "LogicalTensorNames",
+    {"data_type": data_type, "layout_type": layout_type, "property_type": property_type},
+    without=("undef",),
+)
+OpNames = _holder("OpNames", {"kind": op_kind, "attr": op_attr})
+GraphNames = _holder("GraphNames", {"fpmath_mode": fpmath_modes})
+PartitionNames = _holder("PartitionNames", {"policy": partition_policy})

@@ -1,0 +1,106 @@
+"""Whether ops fit together at given shapes: the library itself reads past its lists, or crashes, where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import dtypes, schema, shapes
+from .._core import LogicalTensor, Partition
+from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..graph import Graph, Value
+from ..graph.json_format import ordered
+from ..ops.json_graph import append, weights_groups
+from ..runtime import Runtime
+from .logical_tensors import logical_tensor
+from .ops import op, record
+
+
+def _dilated(attrs: dict[str, Any]) -> str:
+    if all(d == 1 for d in attrs.get("dilations", ())):
+        return ""
+    return "oneDNN ignores dilations there: it refuses them or computes other numbers"
+
+
+def _padded(attrs: dict[str, Any]) -> str:
+    if not attrs.get("auto_pad", "None").startswith("SAME"):
+        return ""
+    return "oneDNN derives the pads of auto_pad from the wrong tensor there: give pads_begin and pads_end"
+
+
+# what oneDNN up to 3.13 computes wrong by the attributes alone
+_WRONG: dict[str, Callable[[dict[str, Any]], str]] = {
+    "ConvTransposeBackwardData": _dilated,
+    "ConvTransposeBackwardWeights": _padded,
+}
+
+
+def refusal(o: op) -> str:
+    """Why the library is not to be trusted with an op, and what computes it; "" if it is."""
+    if o._kind not in _WRONG or not (reason := _WRONG[o._kind](o._attrs)):
+        return ""
+    return f"{reason}; dgo.ops.{schema.OPS[o._kind].builder} computes it"
+
+
+def fitted(
+    ops: Sequence[op],
+    inputs: Sequence[logical_tensor],
+    outputs: Sequence[logical_tensor],
+    native: Partition,
+    runtime: Runtime,
+) -> list[LogicalTensor]:
+    """The outputs with the sizes that the ops give them, where some of these are left open.
+
+    Raises:
+        ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel.
+    """
+    records = ordered([record(o) for o in ops])
+    given = {t.get_id(): t for t in inputs}
+    made = {t.id for item in records for t in item.outputs}
+    read = [t for item in records for t in item.inputs if t.id not in made]
+    if any(t.id not in given for t in read) or not native.is_supported:
+        # the native call names the port, or the lack of a kernel
+        return [t._native for t in outputs]
+    graph = Graph(fpmath_mode="strict", name="partition")
+    values = {i: _input(graph, given[i]) for i in dict.fromkeys(t.id for t in read)}
+    groups = weights_groups(records)
+    for item in records:
+        append(graph, item, values, groups)
+    for node in graph.nodes:
+        reason = shapes.unsupported(
+            node.kind,
+            [v.meta for v in node.inputs],
+            [v.meta for v in node.outputs],
+            schema.native_attrs(node.kind, node.attrs, runtime.version_info),
+            runtime.version_info,
+        )
+        if reason:
+            raise UnsupportedError(f"partition.compile: {node.name!r}: {reason}")
+    return [_sized(t, values.get(t.get_id())) for t in outputs]
+
+
+def _input(graph: Graph, t: logical_tensor) -> Value:
+    dims = t._native.dims
+    if dims is None or None in dims:
+        raise ShapeError(f"partition.compile: input {t!r}: all sizes of inputs must be known")
+    name = dtypes.NAMES.get(t.get_data_type())
+    if name is None:
+        raise InvalidArgumentError(f"partition.compile: input {t!r}: no op takes this data type")
+    return graph.input(str(t.get_id()), dims, name)
+
+
+def _sized(t: logical_tensor, value: Value | None) -> LogicalTensor:
+    native = t._native
+    if value is None or native.dims is None:
+        return native
+    fits = len(native.dims) == len(value.shape) and all(
+        None in (a, b) or a == b for a, b in zip(native.dims, value.shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(f"partition.compile: output {t!r}: the ops give it the shape {value.shape}")
+    if None not in native.dims or all(dim is None for dim in native.dims):
+        return native
+    strides = None if native.strides is None or None in native.strides else native.strides
+    return LogicalTensor(
+        native.id, native.dtype, value.shape, strides, native.layout_type, native.property, native.layout_id
+    )

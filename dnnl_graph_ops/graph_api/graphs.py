@@ -1,0 +1,204 @@
+"""Graphs of ops, and the partitions that a library cuts them into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import Graph
+from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
+from ..graph import json_format
+from ..runtime import Runtime
+from ..schema.arguments import is_bool, show
+from .arguments import instance, member, runtime_of
+from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
+from .logical_tensors import logical_tensor
+from .ops import checked, native, of_record, op, record
+from .partitions import partition
+
+# the status that the C API has for an error of ours
+_STATUSES = (
+    (ShapeError, status.invalid_shape),
+    (InvalidArgumentError, status.invalid_graph_op),
+    (UnsupportedError, status.unimplemented),
+    (Error, status.runtime_error),
+)
+
+
+class graph(GraphNames):
+    """A graph of ops of one engine kind.
+
+    Args:
+        kind: `engine.kind` of the engines that its partitions will be compiled for.
+        mode: `fpmath_mode`: which narrower types the library may compute f32 ops with.
+        runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
+
+    Raises:
+        RuntimeUnavailableError: there is no such library. TypeError: arguments of other types.
+
+    C++: dnnl::graph::graph (dnnl_graph_graph_create, _create_with_fpmath_mode).
+    """
+
+    __slots__ = ("_made", "_mode", "_native", "_ops", "_runtime", "_tensors")
+
+    def __init__(
+        self, kind: engine_kind, mode: fpmath_modes = fpmath_modes.strict, *, runtime: Runtime | str | None = None
+    ) -> None:
+        known = member(engine_kind, kind, "graph: 'kind'")
+        if known == engine_kind.any:
+            raise InvalidArgumentError("graph: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
+        self._mode: tuple[fpmath_modes, bool] = member(fpmath_modes, mode, "graph: 'mode'"), False
+        self._runtime = runtime_of(runtime, "graph", known.name)
+        self._native = Graph(self._runtime.library, known, self._mode[0])
+        self._ops: dict[int, op] = {}
+        self._tensors: dict[int, logical_tensor] = {}
+        self._made: dict[int, op] = {}
+
+    def add_op(self, o: op, allow_exception: bool = True) -> status:
+        """Add a copy of an op.
+
+        Args:
+            o: whose id no op of the graph has. Its attributes, tensors and data types are held against the op's page; a
+                logical tensor of an id that the graph knows must be the same one.
+            allow_exception: whether to raise; otherwise the status says what is wrong.
+
+        Returns:
+            `status.success`, or the status of the fault.
+
+        Raises:
+            InvalidArgumentError: the op does not fit the table, its id is taken, the graph is finalized.
+            UnsupportedError: the op, or an attribute of it, needs a later version of the library. TypeError: no op.
+
+        C++: add_op (dnnl_graph_add_op).
+        """
+        instance(op, o, "graph.add_op: 'o'")
+        if not is_bool(allow_exception):
+            raise TypeError(f"graph.add_op: 'allow_exception' must be True or False, got {show(allow_exception)}")
+        try:
+            self._add(o._copy())
+        except Error as error:
+            if allow_exception:
+                raise
+            return next(code for kind, code in _STATUSES if isinstance(error, kind))
+        return status.success
+
+    def _add(self, o: op) -> None:
+        checked(o, self._runtime.version_info)
+        for t in (*o._inputs, *o._outputs):
+            first = self._tensors.get(t.get_id(), t)
+            if first != t:
+                raise InvalidArgumentError(f"{o._where}: tensor {t.get_id()} is {t!r} here and {first!r} elsewhere")
+        for t in o._outputs:
+            if t.get_id() in self._made:
+                raise InvalidArgumentError(
+                    f"{o._where}: tensor {t.get_id()} is made by {self._made[t.get_id()]._where} already"
+                )
+        self._native.add_op(native(o, self._runtime))
+        self._ops[o._id] = o
+        self._tensors.update((t.get_id(), t) for t in (*o._inputs, *o._outputs))
+        self._made.update((t.get_id(), o) for t in o._outputs)
+
+    def finalize(self) -> None:
+        """End the adding of ops.
+
+        Raises:
+            InvalidArgumentError: ops depend on each other in a circle. C++: finalize (dnnl_graph_graph_finalize).
+        """
+        json_format.ordered([record(o) for o in self._ops.values()])
+        self._native.finalize()
+
+    def is_finalized(self) -> bool:
+        """Whether `finalize` was called. C++: is_finalized (dnnl_graph_graph_is_finalized)."""
+        return self._native.is_finalized
+
+    def get_partitions(self, policy: partition_policy = partition_policy.fusion) -> list[partition]:
+        """Cut the graph into partitions, in an order in which tensors are made before they are read.
+
+        Args:
+            policy: `partition.policy`: fusion, or debug: each op a partition.
+
+        Returns:
+            One or more ops each; those that the library does not have are there as well, and not supported.
+
+        Raises:
+            InvalidArgumentError: the graph is not finalized. TypeError: no policy.
+
+        C++: get_partitions (dnnl_graph_graph_filter, _get_partition_num, _get_partitions).
+        """
+        chosen = member(partition_policy, policy, "graph.get_partitions: 'policy'")
+        if not self.is_finalized():
+            raise InvalidArgumentError("graph.get_partitions: the graph is not finalized; call finalize first")
+        self._native.filter(chosen)
+        return [partition._of(one, self._runtime, self._ops) for one in self._native.partitions()]
+
+    def set_fpmath_mode(self, mode: fpmath_modes, apply_to_int: bool = False) -> None:
+        """Let the library compute f32 ops with narrower types.
+
+        Args:
+            mode: `fpmath_mode`.
+            apply_to_int: also integer ops as floating-point ones.
+
+        Raises:
+            UnsupportedError: before oneDNN 3.7; give the mode to `graph(kind, mode)` there.
+            InvalidArgumentError: the graph is finalized. TypeError: arguments of other types.
+
+        C++: set_fpmath_mode (dnnl_graph_graph_set_fpmath_mode).
+        """
+        chosen = member(fpmath_modes, mode, "graph.set_fpmath_mode: 'mode'")
+        if not is_bool(apply_to_int):
+            raise TypeError(f"graph.set_fpmath_mode: 'apply_to_int' must be True or False, got {show(apply_to_int)}")
+        if self.is_finalized():
+            raise InvalidArgumentError("graph.set_fpmath_mode: the graph is finalized")
+        self._native.set_fpmath_mode(chosen, bool(apply_to_int))
+        self._mode = chosen, bool(apply_to_int)
+
+    def get_fpmath_mode(self) -> tuple[fpmath_modes, bool]:
+        """The `fpmath_mode`, and whether it holds for integer ops. C++: get_fpmath_mode."""
+        return self._mode
+
+    def to_json(self) -> str:
+        """The graph in benchdnn's format: what `benchdnn --graph --case=FILE` and `graph.from_json` read.
+
+        Raises:
+            InvalidArgumentError: a tensor has a data type that no op takes.
+        """
+        header = {
+            "version": self._runtime.version,
+            "engine_kind": engine_kind(self._native.engine_kind).name,
+            "fpmath_mode": self._mode[0].name,
+            "fpmath_mode_apply_to_int": "true" if self._mode[1] else "false",
+        }
+        ops = tuple(record(o) for o in self._ops.values())
+        read = dict.fromkeys(t.id for o in ops for t in o.inputs)
+        made = dict.fromkeys(t.id for o in ops for t in o.outputs)
+        inputs = tuple(i for i in read if i not in made)
+        outputs = tuple(i for i in made if i not in read)
+        return json_format.Document(header, inputs, outputs, ops).text()
+
+    @staticmethod
+    def from_json(source: Any, runtime: Runtime | str | None = None) -> graph:
+        """A graph from benchdnn's format, not finalized.
+
+        Args:
+            source: a path, JSON text, or the dict of it, such as `ONEDNN_GRAPH_DUMP=graph` writes.
+            runtime: as of `graph`.
+
+        Raises:
+            InvalidArgumentError: another format, or ops that do not fit the op table. UnsupportedError: ops that need a
+            later version of the library. FileNotFoundError: a path without a file. TypeError: no such source.
+        """
+        document = json_format.read(source)
+        kind = engine_kind[document.header.get("engine_kind", "cpu")]
+        mode = fpmath_modes.__members__.get(document.fpmath_mode)
+        if mode is None:
+            raise InvalidArgumentError(f"graph.from_json: there is no fpmath_mode {document.fpmath_mode[:60]!r}")
+        made = graph(kind, mode, runtime=runtime)
+        if document.header.get("fpmath_mode_apply_to_int") == "true":
+            made.set_fpmath_mode(mode, True)
+        for item in document.ops:
+            made.add_op(of_record(item))
+        return made
+
+    def __repr__(self) -> str:
+        state = "finalized" if self.is_finalized() else "open"
+        kind = engine_kind(self._native.engine_kind).name
+        return f"<graph of {len(self._ops)} ops, {kind}, {state}, runtime={self._runtime.name!r}>"

@@ -1,0 +1,283 @@
+"""Ops before they are added to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, schema
+from .._core import Op
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..graph import json_format
+from ..runtime import Runtime
+from ..schema.arguments import is_bool, one_of, show, suggest
+from ..schema.attributes import scalar
+from ..schema.types import slots_of
+from .arguments import identifier, instance, instances, member, sequence
+from .enumerators import OpNames, data_type, layout_type, op_attr, op_kind, property_type
+from .logical_tensors import logical_tensor
+
+# by the number of an op kind, and of an attribute
+_KINDS = {spec.value: kind for kind, spec in schema.OPS.items() if not spec.own}
+_ATTRS = {code: name for name, code in schema.ATTR_CODES.items()}
+_TYPES = {name: attr.type for spec in schema.OPS.values() for name, attr in spec.attrs.items()}
+_PYTHON = {"s64": "an int", "f32": "a float", "bool": "True or False", "string": "a string"}
+
+
+# bool, int, float, str, or several
+AttrValue = bool | int | float | str | Sequence[int] | Sequence[float] | np.ndarray[Any, Any]
+
+
+class op(OpNames):
+    """An op of a graph: plain data, of no library, until `graph.add_op` copies it.
+
+    Args:
+        id: unique in its graph.
+        akind: `op.kind`, such as `op.kind.ConvTranspose` or `op.ConvTranspose`.
+        inputs: its logical tensors in the order of the op's page; or its name, if they are added later.
+        outputs: likewise.
+        verbose_name: for messages, verbose lines and dumps.
+
+    Raises:
+        TypeError: arguments of other types. InvalidArgumentError: an unknown kind.
+
+    C++: dnnl::graph::op (dnnl_graph_op_create).
+    """
+
+    __slots__ = ("_attrs", "_id", "_inputs", "_kind", "_name", "_outputs")
+
+    def __init__(
+        self,
+        id: int,
+        akind: op_kind,
+        inputs: Sequence[logical_tensor] | str = (),
+        outputs: Sequence[logical_tensor] = (),
+        verbose_name: str = "",
+    ) -> None:
+        read: Sequence[logical_tensor] = ()
+        if isinstance(inputs, str):
+            verbose_name = inputs
+        else:
+            read = inputs
+        self._id = identifier(id, "op: 'id'")
+        self._kind = _KINDS[member(op_kind, akind, f"op {self._id}: 'akind'")]
+        self._name = instance(str, verbose_name, f"op {self._id}: 'verbose_name'")
+        if "\0" in self._name:
+            raise InvalidArgumentError(f"op {self._id}: 'verbose_name' holds a NUL character")
+        self._inputs: list[logical_tensor] = []
+        self._outputs: list[logical_tensor] = []
+        self._attrs: dict[str, Any] = {}
+        self.add_inputs(read)
+        self.add_outputs(outputs)
+
+    @property
+    def _where(self) -> str:
+        return f"op {self._id} ({self._kind}{f' {self._name!r}' if self._name else ''})"
+
+    def get_id(self) -> int:
+        """The id. C: dnnl_graph_op_get_id."""
+        return self._id
+
+    def get_kind(self) -> op_kind:
+        """An `op.kind`. C: dnnl_graph_op_get_kind."""
+        return op_kind[self._kind]
+
+    def get_name(self) -> str:
+        """The name that messages and verbose lines have."""
+        return self._name
+
+    def add_input(self, t: logical_tensor) -> None:
+        """Append an input. C++: add_input (dnnl_graph_op_add_input)."""
+        self._inputs.append(instance(logical_tensor, t, f"{self._where}: an input"))
+
+    def add_inputs(self, ts: Sequence[logical_tensor]) -> None:
+        """Append inputs, a list or tuple. C++: add_inputs."""
+        self._inputs += instances(logical_tensor, ts, f"{self._where}: inputs")
+
+    def add_output(self, t: logical_tensor) -> None:
+        """Append an output. C++: add_output (dnnl_graph_op_add_output)."""
+        self._outputs.append(instance(logical_tensor, t, f"{self._where}: an output"))
+
+    def add_outputs(self, ts: Sequence[logical_tensor]) -> None:
+        """Append outputs, a list or tuple. C++: add_outputs."""
+        self._outputs += instances(logical_tensor, ts, f"{self._where}: outputs")
+
+    def set_attr(self, name: op_attr, value: AttrValue) -> op:
+        """Set an attribute; the last value counts.
+
+        Args:
+            name: `op.attr`, such as `op.attr.strides`.
+            value: of the attribute's type: bool, int, float, str, or a sequence or one-dimensional array of ints or
+                floats. Strings that the op's page lists are taken in any case.
+
+        Returns:
+            The op itself.
+
+        Raises:
+            TypeError: a value of another type. InvalidArgumentError: an empty list, a number beyond 64 bits or float32.
+            Whether the op has the attribute is checked by `graph.add_op`.
+
+        C++: set_attr (dnnl_graph_op_set_attr_s64, _f32, _bool, _str).
+        """
+        attr = _ATTRS.get(member(op_attr, name, f"{self._where}: set_attr: 'name'"))
+        if attr is None:
+            raise InvalidArgumentError(f"{self._where}: set_attr: op.attr.undef is no attribute")
+        self._attrs[attr] = _value(value, _TYPES[attr], f"{self._where}: attribute {attr!r}")
+        return self
+
+    def __repr__(self) -> str:
+        tensors = (", ".join(str(t.get_id()) for t in some) for some in (self._inputs, self._outputs))
+        return f"<{self._where}: {' -> '.join(tensors)}>"
+
+    def _copy(self) -> op:
+        copy = op(self._id, op_kind[self._kind], list(self._inputs), list(self._outputs), self._name)
+        copy._attrs = dict(self._attrs)
+        return copy
+
+
+def _value(value: Any, kind: str, where: str) -> Any:
+    """A value of an attribute's type."""
+    wanted = _PYTHON[kind.removesuffix("[]")]
+    if not kind.endswith("[]"):
+        return _scalar(value, kind, f"{where} must be {wanted}")
+    items = sequence(value)
+    if items is None:
+        raise TypeError(f"{where} must be a sequence of {wanted.split()[-1]}s, got {show(value)}")
+    if not items:
+        raise InvalidArgumentError(f"{where} is empty; give a value for each axis or channel")
+    return tuple(
+        _scalar(item, kind.removesuffix("[]"), f"{where} must be a sequence, each {wanted},") for item in items
+    )
+
+
+def _scalar(value: Any, kind: str, where: str) -> Any:
+    if kind == "bool":
+        if not is_bool(value):
+            raise TypeError(f"{where}, got {show(value)}")
+        return bool(value)
+    if kind == "string":
+        return instance(str, value, where)
+    return scalar(kind, value, where)
+
+
+def checked(o: op, version: tuple[int, ...]) -> None:
+    """Refuse an op that does not fit the op table of this version: names and values of attributes, tensors, dtypes.
+
+    Raises:
+        InvalidArgumentError: it fits no version. UnsupportedError: it fits a later one.
+    """
+    spec = schema.OPS[o._kind]
+    where = o._where
+    for name in o._attrs:
+        if name not in spec.attrs:
+            raise InvalidArgumentError(
+                f"{where}: {o._kind} has no attribute {name!r}; {_other_way(o._kind, name, spec)}"
+            )
+        if version < spec.attrs[name].since:
+            raise UnsupportedError(
+                f"{where}: attribute {name!r} needs oneDNN {_text(spec.attrs[name].since)}, {_text(version)} is loaded"
+            )
+    for name, attr in spec.attrs.items():
+        if name not in o._attrs and (attr.required_in_3_2 if version < (3, 3) else attr.required):
+            raise InvalidArgumentError(f"{where}: the attribute {name!r} of {o._kind} is required; call set_attr")
+        if attr.type == "string" and name in o._attrs:
+            try:
+                o._attrs[name] = one_of(o._attrs[name], f"{where}: {name}", attr.allowed)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{error}{_builder(o._kind)}") from None
+    slots_of(spec.outputs, spec.output_counts, len(o._outputs), "outputs", where)
+    schema.check_inputs(o._kind, [_dtype(t, where) for t in o._inputs], where)
+
+
+def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
+    """Which attributes there are, or which function of this package takes the one that was meant."""
+    words = schema.KEYWORDS.get(spec.builder, {})
+    if any(word.attribute == name for word in words.values()):
+        return f"oneDNN has none there{_builder(kind)}"
+    return f"it takes {', '.join(spec.attrs) or 'none'}{suggest(name, spec.attrs)}"
+
+
+def _builder(kind: str) -> str:
+    """What computes more of an op than the library does."""
+    return f"; dgo.ops.{schema.OPS[kind].builder} computes it" if kind.startswith("Conv") else ""
+
+
+def _dtype(t: logical_tensor, where: str) -> str:
+    code = t.get_data_type()
+    name = dtypes.NAMES.get(code)
+    if name is None:
+        raise InvalidArgumentError(f"{where}: tensor {t.get_id()} is {code.name}, which no op takes")
+    return name
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version[:2]))
+
+
+def native(o: op, runtime: Runtime) -> Op:
+    """The op as an object of a library."""
+    spec = schema.OPS[o._kind]
+    made = Op(runtime.library, o._id, spec.value, o._name)
+    for t in o._inputs:
+        made.add_input(t._native)
+    for t in o._outputs:
+        made.add_output(t._native)
+    for name, value in o._attrs.items():
+        attr = spec.attrs[name]
+        made.set_attr(attr.code, attr.type, list(value) if isinstance(value, tuple) else value)
+    return made
+
+
+def record(o: op) -> json_format.Op:
+    """The op as benchdnn's format has it."""
+    spec = schema.OPS[o._kind]
+    attrs = {name: json_format.Attr(spec.attrs[name].type, _plain(value)) for name, value in o._attrs.items()}
+    return json_format.Op(
+        o._id, o._name or f"op_{o._id}", o._kind, attrs, tuple(map(_tensor, o._inputs)), tuple(map(_tensor, o._outputs))
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as benchdnn writes it: 0 and 1 for booleans."""
+    return list(value) if isinstance(value, tuple) else int(value) if isinstance(value, bool) else value
+
+
+def _tensor(t: logical_tensor) -> json_format.Tensor:
+    native = t._native
+    strides = tuple(-1 if stride is None else stride for stride in native.strides or ())
+    return json_format.Tensor(
+        native.id,
+        _dtype(t, "graph.to_json"),
+        native.dims or (),
+        tuple(json_format.UNKNOWN if stride == -1 else stride for stride in strides),
+        layout_type(native.layout_type).name,
+        property_type(native.property).name,
+    )
+
+
+def of_record(item: json_format.Op) -> op:
+    """An op of a file."""
+    if item.kind not in op_kind.__members__:
+        raise InvalidArgumentError(
+            f"{item.where}: there is no op kind {item.kind!r}{suggest(item.kind, op_kind.__members__)}"
+        )
+    made = op(item.id, op_kind[item.kind], item.name)
+    for tensors, add in ((item.inputs, made.add_input), (item.outputs, made.add_output)):
+        for tensor in tensors:
+            add(_logical_tensor(tensor))
+    for name, attr in item.attrs.items():
+        if name not in op_attr.__members__:
+            raise InvalidArgumentError(
+                f"{item.where}: there is no attribute {name!r}{suggest(name, op_attr.__members__)}"
+            )
+        made.set_attr(op_attr[name], bool(attr.value) if attr.type == "bool" else attr.value)
+    return made
+
+
+def _logical_tensor(tensor: json_format.Tensor) -> logical_tensor:
+    dims = [-1 if dim is None else dim for dim in tensor.shape]
+    known = tensor.is_strided and tensor.stride and json_format.UNKNOWN not in tensor.stride
+    layout: Any = list(tensor.stride) if known else layout_type[tensor.layout if tensor.layout != "opaque" else "any"]
+    return logical_tensor(tensor.id, data_type[tensor.dtype], dims, layout, property_type[tensor.use])

@@ -1,0 +1,261 @@
+"""Partitions, and what they compile to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .._core import CompiledPartition, Engine, LogicalTensor, Partition
+from ..errors import Error, InvalidArgumentError, UnsupportedError
+from ..runtime import Runtime
+from . import settings
+from .arguments import identifier, instance, instances, member, runtime_of
+from .engines import engine, stream
+from .enumerators import PartitionNames, engine_kind, property_type
+from .fitting import fitted, refusal
+from .logical_tensors import logical_tensor, told
+from .ops import checked, native, op
+from .tensors import tensor
+
+
+class partition(PartitionNames):
+    """Ops that a library runs together: `graph.get_partitions` gives them, or one op alone makes one.
+
+    Args:
+        o: an op.
+        kind: `engine.kind` of the engine that it will be compiled for.
+        runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
+
+    Raises:
+        InvalidArgumentError: the op does not fit the op table. UnsupportedError: it needs a later version.
+        TypeError: arguments of other types.
+
+    C++: dnnl::graph::partition (dnnl_graph_partition_create_with_op).
+    """
+
+    __slots__ = ("_compiled_for", "_native", "_ops", "_runtime")
+
+    def __init__(self, o: op, kind: engine_kind, *, runtime: Runtime | str | None = None) -> None:
+        copy = instance(op, o, "partition: 'o'")._copy()
+        known = member(engine_kind, kind, "partition: 'kind'")
+        chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
+        checked(copy, chosen.version_info)
+        self._set(Partition.create_with_op(native(copy, chosen), known), chosen, {copy._id: copy})
+
+    def _set(self, native: Partition, runtime: Runtime, ops: Mapping[int, op]) -> None:
+        self._native, self._runtime = native, runtime
+        self._ops = [ops[number] for number in native.op_ids]
+        self._compiled_for: Engine | None = None
+
+    @classmethod
+    def _of(cls, native: Partition, runtime: Runtime, ops: Mapping[int, op]) -> partition:
+        made = cls.__new__(cls)
+        made._set(native, runtime, ops)
+        return made
+
+    def get_id(self) -> int:
+        """The id that the library gave it, unique in the process. C++: get_id (dnnl_graph_partition_get_id)."""
+        return self._native.id
+
+    def get_ops_num(self) -> int:
+        """How many ops it has. C++: get_ops_num (dnnl_graph_partition_get_op_num)."""
+        return len(self._ops)
+
+    def get_ops(self) -> list[int]:
+        """The ids of its ops. C++: get_ops (dnnl_graph_partition_get_ops)."""
+        return self._native.op_ids
+
+    def is_supported(self) -> bool:
+        """Whether the library computes it, and right.
+
+        False also where the library has a kernel that is known to be wrong for these attributes; `compile` says why.
+        C++: is_supported (dnnl_graph_partition_is_supported).
+        """
+        return self._native.is_supported and not any(map(refusal, self._ops))
+
+    def get_input_ports(self) -> list[logical_tensor]:
+        """The tensors that it reads. C++: get_input_ports (dnnl_graph_partition_get_input_ports)."""
+        return [logical_tensor._of(port) for port in self._native.input_ports]
+
+    def get_output_ports(self) -> list[logical_tensor]:
+        """The tensors that it writes. C++: get_output_ports (dnnl_graph_partition_get_output_ports)."""
+        return [logical_tensor._of(port) for port in self._native.output_ports]
+
+    def get_engine_kind(self) -> engine_kind:
+        """An `engine.kind`. C++: get_engine_kind (dnnl_graph_partition_get_engine_kind)."""
+        return engine_kind(self._native.engine_kind)
+
+    def compile(
+        self, inputs: Sequence[logical_tensor], outputs: Sequence[logical_tensor], e: engine
+    ) -> compiled_partition:
+        """Make kernels for shapes and layouts.
+
+        Args:
+            inputs: a list or tuple with one logical tensor for each input port, in any order: sizes known, layout
+                strided, or opaque where another compiled partition gave it.
+            outputs: likewise for the output ports; sizes may be unknown, and the layout any: the library's choice, see
+                `compiled_partition.query_logical_tensor`. Sizes that are known must be those that the ops give.
+            e: an engine of the partition's kind and library.
+
+        Returns:
+            What `execute` runs, from any thread, with tensors in the order of these lists. Constant inputs are
+            variables to the library, unless `set_constant_tensor_cache(True)` was called before.
+
+        Raises:
+            InvalidArgumentError: ports that are missing, unknown or named twice, layouts that are not allowed,
+            attributes that contradict each other, an engine of another kind or library. ShapeError: sizes that do not
+            fit together. UnsupportedError: the library has no kernel here, or one that is known to be wrong.
+            TypeError: arguments of other types.
+
+        The GIL is released. C++: compile (dnnl_graph_partition_compile).
+        """
+        given = instances(logical_tensor, inputs, "partition.compile: 'inputs'")
+        wanted = instances(logical_tensor, outputs, "partition.compile: 'outputs'")
+        instance(engine, e, "partition.compile: 'e'")
+        for side, tensors in (("inputs", given), ("outputs", wanted)):
+            ids = [t.get_id() for t in tensors]
+            if twice := next((i for i in ids if ids.count(i) > 1), None):
+                raise InvalidArgumentError(f"partition.compile: '{side}' names tensor {twice} twice")
+            for t in tensors:
+                t._check_layout(self._runtime.path, "partition.compile")
+        for o in self._ops:
+            if reason := refusal(o):
+                raise UnsupportedError(f"partition.compile: {o._where}: {reason}")
+        natives = [t._native for t in given]
+        results = fitted(self._ops, given, wanted, self._native, self._runtime)
+        constants = [i for i, t in enumerate(given) if t.get_property_type() == property_type.constant]
+        cached = bool(constants) and settings.get_constant_tensor_cache(self._runtime)
+        if not cached:
+            natives = [_variable(item) if i in constants else item for i, item in enumerate(natives)]
+        self._claim(e)
+        backward = any("Back" in o._kind for o in self._ops)
+        try:
+            made = self._native.compile(natives, results, e._native, backward)
+        except Error:
+            settings.drop_failed(self._runtime)
+            raise
+        return compiled_partition(made, e, tuple(constants) if cached else ())
+
+    def _claim(self, e: engine) -> None:
+        """The library's cache may give what it compiled for one engine to another one of the same kind."""
+        first = self._compiled_for or e._native
+        if first is not e._native and settings.get_compiled_partition_cache_capacity(self._runtime):
+            raise InvalidArgumentError(
+                "partition.compile: the partition was compiled for another engine, and the library's cache of compiled "
+                "partitions cannot tell them apart; call set_compiled_partition_cache_capacity(0)"
+            )
+        self._compiled_for = first
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(o._kind for o in self._ops)
+        return f"<partition {self.get_id()} of {kinds}{'' if self.is_supported() else ', not supported'}>"
+
+
+def _variable(native: LogicalTensor) -> LogicalTensor:
+    """A constant as the variable that it is to a library whose cache of constants is not used."""
+    return LogicalTensor(
+        native.id,
+        native.dtype,
+        native.dims,
+        native.strides,
+        native.layout_type,
+        property_type.variable,
+        native.layout_id,
+    )
+
+
+class compiled_partition:
+    """Kernels for a partition, some shapes and layouts, on one engine: `partition.compile` makes it.
+
+    C++: dnnl::graph::compiled_partition.
+    """
+
+    __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_native", "_on_device")
+
+    def __init__(self, native: CompiledPartition, e: engine, constants: tuple[int, ...] = ()) -> None:
+        if not isinstance(native, CompiledPartition):
+            raise TypeError("compiled_partition: partition.compile makes it")
+        self._native = native
+        self._engine = e
+        self._constants = constants
+        self._execute = native.execute
+        self._addresses: tuple[int, ...] = ()
+        self._on_device = e._native.on_device
+
+    def query_logical_tensor(self, tid: int) -> logical_tensor:
+        """A tensor that it was compiled with, with the sizes and the layout that the library chose.
+
+        Raises:
+            InvalidArgumentError: it has no tensor of that id. C++: query_logical_tensor.
+        """
+        number = identifier(tid, "compiled_partition.query_logical_tensor: 'tid'")
+        found = next((t for t in (*self._native.outputs, *self._native.inputs) if t.id == number), None)
+        if found is None:
+            raise InvalidArgumentError(f"compiled_partition.query_logical_tensor: it has no tensor {number}")
+        return told(found, self._engine._runtime.path)
+
+    def get_inplace_ports(self) -> list[tuple[int, int]]:
+        """Pairs (id of an input, id of an output) that may be the same memory. C++: get_inplace_ports."""
+        return list(self._native.inplace_ports)
+
+    def get_scratchpad_logical_tensor(self) -> logical_tensor | None:
+        """The memory that `execute` takes as its scratchpad; None where the library brings its own.
+
+        That is before oneDNN 3.13, and where a partition needs none.
+        C: dnnl_graph_compiled_partition_get_scratchpad_logical_tensor.
+        """
+        found = self._native.scratchpad
+        return None if found is None else logical_tensor._of(found)
+
+    def execute(
+        self,
+        astream: stream,
+        inputs: Sequence[tensor],
+        outputs: Sequence[tensor],
+        scratchpad: tensor | None = None,
+    ) -> None:
+        """Run the kernels. On a CPU the results are there when it returns, on a device after `stream.wait()`.
+
+        Args:
+            astream: of the engine that it was compiled for.
+            inputs: a list or tuple of tensors in the order of the lists that `partition.compile` was given.
+            outputs: likewise. They may be an input's memory where `get_inplace_ports` says so.
+            scratchpad: memory of `get_scratchpad_logical_tensor`, which no other execution may use meanwhile; None: the
+                library brings its own.
+
+        Raises:
+            InvalidArgumentError: tensors of other ids, shapes, layouts or engines, read-only or shared memory of an
+            output, another address of a constant that the library keeps. TypeError: no tensors. Error: it failed.
+
+        The GIL is released; on a device, tensors live on until `stream.wait()`.
+        C++: execute (dnnl_graph_compiled_partition_execute, _execute_v2).
+        """
+        if self._constants:
+            self._check_constants(inputs)
+        if scratchpad is None:
+            self._execute(astream, inputs, outputs)
+        else:
+            self._execute(astream, inputs, outputs, scratchpad)
+        if self._on_device:
+            astream._pending.append((self, *inputs, *outputs, scratchpad))
+
+    def _check_constants(self, inputs: Sequence[tensor]) -> None:
+        """Refuse constants at other addresses than those that the library has packed."""
+        tensors = instances(tensor, inputs, "execute: the inputs")
+        if len(tensors) <= max(self._constants):
+            raise InvalidArgumentError(
+                f"execute: got {len(tensors)} inputs, the partition was compiled with {len(self._native.inputs)}"
+            )
+        addresses = tuple(tensors[i].get_data_handle() for i in self._constants)
+        if not self._addresses:
+            self._addresses = addresses
+        for i, first, now in zip(self._constants, self._addresses, addresses, strict=True):
+            if first != now:
+                raise InvalidArgumentError(
+                    f"execute: input {i} is a constant whose packed form the library keeps, and is at another address "
+                    "than at the first execution; compile the partition again, or call "
+                    "set_constant_tensor_cache(False) before it is compiled"
+                )
+
+    def __repr__(self) -> str:
+        shapes = (", ".join(str(t.id) for t in some) for some in (self._native.inputs, self._native.outputs))
+        return f"<compiled_partition {' -> '.join(shapes)} on {self._engine!r}>"

@@ -1,0 +1,259 @@
+"""Settings of a library, which hold for the whole process; where it is said, also for the rest of the package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InvalidArgumentError
+from ..runtime import Runtime
+from ..schema.arguments import is_bool, show
+from .arguments import identifier, member, runtime_of
+from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, engine_kind, fpmath_modes
+
+# libraries, by path, whose caches keep the constants of partitions that this module compiles
+_keeps_constants: set[str] = set()
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not is_bool(value) and value not in (0, 1):
+        raise TypeError(f"{where} must be True or False, got {show(value)}")
+    return bool(value)
+
+
+def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) -> None:
+    """Whether partitions that this module compiles from now on keep what they make of their constants.
+
+    Where it holds, a compiled partition packs its constant inputs at its first execution and uses that from then on: it
+    remembers their addresses, and raises at another one; to change the elements there is up to the caller, and has no
+    effect. Otherwise, which is the default, constants are variables to the library. What was compiled before, and the
+    rest of the package, stays as it is: the library's own cache is neither switched on nor off, as a partition that was
+    compiled with it and runs without it ends the process.
+
+    Raises:
+        TypeError: no bool. C++: set_constant_tensor_cache (dnnl_graph_set_constant_tensor_cache).
+    """
+    wanted = _flag(flag, "set_constant_tensor_cache: 'flag'")
+    path = runtime_of(runtime, "set_constant_tensor_cache").path
+    (_keeps_constants.add if wanted else _keeps_constants.discard)(path)
+
+
+def get_constant_tensor_cache(runtime: Runtime | str | None = None) -> bool:
+    """What `set_constant_tensor_cache` was told last; False before. C++: get_constant_tensor_cache."""
+    return runtime_of(runtime, "get_constant_tensor_cache").path in _keeps_constants
+
+
+def set_constant_tensor_cache_capacity(kind: engine_kind, size: int, runtime: Runtime | str | None = None) -> None:
+    """The most megabytes that the library keeps of packed constants. It holds for all of the package; what is cached is
+    dropped, and packed again at the next executions.
+
+    Args:
+        kind: `engine.kind`.
+        size: in megabytes, at least 1: without a cache, what was compiled with one ends the process.
+
+    Raises:
+        UnsupportedError: before oneDNN 3.4. InvalidArgumentError: 0. TypeError: no int.
+
+    C++: set_constant_tensor_cache_capacity (dnnl_graph_set_constant_tensor_cache_capacity).
+    """
+    where = "set_constant_tensor_cache_capacity"
+    known = member(engine_kind, kind, f"{where}: 'kind'")
+    megabytes = identifier(size, f"{where}: 'size'")
+    if not 1 <= megabytes < 1 << 40:
+        raise InvalidArgumentError(
+            f"{where}: 'size' must be at least 1 megabyte and below 2**40, got {show(size)}: without a cache, "
+            "partitions that were compiled with one would end the process"
+        )
+    runtime_of(runtime, where).library.set_constant_tensor_cache_capacity(known, megabytes)
+
+
+def get_constant_tensor_cache_capacity(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
+    """The most megabytes that the library keeps of packed constants. UnsupportedError before oneDNN 3.4.
+
+    C++: get_constant_tensor_cache_capacity.
+    """
+    where = "get_constant_tensor_cache_capacity"
+    known = member(engine_kind, kind, f"{where}: 'kind'")
+    return runtime_of(runtime, where).library.get_constant_tensor_cache_capacity(known)
+
+
+def set_compiled_partition_cache_capacity(capacity: int, runtime: Runtime | str | None = None) -> None:
+    """How many compiled partitions the library keeps for those who compile an equal one; the package sets it to 0.
+
+    It holds for all of the package, whose nets have caches of their own and gain nothing from it.
+
+    Raises:
+        InvalidArgumentError: a negative number. TypeError: no int.
+
+    C++: set_compiled_partition_cache_capacity (dnnl_graph_set_compiled_partition_cache_capacity).
+    """
+    where = "set_compiled_partition_cache_capacity"
+    number = identifier(capacity, f"{where}: 'capacity'")
+    if number >= 1 << 31:
+        raise InvalidArgumentError(f"{where}: 'capacity' must be below 2**31, got {show(capacity)}")
+    runtime_of(runtime, where).library.set_compiled_partition_cache_capacity(number)
+
+
+def get_compiled_partition_cache_capacity(runtime: Runtime | str | None = None) -> int:
+    """How many compiled partitions the library keeps. C++: get_compiled_partition_cache_capacity."""
+    library = runtime_of(runtime, "get_compiled_partition_cache_capacity").library
+    return library.get_compiled_partition_cache_capacity()
+
+
+def drop_failed(runtime: Runtime) -> None:
+    """Empty the cache of compiled partitions after a failure: the library would report it as another one next time."""
+    library = runtime.library
+    if capacity := library.get_compiled_partition_cache_capacity():
+        library.set_compiled_partition_cache_capacity(0)
+        library.set_compiled_partition_cache_capacity(capacity)
+
+
+def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -> None:
+    """Which graphs the library writes as JSON files into the working directory.
+
+    It holds for all of the package. A file is graph-*.json in benchdnn's format, which `graph.from_json` reads.
+
+    Args:
+        mode: `dump_mode`: none, subgraph (partitions as they are compiled), graph, or both: `dump_mode.graph |
+            dump_mode.subgraph`.
+
+    Raises:
+        UnsupportedError: before oneDNN 3.11, or a build without dumps. TypeError: no mode.
+
+    C++: set_dump_mode (dnnl_graph_set_dump_mode).
+    """
+    where = "set_dump_mode: 'mode'"
+    value = (
+        mode if type(mode) is int and mode == dump_mode.graph | dump_mode.subgraph else member(dump_mode, mode, where)
+    )
+    runtime_of(runtime, "set_dump_mode").library.set_dump_mode(value)
+
+
+def set_max_cpu_isa(isa: cpu_isa, runtime: Runtime | str | None = None) -> None:
+    """The instruction set that the library uses at most; call it before anything is compiled.
+
+    It holds for all of the package, whose own kernels take the same one: set ONEDNN_MAX_CPU_ISA before the process
+    starts where the order is not known.
+
+    Args:
+        isa: `cpu_isa`.
+
+    Raises:
+        InvalidArgumentError: something was compiled, or asked for the instruction set, before. TypeError: no `cpu_isa`.
+
+    C++: set_max_cpu_isa (dnnl_set_max_cpu_isa).
+    """
+    known = member(cpu_isa, isa, "set_max_cpu_isa: 'isa'")
+    library = runtime_of(runtime, "set_max_cpu_isa").library
+    _before_the_first_compile(lambda: library.set_max_cpu_isa(known), "set_max_cpu_isa")
+
+
+def get_effective_cpu_isa(runtime: Runtime | str | None = None) -> cpu_isa | int:
+    """The `cpu_isa` that the library uses: what the CPU has, within `set_max_cpu_isa` and ONEDNN_MAX_CPU_ISA.
+
+    A number where it is newer than this package. C++: get_effective_cpu_isa (dnnl_get_effective_cpu_isa).
+    """
+    value = runtime_of(runtime, "get_effective_cpu_isa").library.effective_cpu_isa()
+    return cpu_isa(value) if value in set(cpu_isa) else value
+
+
+def set_cpu_isa_hints(isa_hints: cpu_isa_hints, runtime: Runtime | str | None = None) -> None:
+    """Whether 256-bit registers are preferred; call it before anything is compiled. It holds for all of the package.
+
+    Raises:
+        InvalidArgumentError: something was compiled before. TypeError: no `cpu_isa_hints`.
+
+    C++: set_cpu_isa_hints (dnnl_set_cpu_isa_hints).
+    """
+    known = member(cpu_isa_hints, isa_hints, "set_cpu_isa_hints: 'isa_hints'")
+    library = runtime_of(runtime, "set_cpu_isa_hints").library
+    _before_the_first_compile(lambda: library.set_cpu_isa_hints(known), "set_cpu_isa_hints")
+
+
+def get_cpu_isa_hints(runtime: Runtime | str | None = None) -> cpu_isa_hints:
+    """The `cpu_isa_hints` of the library. C++: get_cpu_isa_hints (dnnl_get_cpu_isa_hints)."""
+    return cpu_isa_hints(runtime_of(runtime, "get_cpu_isa_hints").library.get_cpu_isa_hints())
+
+
+def _before_the_first_compile(call: Callable[[], object], where: str) -> None:
+    try:
+        call()
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"{where}: the library has settled its instruction set already; call it before anything is compiled, or "
+            f"set an environment variable before the process starts (the library says: {error})"
+        ) from error
+
+
+def set_default_fpmath_mode(mode: fpmath_modes, runtime: Runtime | str | None = None) -> None:
+    """The `fpmath_mode` of primitives that say none. Graphs say theirs, so that it concerns the primitive API alone.
+
+    C++: set_default_fpmath_mode (dnnl_set_default_fpmath_mode). TypeError: no `fpmath_mode`.
+    """
+    known = member(fpmath_modes, mode, "set_default_fpmath_mode: 'mode'")
+    runtime_of(runtime, "set_default_fpmath_mode").library.set_default_fpmath_mode(known)
+
+
+def get_default_fpmath_mode(runtime: Runtime | str | None = None) -> fpmath_modes:
+    """The `fpmath_mode` of primitives that say none. C++: get_default_fpmath_mode (dnnl_get_default_fpmath_mode)."""
+    return fpmath_modes(runtime_of(runtime, "get_default_fpmath_mode").library.get_default_fpmath_mode())
+
+
+def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
+    """What the library prints to stdout: 0 nothing, 1 executions, 2 creations of primitives as well.
+
+    It holds for all of the package, which otherwise keeps the library silent unless ONEDNN_VERBOSE is set.
+
+    Raises:
+        InvalidArgumentError: another level. TypeError: no int. C++: set_verbose (dnnl_set_verbose).
+    """
+    number = identifier(level, "set_verbose: 'level'")
+    if number > 2:
+        raise InvalidArgumentError(f"set_verbose: 'level' must be 0, 1 or 2, got {show(level)}")
+    runtime_of(runtime, "set_verbose").library.set_verbose(number)
+
+
+def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
+    """Whether the library writes the code that it generates into files of the working directory, for a disassembler.
+
+    It holds for all of the package; its own kernels are compiled beforehand, and not written.
+
+    Raises:
+        TypeError: no bool. C++: set_jit_dump (dnnl_set_jit_dump).
+    """
+    runtime_of(runtime, "set_jit_dump").library.set_jit_dump(_flag(enable, "set_jit_dump: 'enable'"))
+
+
+def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) -> None:
+    """How profilers learn the names of generated code: 1 VTune, 2 perf's jitdump, 4 perf's map file, or a sum of these.
+
+    Code that is generated from then on is named; it holds for all of the package.
+
+    Raises:
+        InvalidArgumentError: another number, or what the build lacks. TypeError: no int.
+
+    C++: set_jit_profiling_flags (dnnl_set_jit_profiling_flags).
+    """
+    number = identifier(flags, "set_jit_profiling_flags: 'flags'")
+    if number > 0xF:
+        raise InvalidArgumentError(
+            f"set_jit_profiling_flags: 'flags' must be a sum of 1, 2, 4 and 8, got {show(flags)}"
+        )
+    runtime_of(runtime, "set_jit_profiling_flags").library.set_jit_profiling_flags(number)
+
+
+def set_jit_profiling_jitdumpdir(dir: str | os.PathLike[str], runtime: Runtime | str | None = None) -> None:
+    """The folder that perf's jitdump files go to: below it, .debug/jit/. It holds for all of the package.
+
+    Raises:
+        InvalidArgumentError: no such folder. TypeError: no path.
+
+    C++: set_jit_profiling_jitdumpdir (dnnl_set_jit_profiling_jitdumpdir).
+    """
+    if not isinstance(dir, str | os.PathLike):
+        raise TypeError(f"set_jit_profiling_jitdumpdir: 'dir' must be a path, got {show(dir)}")
+    folder = os.fspath(dir)
+    if not os.path.isdir(folder):
+        raise InvalidArgumentError(f"set_jit_profiling_jitdumpdir: there is no folder {folder!r}")
+    runtime_of(runtime, "set_jit_profiling_jitdumpdir").library.set_jit_profiling_jitdumpdir(folder)

@@ -1,0 +1,112 @@
+"""Engines, streams and executions on SYCL objects of the caller, in builds of the SYCL runtime.
+
+SYCL objects are given by the address of the C++ object, such as `dpctl.SyclQueue.addressof_ref()` tells; they must be
+of the SYCL runtime that the library has loaded. C++: dnnl::sycl_interop, dnnl::graph::sycl_interop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import Allocator, Engine, Stream
+from ..runtime import Runtime
+from .arguments import identifier, instance, runtime_of
+from .engines import addresses, allocator, engine, stream
+from .enumerators import engine_kind
+from .partitions import compiled_partition
+from .tensors import tensor
+
+__all__ = [
+    "execute",
+    "get_context",
+    "get_device",
+    "get_queue",
+    "make_allocator",
+    "make_engine",
+    "make_engine_with_allocator",
+    "make_stream",
+]
+
+
+def make_allocator(
+    sycl_malloc: Any = None, sycl_free: Any = None, *, runtime: Runtime | str | None = None
+) -> allocator:
+    """An allocator for `engine`s of a SYCL build.
+
+    Args:
+        sycl_malloc: void *(size_t size, size_t alignment, const void *device, const void *context), a C function: its
+            address, or a function pointer of ctypes. None: memory of the host, which suits CPU engines only.
+        sycl_free: void (void *buffer, const void *device, const void *context, void *event), likewise.
+        runtime: the library; None: the SYCL build.
+
+    Raises:
+        RuntimeUnavailableError: there is no SYCL build. UnsupportedError: the library is none. TypeError: no functions.
+
+    C++: sycl_interop::make_allocator (dnnl_graph_sycl_interop_allocator_create).
+    """
+    where = "sycl_interop.make_allocator"
+    chosen = runtime_of(runtime, where, "gpu")
+    native = Allocator.sycl(chosen.library, *addresses(sycl_malloc, sycl_free, where))
+    return allocator._of(chosen, native, (sycl_malloc, sycl_free))
+
+
+def make_engine(device: int, context: int, *, runtime: Runtime | str | None = None) -> engine:
+    """The engine on a sycl::device in a sycl::context, a native object of its own.
+
+    Raises:
+        RuntimeUnavailableError: there is no SYCL build. InvalidArgumentError: a device that oneDNN does not use.
+
+    C++: sycl_interop::make_engine (dnnl_sycl_interop_engine_create).
+    """
+    where = "sycl_interop.make_engine"
+    chosen = runtime_of(runtime, where, "gpu")
+    made = Engine.from_sycl(
+        chosen.library, identifier(device, f"{where}: 'device'"), identifier(context, f"{where}: 'context'")
+    )
+    return engine._of(chosen, made)
+
+
+def make_engine_with_allocator(kind: engine_kind, index: int, alloc: allocator) -> engine:
+    """As `graph_api.make_engine_with_allocator`, by the name of the SYCL header."""
+    from .engines import make_engine_with_allocator as make
+
+    return make(kind, index, alloc)
+
+
+def get_device(e: engine) -> int:
+    """The address of the engine's sycl::device. C++: sycl_interop::get_device. UnsupportedError: no SYCL build."""
+    return instance(engine, e, "sycl_interop.get_device: 'e'")._native.sycl_device
+
+
+def get_context(e: engine) -> int:
+    """The address of the engine's sycl::context. C++: sycl_interop::get_context. UnsupportedError: no SYCL build."""
+    return instance(engine, e, "sycl_interop.get_context: 'e'")._native.sycl_context
+
+
+def make_stream(e: engine, queue: int) -> stream:
+    """The stream of a sycl::queue, of the engine's device and context.
+
+    C++: sycl_interop::make_stream (dnnl_sycl_interop_stream_create). UnsupportedError: no SYCL build.
+    """
+    where = "sycl_interop.make_stream"
+    chosen = instance(engine, e, f"{where}: 'e'")
+    return stream._of(chosen, Stream.from_sycl(chosen._native, identifier(queue, f"{where}: 'queue'")))
+
+
+def get_queue(astream: stream) -> int:
+    """The address of the stream's sycl::queue. C++: sycl_interop::get_queue. UnsupportedError: no SYCL build."""
+    return instance(stream, astream, "sycl_interop.get_queue: 'astream'")._native.sycl_queue
+
+
+def execute(
+    c_partition: compiled_partition,
+    astream: stream,
+    inputs: Sequence[tensor],
+    outputs: Sequence[tensor],
+) -> None:
+    """As `compiled_partition.execute`; then `stream.wait()`. Events of SYCL are C++ objects, which Python has none of.
+
+    C++: sycl_interop::execute (dnnl_graph_sycl_interop_compiled_partition_execute).
+    """
+    instance(compiled_partition, c_partition, "sycl_interop.execute: 'c_partition'").execute(astream, inputs, outputs)

@@ -1,0 +1,267 @@
+"""Tensors: descriptions bound to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from .._core import DeviceArrayBase, Tensor
+from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..runtime import Runtime
+from ..runtime.arrays import as_array, element_strides
+from ..runtime.device_array import DeviceArray
+from ..schema.arguments import is_bool, show
+from .arguments import identifier, instance, runtime_of
+from .engines import engine
+from .enumerators import data_type as data_types
+from .enumerators import engine_kind, layout_type, property_type
+from .logical_tensors import logical_tensor
+
+Array = np.ndarray[Any, Any]
+# of memory that this module brings; the library's kernels load vectors of up to 64 bytes
+_ALIGNMENT = 64
+_MISSING: Any = object()
+
+
+class _MakesOrRebinds:
+    """`tensor.from_numpy` on the class makes a tensor, on a tensor it takes other memory."""
+
+    def __init__(self, make: Callable[..., Any], rebind: Callable[..., Any]) -> None:
+        self._make, self._rebind, self.__doc__ = make, rebind, make.__doc__
+
+    def __get__(self, instance: tensor | None, owner: type[tensor]) -> Callable[..., tensor]:
+        function, first = (self._make, owner) if instance is None else (self._rebind, instance)
+        return function.__get__(first)
+
+
+class tensor:
+    """A logical tensor bound to memory of an engine.
+
+    Args:
+        lt: sizes known; layout strided, or opaque as a compiled partition tells.
+        e: whose memory it is.
+        array: the memory, used without a copy and kept alive: a NumPy array of the sizes, strides and data type of
+            `lt`, or a dense one of as many elements; what has `__dlpack__`; bytes as uint8 for opaque layouts and 4-bit
+            types; an address, which nobody checks. Left out: new memory, aligned to 64 bytes, with no particular
+            contents.
+
+    Raises:
+        ShapeError: another shape or strides, too few bytes. InvalidArgumentError: another data type, memory that the
+        engine does not reach. TypeError: arguments of other types.
+
+    C++: dnnl::graph::tensor (dnnl_graph_tensor_create).
+    """
+
+    __slots__ = ("_engine", "_lt", "_memory", "_native")
+
+    def __init__(self, lt: logical_tensor, e: engine, array: Any = _MISSING) -> None:
+        self._lt = instance(logical_tensor, lt, "tensor: 'lt'")
+        self._engine = instance(engine, e, "tensor: 'e'")
+        lt._check_layout(e._runtime.path, "tensor")
+        self._memory = _allocated(lt, e) if array is _MISSING else _checked(array, lt, e)
+        self._native = Tensor(lt._native, e._native, _handed(self._memory))
+
+    def _make(cls: type[tensor], array: Any, id: int = 0, engine: Any = None) -> tensor:  # type: ignore[misc]
+        """A tensor over an array, without a copy; on a tensor, `t.from_numpy(array)` gives it other memory.
+
+        Args:
+            array: a NumPy array with any non-negative strides, or what has `__dlpack__` on the CPU.
+            id: of the logical tensor.
+            engine: whose memory it is; None: the default CPU engine. In memory of a device the elements are copied.
+
+        Raises:
+            InvalidArgumentError: a data type that oneDNN has not, negative strides. TypeError: no array.
+        """
+        where = "tensor.from_numpy"
+        source = as_array(array, f"{where}: 'array'")
+        chosen = _default_engine() if engine is None else instance(_engine_class, engine, f"{where}: 'engine'")
+        name = dtypes.canonical(source.dtype, where)
+        if chosen._native.on_device:
+            made = cls(logical_tensor(id, data_types[name], source.shape, layout_type.strided), chosen)
+            made._rebind(source)
+            return made
+        strides: Any = list(element_strides(source, where)) or layout_type.strided
+        return cls(logical_tensor(id, data_types[name], source.shape, strides), chosen, source)
+
+    def _rebind(self, array: Any) -> tensor:
+        """Take other memory, as `set_data_handle`; a device's memory takes the elements. Returns the tensor."""
+        if isinstance(self._memory, DeviceArrayBase):
+            source = np.ascontiguousarray(_host_array(array, self._lt))
+            self._memory._write(source.reshape(-1).view(np.uint8))
+        else:
+            self.set_data_handle(array)
+        return self
+
+    from_numpy = _MakesOrRebinds(_make, _rebind)
+
+    @staticmethod
+    def make_scalar_tensor(lt: logical_tensor, value: Any, runtime: Runtime | str | None = None) -> tensor:
+        """A scalar that the library copies, in memory of the host whatever the engine.
+
+        Args:
+            lt: of no dims, with the property `logical_tensor.host_scalar`.
+            value: a number, or an array of one element.
+            runtime: the library; None: the CPU default.
+
+        Raises:
+            UnsupportedError: before oneDNN 3.9. InvalidArgumentError: another property. TypeError: no number.
+
+        C++: make_scalar_tensor (dnnl_graph_tensor_create_scalar).
+        """
+        where = "tensor.make_scalar_tensor"
+        instance(logical_tensor, lt, f"{where}: 'lt'")
+        if lt.get_property_type() != property_type.host_scalar:
+            raise InvalidArgumentError(f"{where}: {lt!r} must have the property host_scalar")
+        number = np.asarray(value)
+        if number.size != 1 or number.dtype.kind not in "biufV":
+            raise TypeError(f"{where}: 'value' must be a number, got {show(value)}")
+        made = tensor.__new__(tensor)
+        made._lt, made._engine = lt, engine(engine_kind.cpu, runtime=runtime_of(runtime, where))
+        made._memory = number.reshape(lt.get_dims()).astype(_numpy_dtype(lt, where))
+        made._native = Tensor.scalar(lt._native, made._engine._native, made._memory)
+        return made
+
+    def get_data_handle(self) -> int:
+        """The address of the memory. C++: get_data_handle (dnnl_graph_tensor_get_data_handle)."""
+        return self._native.data_handle
+
+    def set_data_handle(self, array: Any) -> None:
+        """Take other memory, as `tensor(lt, e, array)` does. C++: set_data_handle (dnnl_graph_tensor_set_data_handle).
+
+        Raises:
+            As `tensor(lt, e, array)`.
+        """
+        memory = _checked(array, self._lt, self._engine)
+        self._native.set_data_handle(_handed(memory))
+        self._memory = memory
+
+    def get_logical_tensor(self) -> logical_tensor:
+        """The description. C++: get_logical_tensor."""
+        return self._lt
+
+    def get_engine(self) -> engine:
+        """Whose memory it is. C++: get_engine (dnnl_graph_tensor_get_engine)."""
+        return self._engine
+
+    def to_numpy(self, lt: logical_tensor | None = None) -> Array:
+        """The elements: on a CPU a view of the memory, from a device a copy.
+
+        Args:
+            lt: a description to read the memory by; None: the tensor's own.
+
+        Raises:
+            InvalidArgumentError: an opaque layout. ShapeError: `lt` needs more bytes than there are.
+            UnsupportedError: a 4-bit type, which NumPy does not pack. TypeError: no description.
+        """
+        where = "tensor.to_numpy"
+        lt = self._lt if lt is None else instance(logical_tensor, lt, f"{where}: 'lt'")
+        dtype = _numpy_dtype(lt, where)
+        shape, strides = lt.get_dims(), [stride * dtype.itemsize for stride in lt.get_strides()]
+        memory, needed = self._memory, lt.get_mem_size(self._engine._runtime)
+        has = self._lt.get_mem_size(self._engine._runtime)
+        if needed > has:
+            raise ShapeError(f"{where}: {lt!r} needs {needed} bytes, the tensor has {has}")
+        if isinstance(memory, np.ndarray) and lt is self._lt and list(memory.shape) == shape:
+            return memory.view()
+        if isinstance(memory, DeviceArrayBase):
+            buffer = np.empty(has, np.uint8)
+            memory._read(buffer)
+        else:
+            buffer = _bytes_at(self.get_data_handle(), has, memory)
+        return np.ndarray(shape, dtype, buffer[:needed], strides=strides)
+
+    def __repr__(self) -> str:
+        return f"tensor({self._lt!r} on {self._engine!r})"
+
+
+_engine_class = engine
+
+
+def _default_engine() -> engine:
+    return engine(engine_kind.cpu)
+
+
+def _allocated(lt: logical_tensor, e: engine) -> Any:
+    """New memory: bytes of the host, or of the engine's device."""
+    size = lt.get_mem_size(e._runtime)
+    if e._native.on_device:
+        return DeviceArrayBase(e._native, dtypes.CODES["u8"], (size,))
+    whole = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -whole.ctypes.data % _ALIGNMENT
+    return whole[start : start + size]
+
+
+def _handed(memory: Any) -> Any:
+    """What the native tensor takes: an array, or the address of memory of a device."""
+    return memory.address if isinstance(memory, DeviceArrayBase) else memory
+
+
+def _checked(array: Any, lt: logical_tensor, e: engine) -> Any:
+    """Memory for a description, or why it cannot be."""
+    where = "tensor"
+    if isinstance(array, int) and not is_bool(array):
+        return identifier(array, f"{where}: the address")
+    if e._native.on_device:
+        return _device_memory(array, lt, e)
+    return _host_array(array, lt)
+
+
+def _device_memory(array: Any, lt: logical_tensor, e: engine) -> Any:
+    if isinstance(array, DeviceArray):
+        if array.engine.native is not e._native:
+            raise InvalidArgumentError(f"tensor: the array is in memory of {array.engine!r}, not of {e!r}")
+        if array.nbytes < lt.get_mem_size(e._runtime):
+            raise ShapeError(f"tensor: {lt!r} needs {lt.get_mem_size(e._runtime)} bytes, the array has {array.nbytes}")
+        return array
+    raise InvalidArgumentError(
+        f"tensor: {e!r} takes no arrays of the host; make one by tensor.from_numpy(array, id, engine), or give a "
+        "dgo.DeviceArray or the address of USM memory"
+    )
+
+
+def _host_array(array: Any, lt: logical_tensor) -> Array:
+    source = as_array(array, "tensor: 'array'")
+    opaque = lt.get_layout_type() == layout_type.opaque
+    name = dtypes.NAMES.get(lt.get_data_type(), "")
+    if opaque or name in dtypes.PACKED:
+        if source.dtype != np.uint8 or not source.flags.c_contiguous:
+            raise InvalidArgumentError(f"tensor: {lt!r} takes its bytes as a dense array of uint8, got {source.dtype}")
+        return source
+    found = dtypes.label(source.dtype)
+    if found != name:
+        raise InvalidArgumentError(f"tensor: {lt!r} takes an array of {name}, got {found}")
+    dims = lt.get_dims()
+    if list(source.shape) == dims:
+        beside = zip(dims, element_strides(source, "tensor: 'array'"), lt.get_strides(), strict=True)
+        if all(a == b for n, a, b in beside if n > 1) or 0 in dims:
+            return source
+        raise ShapeError(
+            f"tensor: {lt!r} has strides {lt.get_strides()}, the array {element_strides(source, 'tensor')} in elements;"
+            " give the logical tensor the array's strides, or pass numpy.ascontiguousarray(array)"
+        )
+    if source.flags.c_contiguous and source.nbytes == lt.get_mem_size():
+        return source
+    raise ShapeError(f"tensor: {lt!r} takes an array of shape {tuple(dims)}, got {source.shape}")
+
+
+def _numpy_dtype(lt: logical_tensor, where: str) -> np.dtype[Any]:
+    name = dtypes.NAMES.get(lt.get_data_type())
+    if name is None or name in dtypes.PACKED:
+        raise UnsupportedError(f"{where}: NumPy has no array of {lt.get_data_type().name} as the library packs it")
+    return dtypes.numpy_dtype(name)
+
+
+def _bytes_at(address: int, size: int, owner: Any) -> Array:
+    """Memory as bytes; the array keeps the memory's owner."""
+    if isinstance(owner, np.ndarray):
+        return owner.reshape(-1).view(np.uint8) if owner.flags.c_contiguous else _raw(address, size)
+    return _raw(address, size)
+
+
+def _raw(address: int, size: int) -> Array:
+    import ctypes  # for addresses that the user answers for
+
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
