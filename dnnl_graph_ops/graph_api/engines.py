@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core import Allocator, Engine, Stream
+from .._core import Allocator, Stream
+from .._core import Engine as NativeEngine
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..runtime import Engine, Runtime
 from ..runtime import engine as shared_engine
@@ -40,7 +41,7 @@ class engine(EngineNames):
         self._native = shared.native
 
     @classmethod
-    def _of(cls, runtime: Runtime, native: Engine) -> engine:
+    def _of(cls, runtime: Runtime, native: NativeEngine) -> engine:
         made = cls.__new__(cls)
         made._runtime, made._native = runtime, native
         return made
@@ -202,7 +203,7 @@ def make_engine_with_allocator(kind: engine_kind, index: int, allocator: allocat
     name = _kind_name(kind, f"{where}: 'kind'")
     chosen = instance(_allocator_class, allocator, f"{where}: 'allocator'")
     number = identifier(index, f"{where}: 'index'")
-    native = Engine(chosen._runtime.library, engine_kind[name], number, chosen._native)
+    native = NativeEngine(chosen._runtime.library, engine_kind[name], number, chosen._native)
     return engine._of(chosen._runtime, native)
 
 
