@@ -66,16 +66,14 @@ def fitted(
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
-    for node in graph.nodes:
-        reason = shapes.unsupported(
-            node.kind,
-            [v.meta for v in node.inputs],
-            [v.meta for v in node.outputs],
-            schema.native_attrs(node.kind, node.attrs, runtime.version_info),
-            runtime.version_info,
+    version = runtime.version_info
+    for item in records:
+        attrs = schema.normalise_attrs(
+            item.kind, {name: attr.value for name, attr in item.attrs.items()}, item.where, lenient=True
         )
-        if reason:
-            raise UnsupportedError(f"partition.compile: {node.name!r}: {reason}")
+        metas = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
+        if reason := shapes.unsupported(item.kind, *metas, schema.native_attrs(item.kind, attrs, version), version):
+            raise UnsupportedError(f"partition.compile: {item.where}: {reason}")
     return [_sized(t, values.get(t.get_id())) for t in outputs]
 
 

@@ -11,6 +11,7 @@ from .. import dtypes, schema
 from .._core import Op
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..graph import json_format
+from ..ops.typed import WORDS
 from ..runtime import Runtime
 from ..schema.arguments import is_bool, one_of, show, suggest
 from ..schema.attributes import scalar
@@ -193,7 +194,7 @@ def checked(o: op, version: tuple[int, ...]) -> None:
 
 def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
     """Which attributes there are, or which function of this package takes the one that was meant."""
-    words = schema.KEYWORDS.get(spec.builder, {})
+    words = schema.KEYWORDS.get(WORDS.get(kind, ""), {})
     if any(word.attribute == name for word in words.values()):
         return f"oneDNN has none there{_builder(kind)}"
     return f"it takes {', '.join(spec.attrs) or 'none'}{suggest(name, spec.attrs)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .._core import CompiledPartition, Engine, LogicalTensor, Partition
 from ..errors import Error, InvalidArgumentError, UnsupportedError
@@ -171,7 +172,7 @@ class compiled_partition:
 
     __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_native", "_on_device")
 
-    def __init__(self, native: CompiledPartition, e: engine, constants: tuple[int, ...] = ()) -> None:
+    def __init__(self, native: Any = None, e: Any = None, constants: tuple[int, ...] = ()) -> None:
         if not isinstance(native, CompiledPartition):
             raise TypeError("compiled_partition: partition.compile makes it")
         self._native = native
