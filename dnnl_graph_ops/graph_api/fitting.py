@@ -57,12 +57,12 @@ def fitted(
     records = ordered([record(o) for o in ops])
     given = {t.get_id(): t for t in inputs}
     made = {t.id for item in records for t in item.outputs}
-    read = [t for item in records for t in item.inputs if t.id not in made]
-    if any(t.id not in given for t in read) or not native.is_supported:
+    open_tensors = [t for item in records for t in item.inputs if t.id not in made]
+    if any(t.id not in given for t in open_tensors) or not native.is_supported:
         # the native call names the port, or the lack of a kernel
         return [t._native for t in outputs]
     graph = Graph(fpmath_mode="strict", name="partition")
-    values = {i: _input(graph, given[i]) for i in dict.fromkeys(t.id for t in read)}
+    values = {i: _input(graph, given[i]) for i in dict.fromkeys(t.id for t in open_tensors)}
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
@@ -71,8 +71,9 @@ def fitted(
         attrs = schema.normalise_attrs(
             item.kind, {name: attr.value for name, attr in item.attrs.items()}, item.where, lenient=True
         )
-        metas = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
-        if reason := shapes.unsupported(item.kind, *metas, schema.native_attrs(item.kind, attrs, version), version):
+        read_metas, made_metas = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
+        attrs = schema.native_attrs(item.kind, attrs, version)
+        if reason := shapes.unsupported(item.kind, read_metas, made_metas, attrs, version):
             raise UnsupportedError(f"partition.compile: {item.where}: {reason}")
     return [_sized(t, values.get(t.get_id())) for t in outputs]
 
