@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import dtypes, schema, shapes
-from .._core import LogicalTensor, Partition
+from .._core import LogicalTensor
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Value
-from ..graph.json_format import ordered
+from ..graph.json_format import Op, ordered
+from ..lowering.as_given import only_row_major
+from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View
+from ..lowering.staging import staged, wrong_when_narrow
 from ..ops.json_graph import append, weights_groups
 from ..runtime import Runtime
+from ..shapes.native import native_attrs
+from ..strides import dense_strides, extent
 from .logical_tensors import logical_tensor
 from .ops import op, record
 
@@ -46,36 +51,75 @@ def fitted(
     ops: Sequence[op],
     inputs: Sequence[logical_tensor],
     outputs: Sequence[logical_tensor],
-    native: Partition,
     runtime: Runtime,
 ) -> list[LogicalTensor]:
     """The outputs with the sizes that the ops give them, where some of these are left open.
 
     Raises:
-        ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel.
+        ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel
+        for these shapes and layouts, or one that is known to read or write wrong elements.
     """
     records = ordered([record(o) for o in ops])
     given = {t.get_id(): t for t in inputs}
     made = {t.id for item in records for t in item.outputs}
-    open_tensors = [t for item in records for t in item.inputs if t.id not in made]
-    if any(t.id not in given for t in open_tensors) or not native.is_supported:
-        # the native call names the port, or the lack of a kernel
+    read = dict.fromkeys(t.id for item in records for t in item.inputs if t.id not in made)
+    if any(i not in given for i in read):
+        # the native call names the port
         return [t._native for t in outputs]
     graph = Graph(fpmath_mode="strict", name="partition")
-    values = {i: _input(graph, given[i]) for i in dict.fromkeys(t.id for t in open_tensors)}
+    values = {i: _input(graph, given[i]) for i in read}
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
-    version = runtime.version_info
+    results = [_sized(t, values.get(t.get_id())) for t in outputs]
+    _check_kernels(records, values, [*(t._native for t in inputs), *results], runtime.version_info)
+    return results
+
+
+def _check_kernels(
+    records: Sequence[Op], values: Mapping[int, Value], edges: Sequence[LogicalTensor], version: tuple[int, ...]
+) -> None:
+    """Refuse ops that this version has no kernel for, and views that its kernels misread or write past the end of."""
+    views = {native.id: _view(native, values[native.id]) for native in edges if native.id in values}
+    steps = []
     for item in records:
         attrs = schema.normalise_attrs(
             item.kind, {name: attr.value for name, attr in item.attrs.items()}, item.where, lenient=True
         )
-        read_metas, made_metas = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
-        attrs = schema.native_attrs(item.kind, attrs, version)
-        if reason := shapes.unsupported(item.kind, read_metas, made_metas, attrs, version):
+        ins, outs = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
+        if reason := shapes.unsupported(item.kind, ins, outs, schema.native_attrs(item.kind, attrs, version), version):
             raise UnsupportedError(f"partition.compile: {item.where}: {reason}")
-    return [_sized(t, values.get(t.get_id())) for t in outputs]
+        spec = schema.OPS[item.kind]
+        for t in (*item.inputs, *item.outputs):
+            view = views.get(t.id)
+            dense = version < spec.row_major_since or not only_row_major(spec.row_major, values[t.id])
+            if not dense and view is not None and not view.row_major:
+                raise UnsupportedError(
+                    f"partition.compile: {item.where}: oneDNN's kernel takes tensor {t.id} only row-major, got strides "
+                    f"{view.strides}; pass a copy"
+                )
+        operands = ([views.get(t.id) or _edge(values[t.id]) for t in some] for some in (item.inputs, item.outputs))
+        reads, writes = map(tuple, operands)
+        steps.append(NativeOp(item.kind, native_attrs(item.kind, attrs, ins, outs, version), reads, writes))
+    step = NativeStep(tuple(steps), "partition")
+    if (wrong_when_narrow(steps[0]) and steps[0].outputs[0].dtype != "f32") or staged(step, literal=True) != [step]:
+        names = ", ".join(item.where for item in records)
+        raise UnsupportedError(
+            f"partition.compile: {names}: oneDNN's kernel is known to read or write wrong elements at these shapes and "
+            f"strides; {' and '.join(f'dgo.ops.{schema.OPS[item.kind].builder}' for item in records)} computes it"
+        )
+
+
+def _view(native: LogicalTensor, value: Value) -> View:
+    """Where a tensor's elements lie, as far as it is known: else densely."""
+    shape: tuple[int, ...] = value.shape  # type: ignore[assignment]
+    known = native.strides is not None and None not in native.strides and native.dims == shape
+    strides: tuple[int, ...] = native.strides if known else dense_strides(shape)  # type: ignore[assignment]
+    return View(Buffer(Place.SCRATCH, value.dtype, extent(shape, strides)), shape, strides)
+
+
+def _edge(value: Value) -> Edge:
+    return Edge(value.shape, value.dtype)  # type: ignore[arg-type]
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:

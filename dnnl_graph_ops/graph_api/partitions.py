@@ -122,7 +122,10 @@ class partition(PartitionNames):
             if reason := refusal(o):
                 raise UnsupportedError(f"partition.compile: {o._where}: {reason}")
         natives = [t._native for t in given]
-        results = fitted(self._ops, given, wanted, self._native, self._runtime)
+        results = [t._native for t in wanted]
+        if self._native.is_supported:
+            # otherwise the native call says that there is no kernel
+            results = fitted(self._ops, given, wanted, self._runtime)
         constants = [i for i, t in enumerate(given) if t.get_property_type() == property_type.constant]
         cached = bool(constants) and settings.get_constant_tensor_cache(self._runtime)
         if not cached:

@@ -90,13 +90,18 @@ _ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
 }
 
 
+def only_row_major(word: str, value: Value) -> bool:
+    """Whether a kernel takes a value only densely in the order of its axes, by the word of the op table."""
+    return _ROW_MAJOR[word](value)
+
+
 def _taken_row_major(item: Group, env: Env) -> set[Value]:
     """Values that a kernel of the group takes only densely in the order of their axes."""
     found: set[Value] = set()
     for node in item.nodes:
         spec = schema.OPS[node.kind]
         if env.version >= spec.row_major_since:
-            found.update(value for value in (*node.inputs, *node.outputs) if _ROW_MAJOR[spec.row_major](value))
+            found.update(value for value in (*node.inputs, *node.outputs) if only_row_major(spec.row_major, value))
     return found
 
 
