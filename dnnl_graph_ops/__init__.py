@@ -67,7 +67,7 @@ from .schema.arguments import no_attribute as _no_attribute
 from .weights import convert_weights
 
 if TYPE_CHECKING:
-    from . import bench, nn, quantize
+    from . import bench, graph_api, nn, quantize
     from .compile.explain import Explanation
 
     __version__: str
@@ -108,6 +108,7 @@ __all__ = [
     "from_onnx",
     "from_torch",
     "get_num_threads",
+    "graph_api",
     "info",
     "load",
     "nn",
@@ -131,7 +132,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """What most programs do not need, loaded at first use."""
-        if name in ("bench", "nn", "quantize"):
+        if name in ("bench", "graph_api", "nn", "quantize"):
             from importlib import import_module
 
             return import_module(f".{name}", __name__)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import InvalidArgumentError
+from ..shapes.descriptor import descriptor
 from .problem import OPS, Problem
 
 _AXES: Final = "dhw"
@@ -138,20 +139,18 @@ def parse(
 
 def format_descriptor(problem: Problem) -> str:
     """The descriptor of a problem, every entry of its axes written out; before that of an ordinary one its driver."""
-    axes = _AXES[3 - problem.rank :]
-    parts = [f"g{problem.groups}" if problem.groups > 1 else "", f"mb{problem.batch}"]
-
-    def spell(kind: str, values: tuple[int, ...]) -> str:
-        return "".join(f"{kind}{axis}{value}" for axis, value in zip(axes, values, strict=True))
-
-    parts.append(f"_ic{problem.in_channels}{spell('i', problem.spatial)}")
-    parts.append(f"_oc{problem.out_channels}{spell('o', problem.out_spatial)}")
-    parts.append("_" + spell("k", problem.kernel))
-    parts.append(spell("s", problem.strides) if any(s > 1 for s in problem.strides) else "")
-    parts.append(spell("p", problem.pads_begin))
-    if any(d > 1 for d in problem.dilations):
-        parts.append(spell("d", tuple(d - 1 for d in problem.dilations)))
-    text = "".join(parts).replace("__", "_").lstrip("_")
+    text = descriptor(
+        batch=problem.batch,
+        groups=problem.groups,
+        in_channels=problem.in_channels,
+        out_channels=problem.out_channels,
+        spatial=problem.spatial,
+        out_spatial=problem.out_spatial,
+        kernel=problem.kernel,
+        strides=problem.strides,
+        pads_begin=problem.pads_begin,
+        dilations=problem.dilations,
+    )
     return text if problem.transposed else f"--conv {text}"
 
 

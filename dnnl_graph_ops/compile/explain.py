@@ -23,7 +23,8 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record, verbose
-from .native import Compiled
+from .benchdnn import lines
+from .native import Compiled, again
 from .plan import Plan, ones
 from .specialise import Options, Specialised
 
@@ -153,6 +154,16 @@ class Explanation:
     chosen: str = ""
     # with explain(rewrites=True)
     rewrites: tuple[RewriteReport, ...] = ()
+    # each convolution as benchdnn takes it
+    convolutions: tuple[str, ...] = ()
+
+    def benchdnn(self) -> str:
+        """A line for each convolution, transposed or not, and each gradient of these, in the order of the plan.
+
+        A file of these lines is what oneDNN's benchmark driver takes: `benchdnn --batch=FILE`. What is fused behind a
+        convolution is not said.
+        """
+        return "\n".join(self.convolutions)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts and lists, which JSON can hold."""
@@ -264,6 +275,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
         partitions,
         tuple(steps),
         specialised.wide,
+        convolutions=tuple(lines([group for group, _ in specialised.built.decisions])),
     )
 
 
@@ -334,7 +346,7 @@ def _executed(part: Compiled, engine: Engine, threads: int) -> tuple[Record, ...
     the plan's own must not find here what its calls then compute with.
     """
     with pool.using(threads):
-        twin, *more = part.again()
+        twin, *more = again(part, engine)
     if more:
         # by themselves these ops are no partition: what would run is something else
         return ()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from .. import dtypes, schema
@@ -86,8 +85,10 @@ class Compiled:
     label: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    # compiles it once more, for the same views; the library keeps nothing that both share
-    again: Callable[[], list[Compiled]]
+    # its ops on these views, the mode of its graph, and whether constants are told to the library
+    step: NativeStep
+    fpmath_mode: str
+    baked: bool
     group: int | None
     condition: Condition | None
     # operands and the results that may take their place in memory; in a plan: those that do
@@ -281,9 +282,20 @@ def _compile(partition: Any, given: Partitioned) -> Compiled:
     reads = Counter(operand for i in partition.op_ids for operand in ops[i].inputs)
     pairs = tuple((inputs[i], outputs[o]) for i, o in compiled.inplace_ports if reads[inputs[i]] == 1)
     alone = NativeStep(tuple(builder.bound(ops[i]) for i in partition.op_ids), step.label, group=step.group)
-    again = partial(_again, alone, engine, given.fpmath_mode, builder.baked)
-    views = tuple(inputs.values()), tuple(outputs.values())
-    return Compiled(compiled, *views, step.label, names, kinds, again, step.group, step.condition, pairs)
+    return Compiled(
+        compiled,
+        tuple(inputs.values()),
+        tuple(outputs.values()),
+        step.label,
+        names,
+        kinds,
+        alone,
+        given.fpmath_mode,
+        builder.baked,
+        step.group,
+        step.condition,
+        pairs,
+    )
 
 
 def _refused(kinds: Sequence[str], views: Sequence[View], engine: Engine, refusal: Error) -> str:
@@ -294,8 +306,9 @@ def _refused(kinds: Sequence[str], views: Sequence[View], engine: Engine, refusa
     )
 
 
-def _again(step: NativeStep, engine: Engine, fpmath_mode: str, baked: bool) -> list[Compiled]:
-    (given,) = partitioned([step], engine, fpmath_mode, baked=baked, fused=True)
+def again(part: Compiled, engine: Engine) -> list[Compiled]:
+    """A part compiled once more, for the same views; the library keeps nothing that both share."""
+    (given,) = partitioned([part.step], engine, part.fpmath_mode, baked=part.baked, fused=True)
     return compile_partitions(Program(), given)
 
 

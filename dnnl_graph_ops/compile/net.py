@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from .objects import GraphObjects
+
 _MOST_SHAPES = 1024
 
 
@@ -440,6 +442,25 @@ class Net(NetBase):
     def _with_choice(self, said: Explanation) -> Explanation:
         report = self.precision_report
         return said if report is None else replace(said, chosen=report.summary)
+
+    def graph_api(self) -> GraphObjects:
+        """What the library was given, as objects of `dnnl_graph_ops.graph_api`: copies, which share nothing with it.
+
+        Returns:
+            `.graph`: the plan used last, steps of own code as Wildcard ops named for what computes them;
+            `.compiled_partitions`: those of all plans that the net has now, compiled once more.
+
+        Raises:
+            InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
+        """
+        from .objects import objects  # only who asks needs the module
+
+        executors = list(self._plans.executors())
+        latest = self._plans.latest()
+        if latest is None:
+            raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to show")
+        ordered = [*(one for one in executors if one is not latest), latest]
+        return objects([self._whole(one).plan for one in ordered], self.engine, self.graph.fpmath_mode)
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, coloured by partition."""

@@ -81,10 +81,12 @@ class Op:
     attrs: Mapping[str, Attr]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    # begins messages
+    origin: str = "graph JSON, "
 
     @property
     def where(self) -> str:
-        return f"graph JSON, op {self.id} ({self.kind} {self.name[:60]!r})"
+        return f"{self.origin}op {self.id} ({self.kind} {self.name[:60]!r})"
 
     def record(self) -> dict[str, Any]:
         return {

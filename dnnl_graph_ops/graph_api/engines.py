@@ -66,6 +66,13 @@ class engine(EngineNames):
         return f"engine({self.get_kind().name}, {self._native.index}, runtime={self._runtime.name!r})"
 
 
+def wrapped(shared: Engine) -> engine:
+    """An engine of `dgo.engine` as an object of this module."""
+    made = engine.__new__(engine)
+    made._set(shared)
+    return made
+
+
 def _kind_name(kind: engine_kind, where: str) -> str:
     known = member(engine_kind, kind, where)
     if known == engine_kind.any:

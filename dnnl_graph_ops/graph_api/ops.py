@@ -236,7 +236,13 @@ def record(o: op) -> json_format.Op:
     spec = schema.OPS[o._kind]
     attrs = {name: json_format.Attr(spec.attrs[name].type, _plain(value)) for name, value in o._attrs.items()}
     return json_format.Op(
-        o._id, o._name or f"op_{o._id}", o._kind, attrs, tuple(map(_tensor, o._inputs)), tuple(map(_tensor, o._outputs))
+        o._id,
+        o._name or f"op_{o._id}",
+        o._kind,
+        attrs,
+        tuple(map(_tensor, o._inputs)),
+        tuple(map(_tensor, o._outputs)),
+        "",
     )
 
 

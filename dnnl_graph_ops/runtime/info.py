@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core import kernels
 from ..errors import Error
-from . import cpu, follow
+from . import cpu, defects, follow
 from .engines import engine, engines
 from .libraries import candidates, load_error
 from .threads import get_num_threads
@@ -99,6 +99,8 @@ def _runtime(runtime: Any) -> dict[str, Any]:
         "version": runtime.version,
         "cpu_runtime": runtime.cpu_runtime,
         "gpu_runtime": runtime.gpu_runtime,
+        "lacks": ", ".join(defects.lacking(runtime.version_info)),
+        "works_around": [str(defect) for defect in defects.known(runtime.version_info)],
     }
 
 

@@ -1,0 +1,55 @@
+"""Convolutions of a plan as lines for oneDNN's benchmark driver, benchdnn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..graph import Node, Value
+from ..lowering.family import MEMBERS
+from ..lowering.groups import Group
+from ..lowering.problem import BACKWARD_WEIGHTS
+from ..shapes import resolved
+from ..shapes.descriptor import descriptor_of
+
+_TAGS = {"NXC": "axb", "NCX": "abx"}
+
+
+def lines(groups: Sequence[Group]) -> Iterator[str]:
+    """A line for each convolution, transposed convolution and gradient of these, in the order of the plan."""
+    for group in groups:
+        for node in group.nodes:
+            if node.kind in MEMBERS:
+                yield _line(node, group.nodes)
+
+
+def _line(node: Node, beside: Sequence[Node]) -> str:
+    member = MEMBERS[node.kind]
+    record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
+    transposed = not member.exchanged
+    tag = _TAGS[record.data_format]
+    name = "".join(letter if letter.isalnum() or letter in ".:/-" else "_" for letter in node.name)
+    return (
+        f"--{'deconv' if transposed else 'conv'} --reset --dir={_direction(node)} --dt={_types(node, beside)} "
+        f'--stag={tag} --wtag=any --dtag={tag} {descriptor_of(record.geometry, transposed)}n"{name}"'
+    )
+
+
+def _direction(node: Node) -> str:
+    """FWD_B is forward with a bias, FWD_I without."""
+    if node.kind.endswith("BackwardData"):
+        return "BWD_D"
+    if MEMBERS[node.kind].direction == BACKWARD_WEIGHTS:
+        return "BWD_W"
+    return "FWD_B" if len(node.inputs) > 2 else "FWD_I"
+
+
+def _types(node: Node, beside: Sequence[Node]) -> str:
+    """The data type; or those of source, weights and destination where the operands or the result are integers."""
+    made = {node.outputs[0]: node.inputs[0].dtype for node in beside if node.kind == "Dequantize"}
+    last = {node.inputs[0]: node.outputs[0].dtype for node in beside if node.kind == "Quantize"}
+
+    def dtype(value: Value) -> str:
+        return made.get(value) or value.dtype
+
+    types = [dtype(node.inputs[0]), dtype(node.inputs[1]), next(iter(last.values()), node.outputs[0].dtype)]
+    return types[0] if len(set(types)) == 1 else ":".join(types)

@@ -1,0 +1,104 @@
+"""The objects of graph_api that a net's plans are made of, as copies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..graph_api import compiled_partition, engine, graph, logical_tensor, op, partition
+from ..graph_api.engines import wrapped
+from ..lowering.program import HostStep, KernelStep, NativeOp, Operand
+from ..runtime.engines import Engine
+from .native import Compiled
+from .native import logical_tensor as native_tensor
+from .plan import Plan
+
+
+class GraphObjects(NamedTuple):
+    """What `Net.graph_api` gives.
+
+    graph: the plan used last as one graph, finalized. An op that the library was given is there as it was given; a step
+    of own code is a Wildcard, named for what computes it.
+    compiled_partitions: of all plans that the net has now, in the order of their steps. Their logical tensors have the
+    ids that the graph has.
+    """
+
+    graph: graph
+    compiled_partitions: list[compiled_partition]
+
+
+def objects(plans: Sequence[Plan], on: Engine, fpmath_mode: str) -> GraphObjects:
+    """The objects of plans, the last of which becomes the graph."""
+    shared = wrapped(on)
+    ids = itertools.count()
+    whole = _graph(shared, fpmath_mode)
+    compiled: list[compiled_partition] = []
+    for plan in plans:
+        whole = _graph(shared, fpmath_mode)
+        tensors = _Tensors(ids)
+        for part in plan.parts:
+            if isinstance(part, Compiled):
+                ops = _native_ops(part, tensors, ids)
+                compiled += _compiled(part, ops, shared)
+            else:
+                ops = [_wildcard(part, tensors, ids)]
+            for each in ops:
+                whole.add_op(each)
+    whole.finalize()
+    return GraphObjects(whole, compiled)
+
+
+def _graph(shared: engine, fpmath_mode: str) -> graph:
+    return graph(shared.get_kind(), graph.fpmath_mode[fpmath_mode], runtime=shared._runtime)
+
+
+class _Tensors:
+    """Logical tensors of the operands of a plan's steps; what is written again has another id from then on."""
+
+    def __init__(self, ids: itertools.count[int]) -> None:
+        self._ids = ids
+        self._known: dict[Operand, logical_tensor] = {}
+
+    def read(self, operand: Operand, baked: bool = True) -> logical_tensor:
+        if operand not in self._known:
+            self._known[operand] = self._new(operand, baked)
+        return self._known[operand]
+
+    def written(self, operand: Operand) -> logical_tensor:
+        self._known[operand] = self._new(operand, False)
+        return self._known[operand]
+
+    def _new(self, operand: Operand, baked: bool) -> logical_tensor:
+        return logical_tensor._of(native_tensor(operand, next(self._ids), baked))
+
+
+def _native_ops(part: Compiled, tensors: _Tensors, ids: itertools.count[int]) -> list[op]:
+    return [_op(each, tensors, part.baked, next(ids)) for each in part.step.ops]
+
+
+def _op(each: NativeOp, tensors: _Tensors, baked: bool, number: int) -> op:
+    inputs = [tensors.read(operand, baked) for operand in each.inputs]
+    made = op(number, op.kind[each.kind], inputs, [tensors.written(o) for o in each.outputs], each.name or each.kind)
+    for name, value in each.attrs.items():
+        made.set_attr(op.attr[name], value)
+    return made
+
+
+def _wildcard(part: KernelStep | HostStep, tensors: _Tensors, ids: itertools.count[int]) -> op:
+    computes = part.by if isinstance(part, HostStep) else part.kernel.name
+    inputs = [tensors.read(view) for view in part.reads]
+    outputs = [tensors.written(view) for view in part.writes]
+    return op(next(ids), op.kind.Wildcard, inputs, outputs, f"{part.label}: {computes}")
+
+
+def _compiled(part: Compiled, ops: Sequence[op], shared: engine) -> list[compiled_partition]:
+    """The partitions of a step, compiled once more."""
+    apart = graph(shared.get_kind(), graph.fpmath_mode[part.fpmath_mode], runtime=shared._runtime)
+    for each in ops:
+        apart.add_op(each)
+    apart.finalize()
+    return [
+        one.compile(one.get_input_ports(), one.get_output_ports(), shared)
+        for one in apart.get_partitions(partition.fusion)
+    ]
