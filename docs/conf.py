@@ -24,6 +24,7 @@ extensions = [
     "op_pages",
     "api_pages",
     "command_pages",
+    "defect_pages",
     "example_pages",
     "charts",
     "closed",

@@ -14,6 +14,9 @@ from sphinx.application import Sphinx
 # module: what stands above its names
 MODULES = {
     "dnnl_graph_ops": "`import dnnl_graph_ops as dgo`. Builders: [ops](../ops/index.md).",
+    "dnnl_graph_ops.graph_api": (
+        "The C++ objects of the oneDNN Graph API, one to one ([tutorial](../tutorials/graph_api.md))."
+    ),
     "dnnl_graph_ops.nn": "Modules that hold weights and compute gradients.",
     "dnnl_graph_ops.quantize": "int8: scales from samples.",
     "dnnl_graph_ops.torch": "`import dnnl_graph_ops.torch as dgt`; needs the extra `torch`.",
@@ -62,8 +65,9 @@ def index(there: list[str]) -> Iterator[str]:
         where = f"[{name}]({name}.md)" if name in there else f"{name} (not installed where these pages were made)"
         yield f"- {where}: {text}"
     yield "- [commands](commands.md): `dnnl-graph-ops` and what follows it"
+    yield "- [defects](defects.md): what oneDNN gets wrong, by version, and what is done about it"
     yield "\n```{toctree}\n:hidden:\n"
-    yield from (*there, "commands")
+    yield from (*there, "commands", "defects")
     yield "```"
 
 
