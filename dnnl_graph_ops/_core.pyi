@@ -512,6 +512,10 @@ class Graph:
         """oneDNN 3.7 and later."""
     def get_fpmath_mode(self) -> tuple[int, bool]:
         """oneDNN 3.7 and later."""
+    def set_deterministic(self, on: bool) -> None:
+        """oneDNN 3.14 and later."""
+    def get_deterministic(self) -> bool:
+        """oneDNN 3.14 and later."""
 
 def get_num_threads() -> int: ...
 def set_num_threads(n: int) -> None: ...

@@ -162,7 +162,9 @@ void bind_graph(py::module_& m) {
         .def_property_readonly("partition_count", released(&Graph::partition_count))
         .def("partitions", released(&Graph::partitions))
         .def("set_fpmath_mode", released(&Graph::set_fpmath_mode), py::arg("mode"), py::arg("apply_to_int") = false)
-        .def("get_fpmath_mode", released(&Graph::fpmath_mode));
+        .def("get_fpmath_mode", released(&Graph::fpmath_mode))
+        .def("set_deterministic", released(&Graph::set_deterministic), py::arg("on"))
+        .def("get_deterministic", released(&Graph::deterministic));
 }
 
 }  // namespace dgo

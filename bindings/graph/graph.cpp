@@ -93,6 +93,18 @@ void Graph::set_fpmath_mode(int mode, bool apply_to_int) {
     DGO_CALL(lib->api(), graph_graph_set_fpmath_mode, handle, checked_fpmath(mode), int(apply_to_int));
 }
 
+void Graph::set_deterministic(bool on) {
+    std::lock_guard lock(mutex_);
+    DGO_NEED(*lib, graph_graph_set_deterministic, "3.14");
+    DGO_CALL(lib->api(), graph_graph_set_deterministic, handle, int(on));
+}
+
+bool Graph::deterministic() const {
+    std::lock_guard lock(mutex_);
+    DGO_NEED(*lib, graph_graph_get_deterministic, "3.14");
+    return DGO_READ(int, lib->api(), graph_graph_get_deterministic, handle) != 0;
+}
+
 std::pair<int, bool> Graph::fpmath_mode() const {
     std::lock_guard lock(mutex_);
     DGO_NEED(*lib, graph_graph_get_fpmath_mode, "3.7");

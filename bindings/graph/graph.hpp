@@ -30,6 +30,8 @@ public:
     std::vector<std::shared_ptr<Partition>> partitions() const;
     void set_fpmath_mode(int mode, bool apply_to_int);
     std::pair<int, bool> fpmath_mode() const;
+    void set_deterministic(bool on);
+    bool deterministic() const;
 
     const std::shared_ptr<const Library> lib;
     const dnnl_engine_kind_t kind;

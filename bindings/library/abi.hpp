@@ -33,6 +33,8 @@ using tensor_logical = dnnl_status_t (*)(const_dnnl_graph_tensor_t, dnnl_graph_l
 using tensor_scalar = dnnl_status_t (*)(dnnl_graph_tensor_t*, const dnnl_graph_logical_tensor_t*, void*);
 using fpmath_set = dnnl_status_t (*)(dnnl_graph_graph_t, dnnl_fpmath_mode_t, int);
 using fpmath_get = dnnl_status_t (*)(dnnl_graph_graph_t, dnnl_fpmath_mode_t*, int*);
+using deterministic_set = dnnl_status_t (*)(dnnl_graph_graph_t, int);
+using deterministic_get = dnnl_status_t (*)(dnnl_graph_graph_t, int*);
 using dump_mode = dnnl_status_t (*)(int);
 using execute_v2 = dnnl_status_t (*)(const_dnnl_graph_compiled_partition_t, dnnl_stream_t, std::size_t,
                                      const_dnnl_graph_tensor_t*, std::size_t, const_dnnl_graph_tensor_t*,

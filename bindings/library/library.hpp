@@ -123,6 +123,8 @@
     X(graph_tensor_create_scalar, abi::tensor_scalar)                                      \
     X(graph_graph_set_fpmath_mode, abi::fpmath_set)                                        \
     X(graph_graph_get_fpmath_mode, abi::fpmath_get)                                        \
+    X(graph_graph_set_deterministic, abi::deterministic_set)                               \
+    X(graph_graph_get_deterministic, abi::deterministic_get)                               \
     X(graph_set_dump_mode, abi::dump_mode)                                                 \
     X(graph_compiled_partition_execute_v2, abi::execute_v2)                                \
     X(graph_compiled_partition_get_scratchpad_logical_tensor, abi::scratchpad_get)         \

@@ -14,7 +14,9 @@ from ..lowering.routes import How, Target, route
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
 
-_ALIASES = {"conv_transpose_backprop_filters": "ConvTransposeBackwardWeights"}
+_ALIASES = dict.fromkeys(
+    ("conv_transpose_backprop_filters", "ConvTransposeBackpropFilters"), "ConvTransposeBackwardWeights"
+)
 _DOES = {How.BY_OWN_CODE: "an own kernel", How.ON_HOST: "NumPy"}
 
 

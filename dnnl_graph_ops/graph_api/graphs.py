@@ -155,6 +155,27 @@ class graph(GraphNames):
         """The `fpmath_mode`, and whether it holds for integer ops. C++: get_fpmath_mode."""
         return self._mode
 
+    def set_deterministic(self, flag: bool) -> None:
+        """Whether equal inputs must give equal bits at every execution.
+
+        Raises:
+            UnsupportedError: before oneDNN 3.14. InvalidArgumentError: the graph is finalized. TypeError: no bool.
+
+        C: dnnl_graph_graph_set_deterministic.
+        """
+        if not is_bool(flag):
+            raise TypeError(f"graph.set_deterministic: 'flag' must be True or False, got {show(flag)}")
+        if self.is_finalized():
+            raise InvalidArgumentError("graph.set_deterministic: the graph is finalized")
+        self._native.set_deterministic(bool(flag))
+
+    def get_deterministic(self) -> bool:
+        """What `set_deterministic` was told last. UnsupportedError before oneDNN 3.14.
+
+        C: dnnl_graph_graph_get_deterministic.
+        """
+        return self._native.get_deterministic()
+
     def to_json(self) -> str:
         """The graph in benchdnn's format: what `benchdnn --graph --case=FILE` and `graph.from_json` read.
 

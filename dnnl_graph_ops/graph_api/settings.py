@@ -112,7 +112,7 @@ def drop_failed(runtime: Runtime) -> None:
 def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -> None:
     """Which graphs the library writes as JSON files into the working directory.
 
-    It holds for all of the package. A file is graph-*.json in benchdnn's format, which `graph.from_json` reads.
+    It holds for all of the package. A file is `graph-*.json` in benchdnn's format, which `graph.from_json` reads.
 
     Args:
         mode: `dump_mode`: none, subgraph (partitions as they are compiled), graph, or both: `dump_mode.graph |
