@@ -325,7 +325,12 @@ class Engine:
         """device_memory: a CPU engine is treated like a GPU's, whose partitions never see memory of the host."""
     @staticmethod
     def from_sycl(
-        library: Library, device: int, context: int, index: int = 0, device_memory: bool = False
+        library: Library,
+        device: int,
+        context: int,
+        index: int = 0,
+        device_memory: bool = False,
+        allocator: Allocator | None = None,
     ) -> Engine: ...
     @property
     def library(self) -> Library: ...

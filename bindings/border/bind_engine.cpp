@@ -59,8 +59,14 @@ void bind_engine(py::module_& m) {
              }),
              py::arg("library").none(false), py::arg("kind"), py::arg("index") = 0,
              py::arg("allocator") = std::shared_ptr<Allocator>(), py::arg("device_memory") = false)
-        .def_static("from_sycl", &engine_from_sycl, py::arg("library").none(false), py::arg("device"),
-                    py::arg("context"), py::arg("index") = 0, py::arg("device_memory") = false)
+        .def_static(
+            "from_sycl",
+            [](std::shared_ptr<Library> lib, std::uintptr_t device, std::uintptr_t context, std::size_t index,
+               bool device_memory, std::shared_ptr<Allocator> allocator) {
+                return engine_from_sycl(std::move(lib), device, context, index, device_memory, std::move(allocator));
+            },
+            py::arg("library").none(false), py::arg("device"), py::arg("context"), py::arg("index") = 0,
+            py::arg("device_memory") = false, py::arg("allocator") = std::shared_ptr<Allocator>())
         .def_static("of_queue", &engine_of_queue, py::arg("library").none(false), py::arg("queue"),
                     py::arg("index") = 0, py::arg("device_memory") = false)
         .def_property_readonly("sycl_identity",

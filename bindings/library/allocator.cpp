@@ -97,6 +97,12 @@ std::shared_ptr<const Allocator> default_allocator(const std::shared_ptr<const L
     return found;
 }
 
+void Allocator::check_library(const Library& of_engine) const {
+    if (lib.get() != &of_engine)
+        fail(ErrorKind::invalid_argument, "Engine: the allocator belongs to '" + lib->path() + "', the engine to '" +
+                                              of_engine.path() + "'; make the allocator with the engine's library");
+}
+
 Allocator::~Allocator() { fork_guard::destroy(lib->api().graph_allocator_destroy, handle); }
 
 }  // namespace dgo

@@ -18,6 +18,8 @@ public:
     Allocator(const Allocator&) = delete;
     Allocator& operator=(const Allocator&) = delete;
 
+    void check_library(const Library& of_engine) const;  // throws unless it is the allocator's own
+
     const std::shared_ptr<const Library> lib;
     dnnl_graph_allocator_t handle = nullptr;
 };

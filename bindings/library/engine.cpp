@@ -26,10 +26,7 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
     : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu),
       allocator_(std::move(allocator)) {
     const fork_guard::Busy busy;
-    if (allocator_ && allocator_->lib != this->lib)
-        fail(ErrorKind::invalid_argument, "Engine: the allocator belongs to '" + allocator_->lib->path() +
-                                              "', the engine to '" + this->lib->path() +
-                                              "'; make the allocator with the engine's library");
+    if (allocator_) allocator_->check_library(*this->lib);
     const std::size_t count = this->lib->engine_count(kind);
     if (index >= count) {
         const bool gpu = kind == dnnl_gpu;
@@ -51,8 +48,9 @@ Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std:
 }
 
 Engine::Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index,
-               bool device_memory)
-    : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu), handle(handle) {
+               std::shared_ptr<const Allocator> allocator, bool device_memory)
+    : lib(std::move(lib)), kind(kind), index(index), on_device(device_memory || kind == dnnl_gpu), handle(handle),
+      allocator_(std::move(allocator)) {
     if (on_device) blocks_ = std::make_unique<BlockPool>(this);
 }
 

@@ -19,9 +19,9 @@ public:
     // device_memory: a CPU engine is treated like a GPU's, whose partitions never see memory of the host.
     Engine(std::shared_ptr<const Library> lib, dnnl_engine_kind_t kind, std::size_t index,
            std::shared_ptr<const Allocator> allocator = nullptr, bool device_memory = false);
-    // Takes over a handle (SYCL interop); index says which device of its kind it stands for.
+    // Takes over a handle (SYCL interop), made with this allocator; index says which device of its kind it stands for.
     Engine(std::shared_ptr<const Library> lib, dnnl_engine_t handle, dnnl_engine_kind_t kind, std::size_t index,
-           bool device_memory = false);
+           std::shared_ptr<const Allocator> allocator, bool device_memory);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;

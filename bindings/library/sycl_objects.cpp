@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "library/allocator.hpp"
 #include "library/status.hpp"
 
 namespace dgo {
@@ -48,16 +49,22 @@ bool reaches(const Engine& engine, const void* address) {
 }
 
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
-                                         std::uintptr_t context, std::size_t index, bool device_memory) {
+                                         std::uintptr_t context, std::size_t index, bool device_memory,
+                                         std::shared_ptr<const Allocator> allocator) {
     const Api& api = lib->api();
     DGO_NEED(*lib, sycl_interop_engine_create, kNeeds);
+    if (allocator) allocator->check_library(*lib);
     if (!device || !context)
         fail(ErrorKind::invalid_argument, "Engine.from_sycl: device and context must be addresses of SYCL objects");
     dnnl_engine_t handle = nullptr;
-    DGO_CALL(api, sycl_interop_engine_create, &handle, reinterpret_cast<const void*>(device),
-             reinterpret_cast<const void*>(context));
+    const auto* const on = reinterpret_cast<const void*>(device);
+    const auto* const in = reinterpret_cast<const void*>(context);
+    if (allocator)
+        DGO_CALL(api, graph_sycl_interop_make_engine_with_allocator, &handle, on, in, allocator->handle);
+    else
+        DGO_CALL(api, sycl_interop_engine_create, &handle, on, in);
     const auto kind = DGO_READ(dnnl_engine_kind_t, api, engine_get_kind, handle);
-    return std::make_shared<Engine>(std::move(lib), handle, kind, index, device_memory);
+    return std::make_shared<Engine>(std::move(lib), handle, kind, index, std::move(allocator), device_memory);
 }
 
 std::shared_ptr<Engine> engine_of_queue(std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index,

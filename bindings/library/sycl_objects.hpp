@@ -15,9 +15,10 @@ bool reaches(const Engine& engine, const void* address);
 std::shared_ptr<Engine> engine_of_queue(std::shared_ptr<const Library> lib, std::uintptr_t queue, std::size_t index,
                                         bool device_memory);
 
-// An engine on a sycl::device, in a sycl::context.
+// An engine on a sycl::device, in a sycl::context; with an allocator, or the library's own.
 std::shared_ptr<Engine> engine_from_sycl(std::shared_ptr<const Library> lib, std::uintptr_t device,
-                                         std::uintptr_t context, std::size_t index, bool device_memory);
+                                         std::uintptr_t context, std::size_t index, bool device_memory,
+                                         std::shared_ptr<const Allocator> allocator = nullptr);
 
 // The stream of a sycl::queue.
 std::shared_ptr<Stream> stream_from_sycl(std::shared_ptr<const Engine> engine, std::uintptr_t queue);

@@ -21,29 +21,40 @@ class engine(EngineNames):
         kind: `engine.kind.cpu` or `engine.kind.gpu`.
         index: of the device among those of its kind, from 0.
         runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
+        memory: "device": tensors lie in memory of the device, as they do for a GPU. A CPU engine of the SYCL runtime
+            then stands in for a GPU, for tests.
 
     Raises:
-        InvalidArgumentError: an index that there is not. RuntimeUnavailableError: no library, or no such device.
-        TypeError: arguments of other types.
+        InvalidArgumentError: an index that there is not, or another memory. RuntimeUnavailableError: no library, or no
+        such device. TypeError: arguments of other types.
 
     C++: dnnl::engine (dnnl_engine_create).
     """
 
-    __slots__ = ("_native", "_runtime")
+    __slots__ = ("_allocator", "_native", "_runtime")
 
-    def __init__(self, kind: engine_kind, index: int = 0, *, runtime: Runtime | str | None = None) -> None:
+    def __init__(
+        self,
+        kind: engine_kind,
+        index: int = 0,
+        *,
+        runtime: Runtime | str | None = None,
+        memory: str | None = None,
+    ) -> None:
         name = _kind_name(kind, "engine: 'kind'")
         index = identifier(index, "engine: 'index'")
-        self._set(shared_engine(name, index, runtime_of(runtime, "engine", name)))
+        self._set(shared_engine(name, index, runtime_of(runtime, "engine", name), memory))
 
     def _set(self, shared: Engine) -> None:
         self._runtime = shared.runtime
         self._native = shared.native
+        self._allocator: allocator | None = None
 
     @classmethod
-    def _of(cls, runtime: Runtime, native: NativeEngine) -> engine:
+    def _of(cls, runtime: Runtime, native: NativeEngine, allocator: allocator | None = None) -> engine:
         made = cls.__new__(cls)
-        made._runtime, made._native = runtime, native
+        # the allocator keeps functions of ctypes, which the library calls
+        made._runtime, made._native, made._allocator = runtime, native, allocator
         return made
 
     def get_kind(self) -> engine_kind:
@@ -63,7 +74,9 @@ class engine(EngineNames):
         return hash(self._native)
 
     def __repr__(self) -> str:
-        return f"engine({self.get_kind().name}, {self._native.index}, runtime={self._runtime.name!r})"
+        kind = self.get_kind()
+        memory = ", memory='device'" if self._native.on_device and kind == engine_kind.cpu else ""
+        return f"engine({kind.name}, {self._native.index}, runtime={self._runtime.name!r}{memory})"
 
 
 def wrapped(shared: Engine) -> engine:
@@ -211,7 +224,7 @@ def make_engine_with_allocator(kind: engine_kind, index: int, allocator: allocat
     chosen = instance(_allocator_class, allocator, f"{where}: 'allocator'")
     number = identifier(index, f"{where}: 'index'")
     native = NativeEngine(chosen._runtime.library, engine_kind[name], number, chosen._native)
-    return engine._of(chosen._runtime, native)
+    return engine._of(chosen._runtime, native, chosen)
 
 
 _allocator_class = allocator

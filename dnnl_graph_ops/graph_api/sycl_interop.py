@@ -11,9 +11,9 @@ from typing import Any
 
 from .._core import Allocator, Engine, Stream
 from ..runtime import Runtime
+from ..runtime.engines import check_memory
 from .arguments import identifier, instance, runtime_of
 from .engines import addresses, allocator, engine, stream
-from .enumerators import engine_kind
 from .partitions import compiled_partition
 from .tensors import tensor
 
@@ -51,36 +51,74 @@ def make_allocator(
     return allocator._of(chosen, native, (sycl_malloc, sycl_free))
 
 
-def make_engine(device: int, context: int, *, runtime: Runtime | str | None = None) -> engine:
+def make_engine(
+    device: int, context: int, *, runtime: Runtime | str | None = None, memory: str | None = None
+) -> engine:
     """The engine on a sycl::device in a sycl::context, a native object of its own.
 
+    Args:
+        device: the address of the sycl::device.
+        context: the address of the sycl::context.
+        runtime: the library; None: the SYCL build.
+        memory: as of `graph_api.engine`.
+
     Raises:
-        RuntimeUnavailableError: there is no SYCL build. InvalidArgumentError: a device that oneDNN does not use.
+        RuntimeUnavailableError: there is no SYCL build. InvalidArgumentError: a device that oneDNN does not use,
+        another memory.
 
     C++: sycl_interop::make_engine (dnnl_sycl_interop_engine_create).
     """
     where = "sycl_interop.make_engine"
-    chosen = runtime_of(runtime, where, "gpu")
-    made = Engine.from_sycl(
-        chosen.library, identifier(device, f"{where}: 'device'"), identifier(context, f"{where}: 'context'")
+    return _engine(device, context, runtime_of(runtime, where, "gpu"), None, memory, where)
+
+
+def make_engine_with_allocator(device: int, context: int, alloc: allocator, *, memory: str | None = None) -> engine:
+    """The engine on a sycl::device in a sycl::context that takes memory by functions of the user.
+
+    Args:
+        device: the address of the sycl::device.
+        context: the address of the sycl::context.
+        alloc: of `make_allocator`; its library is the engine's.
+        memory: as of `graph_api.engine`.
+
+    Raises:
+        InvalidArgumentError: a device that oneDNN does not use, another memory. UnsupportedError: no SYCL build.
+        TypeError: no allocator.
+
+    C++: sycl_interop::make_engine_with_allocator (dnnl_graph_sycl_interop_make_engine_with_allocator).
+    """
+    where = "sycl_interop.make_engine_with_allocator"
+    chosen = instance(allocator, alloc, f"{where}: 'alloc'")
+    return _engine(device, context, chosen._runtime, chosen, memory, where)
+
+
+def _engine(
+    device: int, context: int, runtime: Runtime, alloc: allocator | None, memory: str | None, where: str
+) -> engine:
+    check_memory(memory, where)
+    native = Engine.from_sycl(
+        runtime.library,
+        identifier(device, f"{where}: 'device'"),
+        identifier(context, f"{where}: 'context'"),
+        device_memory=memory is not None,
+        allocator=None if alloc is None else alloc._native,
     )
-    return engine._of(chosen, made)
-
-
-def make_engine_with_allocator(kind: engine_kind, index: int, alloc: allocator) -> engine:
-    """As `graph_api.make_engine_with_allocator`, by the name of the SYCL header."""
-    from .engines import make_engine_with_allocator as make
-
-    return make(kind, index, alloc)
+    return engine._of(runtime, native, alloc)
 
 
 def get_device(e: engine) -> int:
-    """The address of the engine's sycl::device. C++: sycl_interop::get_device. UnsupportedError: no SYCL build."""
+    """The address of the engine's sycl::device, which lives as long as the engine.
+
+    C++: sycl_interop::get_device. UnsupportedError: no SYCL build.
+    """
     return instance(engine, e, "sycl_interop.get_device: 'e'")._native.sycl_device
 
 
 def get_context(e: engine) -> int:
-    """The address of the engine's sycl::context. C++: sycl_interop::get_context. UnsupportedError: no SYCL build."""
+    """The address of the engine's sycl::context, which lives as long as the engine.
+
+    C++: sycl_interop::get_context. UnsupportedError: no SYCL build.
+    """
     return instance(engine, e, "sycl_interop.get_context: 'e'")._native.sycl_context
 
 
@@ -95,7 +133,10 @@ def make_stream(e: engine, queue: int) -> stream:
 
 
 def get_queue(astream: stream) -> int:
-    """The address of the stream's sycl::queue. C++: sycl_interop::get_queue. UnsupportedError: no SYCL build."""
+    """The address of the stream's sycl::queue, which lives as long as the stream.
+
+    C++: sycl_interop::get_queue. UnsupportedError: no SYCL build.
+    """
     return instance(stream, astream, "sycl_interop.get_queue: 'astream'")._native.sycl_queue
 
 

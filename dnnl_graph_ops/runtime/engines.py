@@ -51,7 +51,7 @@ class Engine:
             version of it, two of them in one process, or a device that oneDNN does not use.
         """
         chosen = find_runtime(runtime, "gpu")
-        _check_memory(memory)
+        check_memory(memory, "Engine.from_sycl")
         library, on_device = chosen.library, memory is not None
         loaded = gpu.sycl_runtimes()
         if len(loaded) > 1:
@@ -118,7 +118,7 @@ def engine(
         raise InvalidArgumentError(f"engine: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
     if isinstance(index, bool) or not isinstance(index, int):
         raise TypeError(f"engine: 'index' must be an int, got {type(index).__name__}")
-    _check_memory(memory)
+    check_memory(memory, "engine")
     kind = kind.lower()
     memory = "device" if kind == "gpu" else memory
     chosen = find_runtime(runtime, kind)
@@ -133,9 +133,9 @@ def engine(
         return _ENGINES[key]
 
 
-def _check_memory(memory: str | None) -> None:
+def check_memory(memory: str | None, where: str) -> None:
     if memory not in (None, "device"):
-        raise InvalidArgumentError(f"engine: 'memory' must be None or 'device', got {memory!r}")
+        raise InvalidArgumentError(f"{where}: 'memory' must be None or 'device', got {memory!r}")
 
 
 def _remedy(runtime: Runtime, kind: str) -> str:
