@@ -54,7 +54,7 @@ def fitted(
     Raises:
         ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel.
     """
-    records = ordered([record(o) for o in ops])
+    records = ordered([record(o, "partition.compile") for o in ops])
     given = {t.get_id(): t for t in inputs}
     made = {t.id for item in records for t in item.outputs}
     open_tensors = [t for item in records for t in item.inputs if t.id not in made]
@@ -74,7 +74,7 @@ def fitted(
         read_metas, made_metas = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
         attrs = schema.native_attrs(item.kind, attrs, version)
         if reason := shapes.unsupported(item.kind, read_metas, made_metas, attrs, version):
-            raise UnsupportedError(f"partition.compile: {item.where}: {reason}")
+            raise UnsupportedError(f"{item.where}: {reason}")
     return [_sized(t, values.get(t.get_id())) for t in outputs]
 
 
