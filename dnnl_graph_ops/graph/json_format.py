@@ -81,12 +81,11 @@ class Op:
     attrs: Mapping[str, Attr]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    # begins messages
-    origin: str = "graph JSON, "
+    source: str = "graph JSON"
 
     @property
     def where(self) -> str:
-        return f"{self.origin}op {self.id} ({self.kind} {self.name[:60]!r})"
+        return f"{self.source}, op {self.id} ({self.kind} {self.name[:60]!r})"
 
     def record(self) -> dict[str, Any]:
         return {
@@ -334,7 +333,7 @@ def same_shape(a: Dims, b: Dims) -> bool:
     return len(a) == len(b) and all(x == y or None in (x, y) for x, y in zip(a, b, strict=True))
 
 
-def ordered(ops: Iterable[Op]) -> list[Op]:
+def ordered(ops: Iterable[Op], where: str = "graph JSON") -> list[Op]:
     """The ops in an order in which every tensor is made before it is read; as in the file where that is free.
 
     Raises:
@@ -346,5 +345,5 @@ def ordered(ops: Iterable[Op]) -> list[Op]:
     order, circle = topological(needs)
     if circle:
         stuck = [listed[i].name[:60] for i in circle[:5]]
-        raise InvalidArgumentError(f"graph JSON: ops depend on each other in a circle, among them {', '.join(stuck)}")
+        raise InvalidArgumentError(f"{where}: ops depend on each other in a circle, among them {', '.join(stuck)}")
     return [listed[i] for i in order]

@@ -40,6 +40,8 @@ def member(enumeration: type[Member], value: Any, where: str) -> Member:
 
 def identifier(value: Any, where: str) -> int:
     """A size_t: ids of ops and logical tensors, indices, capacities."""
+    if isinstance(value, IntEnum):
+        raise TypeError(f"{where} must be an int, got {show(value)}")
     number = value if isinstance(value, int) and not is_bool(value) else int64(value, where)
     if not 0 <= number < 1 << 64:
         raise InvalidArgumentError(f"{where} must be from 0 to 2**64 - 1, got {show(number)}")

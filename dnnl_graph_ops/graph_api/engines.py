@@ -146,8 +146,8 @@ class allocator:
     """Functions that an engine takes memory from instead of the library's own: see `make_engine_with_allocator`.
 
     Args:
-        host_malloc: `void *(size_t size, size_t alignment)`, a C function: its address, or a function pointer of ctypes.
-            It is called from any thread, without the GIL. None: memory aligned to 64 bytes.
+        host_malloc: `void *(size_t size, size_t alignment)`, a C function: its address, or a function of ctypes. It
+            is called from any thread, without the GIL. None: memory aligned to 64 bytes.
         host_free: `void (void *buffer)`, likewise. Both are given or neither.
         runtime: the library whose engines will use it; None: the CPU default.
 

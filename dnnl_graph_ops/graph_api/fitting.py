@@ -59,7 +59,7 @@ def fitted(
         ShapeError, InvalidArgumentError: as of the builders in `dgo.ops`. UnsupportedError: the library has no kernel
         for these shapes and layouts, or one that is known to read or write wrong elements.
     """
-    records = ordered([record(o) for o in ops])
+    records = ordered([record(o, "partition.compile") for o in ops])
     given = {t.get_id(): t for t in inputs}
     made = {t.id for item in records for t in item.outputs}
     read = dict.fromkeys(t.id for item in records for t in item.inputs if t.id not in made)
@@ -88,24 +88,27 @@ def _check_kernels(
         )
         ins, outs = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
         if reason := shapes.unsupported(item.kind, ins, outs, schema.native_attrs(item.kind, attrs, version), version):
-            raise UnsupportedError(f"partition.compile: {item.where}: {reason}")
+            raise UnsupportedError(f"{item.where}: {reason}")
         spec = schema.OPS[item.kind]
         for t in (*item.inputs, *item.outputs):
             view = views.get(t.id)
             dense = version < spec.row_major_since or not only_row_major(spec.row_major, values[t.id])
             if not dense and view is not None and not view.row_major:
                 raise UnsupportedError(
-                    f"partition.compile: {item.where}: oneDNN's kernel takes tensor {t.id} only row-major, got strides "
+                    f"{item.where}: oneDNN's kernel takes tensor {t.id} only row-major, got strides "
                     f"{view.strides}; pass a copy"
                 )
         operands = ([views.get(t.id) or _edge(values[t.id]) for t in some] for some in (item.inputs, item.outputs))
         reads, writes = map(tuple, operands)
         steps.append(NativeOp(item.kind, native_attrs(item.kind, attrs, ins, outs, version), reads, writes))
     step = NativeStep(tuple(steps), "partition")
+    if any(0 in view.strides and view.size > 1 for view in step.writes):
+        # elements that overlap: the native call names the axis
+        return
     if (wrong_when_narrow(steps[0]) and steps[0].outputs[0].dtype != "f32") or staged(step, literal=True) != [step]:
         names = ", ".join(item.where for item in records)
         raise UnsupportedError(
-            f"partition.compile: {names}: oneDNN's kernel is known to read or write wrong elements at these shapes and "
+            f"{names}: oneDNN's kernel is known to read or write wrong elements at these shapes and "
             f"strides; {' and '.join(f'dgo.ops.{schema.OPS[item.kind].builder}' for item in records)} computes it"
         )
 

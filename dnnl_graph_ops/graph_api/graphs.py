@@ -103,7 +103,7 @@ class graph(GraphNames):
         Raises:
             InvalidArgumentError: ops depend on each other in a circle. C++: finalize (dnnl_graph_graph_finalize).
         """
-        json_format.ordered([record(o) for o in self._ops.values()])
+        json_format.ordered([record(o) for o in self._ops.values()], "graph.finalize")
         self._native.finalize()
 
     def is_finalized(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any
 
 from .._core import LogicalTensor
@@ -179,6 +180,8 @@ def _dims(dims: Any, where: str) -> list[int | None] | None:
     items = sequence(dims)
     if items is not None:
         return [_size(item, f"{where}: a size") for item in items]
+    if isinstance(dims, IntEnum):
+        raise TypeError(f"{where}: 'dims' must be a sequence of sizes or a rank, got {show(dims)}")
     rank = int64(dims, f"{where}: 'dims', a sequence of sizes or a rank,")
     if rank == UNKNOWN:
         return None
@@ -189,7 +192,11 @@ def _dims(dims: Any, where: str) -> list[int | None] | None:
 
 def _size(value: Any, where: str) -> int | None:
     number = int64(value, where)
-    return None if number in (UNKNOWN, _C_UNKNOWN) else number
+    if number in (UNKNOWN, _C_UNKNOWN):
+        return None
+    if number < 0:
+        raise ShapeError(f"{where} must be at least 0, or -1 for one that is not known, got {show(number)}")
+    return number
 
 
 def _layout(layout: Any, where: str) -> tuple[int, list[int | None] | None, int | None]:
@@ -201,6 +208,6 @@ def _layout(layout: Any, where: str) -> tuple[int, list[int | None] | None, int 
     strides = sequence(layout)
     if strides is not None:
         return layout_type.strided, [_size(item, f"{where}: a stride") for item in strides], None
-    if isinstance(layout, int) and not isinstance(layout, property_type | data_type):
+    if isinstance(layout, int) and not isinstance(layout, IntEnum):
         return layout_type.opaque, None, identifier(layout, f"{where}: the id of an opaque layout")
     raise TypeError(f"{where}: 'layout' must be a layout type, strides, or a layout id, got {show(layout)}")

@@ -24,7 +24,7 @@ from .logical_tensors import logical_tensor
 _KINDS = {spec.value: kind for kind, spec in schema.OPS.items() if not spec.own}
 _ATTRS = {code: name for name, code in schema.ATTR_CODES.items()}
 _TYPES = {name: attr.type for spec in schema.OPS.values() for name, attr in spec.attrs.items()}
-_PYTHON = {"s64": "an int", "f32": "a float", "bool": "True or False", "string": "a string"}
+_PYTHON = {"s64[]": "ints", "f32[]": "floats"}
 
 
 # bool, int, float, str, or several
@@ -137,26 +137,25 @@ class op(OpNames):
         copy._attrs = dict(self._attrs)
         return copy
 
+    __copy__ = _copy
+
 
 def _value(value: Any, kind: str, where: str) -> Any:
     """A value of an attribute's type."""
-    wanted = _PYTHON[kind.removesuffix("[]")]
     if not kind.endswith("[]"):
-        return _scalar(value, kind, f"{where} must be {wanted}")
+        return _scalar(value, kind, where)
     items = sequence(value)
     if items is None:
-        raise TypeError(f"{where} must be a sequence of {wanted.split()[-1]}s, got {show(value)}")
+        raise TypeError(f"{where} must be a sequence of {_PYTHON[kind]}, got {show(value)}")
     if not items:
         raise InvalidArgumentError(f"{where} is empty; give a value for each axis or channel")
-    return tuple(
-        _scalar(item, kind.removesuffix("[]"), f"{where} must be a sequence, each {wanted},") for item in items
-    )
+    return tuple(_scalar(item, kind.removesuffix("[]"), f"{where}: each item") for item in items)
 
 
 def _scalar(value: Any, kind: str, where: str) -> Any:
     if kind == "bool":
         if not is_bool(value):
-            raise TypeError(f"{where}, got {show(value)}")
+            raise TypeError(f"{where} must be True or False, got {show(value)}")
         return bool(value)
     if kind == "string":
         return instance(str, value, where)
@@ -171,6 +170,8 @@ def checked(o: op, version: tuple[int, ...]) -> None:
     """
     spec = schema.OPS[o._kind]
     where = o._where
+    if version < spec.since:
+        raise UnsupportedError(f"{where}: {o._kind} needs oneDNN {_text(spec.since)}, {_text(version)} is loaded")
     for name in o._attrs:
         if name not in spec.attrs:
             raise InvalidArgumentError(
@@ -231,19 +232,12 @@ def native(o: op, runtime: Runtime) -> Op:
     return made
 
 
-def record(o: op) -> json_format.Op:
-    """The op as benchdnn's format has it."""
+def record(o: op, source: str = "graph") -> json_format.Op:
+    """The op as benchdnn's format has it; messages name its source."""
     spec = schema.OPS[o._kind]
     attrs = {name: json_format.Attr(spec.attrs[name].type, _plain(value)) for name, value in o._attrs.items()}
-    return json_format.Op(
-        o._id,
-        o._name or f"op_{o._id}",
-        o._kind,
-        attrs,
-        tuple(map(_tensor, o._inputs)),
-        tuple(map(_tensor, o._outputs)),
-        "",
-    )
+    inputs, outputs = (tuple(map(_tensor, tensors)) for tensors in (o._inputs, o._outputs))
+    return json_format.Op(o._id, o._name or f"op_{o._id}", o._kind, attrs, inputs, outputs, source)
 
 
 def _plain(value: Any) -> Any:
@@ -275,9 +269,14 @@ def of_record(item: json_format.Op) -> op:
         for tensor in tensors:
             add(_logical_tensor(tensor))
     for name, attr in item.attrs.items():
-        if name not in op_attr.__members__:
+        known = _ATTRS.get(op_attr.__members__.get(name, op_attr.undef))
+        if known is None:
             raise InvalidArgumentError(
                 f"{item.where}: there is no attribute {name!r}{suggest(name, op_attr.__members__)}"
+            )
+        if attr.type != _TYPES[known]:
+            raise InvalidArgumentError(
+                f"{item.where}: attribute {name!r} has the type {attr.type}, but {item.kind} takes {_TYPES[known]}"
             )
         made.set_attr(op_attr[name], bool(attr.value) if attr.type == "bool" else attr.value)
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from .._core import CompiledPartition, Engine, LogicalTensor, Partition
@@ -11,7 +12,7 @@ from ..runtime import Runtime
 from . import settings
 from .arguments import identifier, instance, instances, member, runtime_of
 from .engines import engine, stream
-from .enumerators import PartitionNames, engine_kind, property_type
+from .enumerators import PartitionNames, data_type, engine_kind, layout_type, property_type
 from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
 from .ops import checked, native, op
@@ -112,12 +113,8 @@ class partition(PartitionNames):
         given = instances(logical_tensor, inputs, "partition.compile: 'inputs'")
         wanted = instances(logical_tensor, outputs, "partition.compile: 'outputs'")
         instance(engine, e, "partition.compile: 'e'")
-        for side, tensors in (("inputs", given), ("outputs", wanted)):
-            ids = [t.get_id() for t in tensors]
-            if twice := next((i for i in ids if ids.count(i) > 1), None):
-                raise InvalidArgumentError(f"partition.compile: '{side}' names tensor {twice} twice")
-            for t in tensors:
-                t._check_layout(self._runtime.path, "partition.compile")
+        self._check("inputs", given, self._native.input_ports)
+        self._check("outputs", wanted, self._native.output_ports)
         for o in self._ops:
             if reason := refusal(o):
                 raise UnsupportedError(f"partition.compile: {o._where}: {reason}")
@@ -138,6 +135,20 @@ class partition(PartitionNames):
             settings.drop_failed(self._runtime)
             raise
         return compiled_partition(made, e, tuple(constants) if cached else ())
+
+    def _check(self, side: str, tensors: Sequence[logical_tensor], ports: Sequence[LogicalTensor]) -> None:
+        """Refuse tensors that are named twice or are not the ports' by type, and layouts that the library lacks."""
+        types = {port.id: port.dtype for port in ports}
+        ids = [t.get_id() for t in tensors]
+        for t in tensors:
+            number, where = t.get_id(), f"partition.compile: '{side}'"
+            if ids.count(number) > 1:
+                raise InvalidArgumentError(f"{where} names tensor {number} twice")
+            if types.get(number, t.get_data_type()) != t.get_data_type():
+                raise InvalidArgumentError(f"{where}: {t!r}: the ops have {data_type(types[number]).name} there")
+            if t.get_layout_type() == layout_type.undef:
+                raise InvalidArgumentError(f"{where}: {t!r} needs a layout: strided, or any for the library's choice")
+            t._check_layout(self._runtime.path, "partition.compile")
 
     def _claim(self, e: engine) -> None:
         """The library's cache may give what it compiled for one engine to another one of the same kind."""
@@ -173,7 +184,7 @@ class compiled_partition:
     C++: dnnl::graph::compiled_partition.
     """
 
-    __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_native", "_on_device")
+    __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_first", "_native", "_on_device")
 
     def __init__(self, native: Any = None, e: Any = None, constants: tuple[int, ...] = ()) -> None:
         if not isinstance(native, CompiledPartition):
@@ -182,7 +193,8 @@ class compiled_partition:
         self._engine = e
         self._constants = constants
         self._execute = native.execute
-        self._addresses: tuple[int, ...] = ()
+        self._addresses: tuple[int, ...] | None = None
+        self._first = Lock()
         self._on_device = e._native.on_device
 
     def query_logical_tensor(self, tid: int) -> logical_tensor:
@@ -233,32 +245,41 @@ class compiled_partition:
         The GIL is released; on a device, tensors live on until `stream.wait()`.
         C++: execute (dnnl_graph_compiled_partition_execute, _execute_v2).
         """
+        more = () if scratchpad is None else (scratchpad,)
         if self._constants:
-            self._check_constants(inputs)
-        if scratchpad is None:
-            self._execute(astream, inputs, outputs)
+            self._execute_with_constants(astream, inputs, outputs, *more)
         else:
-            self._execute(astream, inputs, outputs, scratchpad)
+            self._execute(astream, inputs, outputs, *more)
         if self._on_device:
             astream._pending.append((self, *inputs, *outputs, scratchpad))
 
-    def _check_constants(self, inputs: Sequence[tensor]) -> None:
-        """Refuse constants at other addresses than those that the library has packed."""
+    def _execute_with_constants(self, astream: stream, inputs: Sequence[tensor], *others: Any) -> None:
+        """Execute; the first time alone, as the library packs its constants then."""
+        addresses = self._check_constants(inputs)
+        if self._addresses is None:
+            with self._first:
+                self._check_constants(inputs)
+                self._execute(astream, inputs, *others)
+                self._addresses = addresses
+        else:
+            self._execute(astream, inputs, *others)
+
+    def _check_constants(self, inputs: Sequence[tensor]) -> tuple[int, ...]:
+        """The addresses of the constants; refuses others than those that the library has packed."""
         tensors = instances(tensor, inputs, "execute: the inputs")
         if len(tensors) <= max(self._constants):
             raise InvalidArgumentError(
                 f"execute: got {len(tensors)} inputs, the partition was compiled with {len(self._native.inputs)}"
             )
         addresses = tuple(tensors[i].get_data_handle() for i in self._constants)
-        if not self._addresses:
-            self._addresses = addresses
-        for i, first, now in zip(self._constants, self._addresses, addresses, strict=True):
+        for i, first, now in zip(self._constants, self._addresses or addresses, addresses, strict=True):
             if first != now:
                 raise InvalidArgumentError(
                     f"execute: input {i} is a constant whose packed form the library keeps, and is at another address "
                     "than at the first execution; compile the partition again, or call "
                     "set_constant_tensor_cache(False) before it is compiled"
                 )
+        return addresses
 
     def __repr__(self) -> str:
         shapes = (", ".join(str(t.id) for t in some) for some in (self._native.inputs, self._native.outputs))

@@ -256,9 +256,13 @@ def _numpy_dtype(lt: logical_tensor, where: str) -> np.dtype[Any]:
 
 def _bytes_at(address: int, size: int, owner: Any) -> Array:
     """Memory as bytes; the array keeps the memory's owner."""
-    if isinstance(owner, np.ndarray):
-        return owner.reshape(-1).view(np.uint8) if owner.flags.c_contiguous else _raw(address, size)
-    return _raw(address, size)
+    if not isinstance(owner, np.ndarray):
+        return _raw(address, size)
+    if owner.flags.c_contiguous:
+        return owner.reshape(-1).view(np.uint8)
+    # NumPy does not stride the types of ml_dtypes
+    item = owner.dtype.itemsize
+    return np.lib.stride_tricks.as_strided(owner.view(f"u{item}"), (size // item,), (item,)).view(np.uint8)
 
 
 def _raw(address: int, size: int) -> Array:
