@@ -29,7 +29,7 @@ class graph(GraphNames):
 
     Args:
         kind: `engine.kind` of the engines that its partitions will be compiled for.
-        mode: `fpmath_mode`: which narrower types the library may compute f32 ops with.
+        fpmath_mode: `graph.fpmath_mode`: which narrower types the library may compute f32 ops with.
         runtime: the library: a Runtime, its name, or the path of a libdnnl.so.3; None: the default of the kind.
 
     Raises:
@@ -41,12 +41,16 @@ class graph(GraphNames):
     __slots__ = ("_made", "_mode", "_native", "_ops", "_runtime", "_tensors")
 
     def __init__(
-        self, kind: engine_kind, mode: fpmath_modes = fpmath_modes.strict, *, runtime: Runtime | str | None = None
+        self,
+        kind: engine_kind,
+        fpmath_mode: fpmath_modes = fpmath_modes.strict,
+        *,
+        runtime: Runtime | str | None = None,
     ) -> None:
         known = member(engine_kind, kind, "graph: 'kind'")
         if known == engine_kind.any:
             raise InvalidArgumentError("graph: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
-        self._mode: tuple[fpmath_modes, bool] = member(fpmath_modes, mode, "graph: 'mode'"), False
+        self._mode: tuple[fpmath_modes, bool] = member(fpmath_modes, fpmath_mode, "graph: 'fpmath_mode'"), False
         self._runtime = runtime_of(runtime, "graph", known.name)
         self._native = Graph(self._runtime.library, known, self._mode[0])
         self._ops: dict[int, op] = {}
