@@ -144,8 +144,6 @@ def integer_groups(readers: Readers, env: Env) -> list[tuple[int, ...]]:
         makers = [numbers.get(value.node) for value in node.inputs[:2] if value.node is not None]
         if node.kind not in integers.HEADS or len(makers) < 2 or None in makers:
             continue
-        if any(readers.leaves(value) or len(readers.of(value)) > 1 for value in node.inputs[:2]):
-            continue
         members = _longest([one for one in makers if one is not None], number, joining, readers, env)
         if members:
             found.append(members)

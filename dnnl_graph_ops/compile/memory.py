@@ -17,6 +17,9 @@ OVERWRITE_OPERAND = Rewrite(
     "a step's result lies where an operand does that nobody reads later",
     ("nobody reads the operand later", "result and operand lie alike, in scratch", "one result takes its place"),
 )
+SHARE_SCRATCH = Rewrite(
+    "share_scratch", "scratch of one value is that of others before", ("what lives meanwhile lies elsewhere",)
+)
 # Pairs of buffers that live at the same time; beyond, placing takes a rule that needs no look at each pair.
 MAX_PAIRS = 1 << 20
 
@@ -31,11 +34,12 @@ class Use(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The steps between which a buffer is needed, both included, and its padded size in bytes."""
+    """The steps between which a buffer is needed, both included, its padded size in bytes, and the first's label."""
 
     first: int
     last: int
     size: int
+    label: str = ""
 
 
 def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View, View]]]:
@@ -69,10 +73,9 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
             owner[made] = owner[over]
             end[owner[over]] = last[made]
     roots = list(dict.fromkeys(owner.values()))
-    lives = [Life(first[buffer], end[buffer], _padded(buffer)) for buffer in roots]
-    starts = by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
+    lives = [Life(first[buffer], end[buffer], _padded(buffer), steps[first[buffer]].label) for buffer in roots]
+    starts, total = by_time(lives) if _pairs(lives) > MAX_PAIRS else by_size(lives)
     offsets = dict(zip(roots, starts, strict=True))
-    total = max((start + life.size for start, life in zip(starts, lives, strict=True)), default=0)
     return {buffer: offsets[root] for buffer, root in owner.items()}, total, merged
 
 
@@ -83,8 +86,8 @@ def _pairs(lives: Sequence[Life]) -> int:
     return sum(begun - bisect_left(ends, first) for begun, first in enumerate(firsts))
 
 
-def by_size(lives: Sequence[Life]) -> list[int]:
-    """Large buffers first, each at the lowest offset that is free for as long as it lives."""
+def by_size(lives: Sequence[Life]) -> tuple[list[int], int]:
+    """Large buffers first, each at the lowest offset that is free for as long as it lives; and where the last ends."""
     beside: list[list[int]] = [[] for _ in lives]
     alive: dict[int, None] = {}
     ends: list[tuple[int, int]] = []
@@ -96,19 +99,23 @@ def by_size(lives: Sequence[Life]) -> list[int]:
             beside[j].append(i)
         alive[i] = None
         heapq.heappush(ends, (lives[i].last, i))
-    offsets = [-1] * len(lives)
+    offsets, top = [-1] * len(lives), 0
     for i in sorted(range(len(lives)), key=lambda i: -lives[i].size):
         offset, size = 0, lives[i].size
         for start, length in sorted((offsets[j], lives[j].size) for j in beside[i] if offsets[j] >= 0):
             if offset + size <= start:
                 break
             offset = max(offset, start + length)
-        offsets[i] = offset
-    return offsets
+        if offset < top:
+            SHARE_SCRATCH.fired(lives[i].label)
+        elif top:
+            SHARE_SCRATCH.declined(lives[i].label, "what lives meanwhile lies elsewhere")
+        offsets[i], top = offset, max(top, offset + size)
+    return offsets, top
 
 
-def by_time(lives: Sequence[Life]) -> list[int]:
-    """Step by step, each at the start of the smallest gap that holds it: up to a tenth more memory than by size."""
+def by_time(lives: Sequence[Life]) -> tuple[list[int], int]:
+    """`by_size`, but step by step, each at the start of the smallest gap that holds it: up to a tenth more memory."""
     # large ones first where several begin; a step's operands are gone after its results came
     events = sorted(
         event
@@ -140,13 +147,18 @@ def by_time(lives: Sequence[Life]) -> list[int]:
             add(offsets[i], offsets[i] + size)
             continue
         fitting = bisect_left(gaps, (size, 0))
-        start = gaps[fitting][1] if fitting < len(gaps) else starts.get(top, top)
+        if fitting < len(gaps):
+            SHARE_SCRATCH.fired(lives[i].label)
+            start = gaps[fitting][1]
+        else:
+            SHARE_SCRATCH.declined(lives[i].label, "what lives meanwhile lies elsewhere")
+            start = starts.get(top, top)
         stop = remove(start) if start in ends else start
         top = max(top, start + size)
         if start + size < stop:
             add(start + size, stop)
         offsets[i] = start
-    return offsets
+    return offsets, top
 
 
 def _padded(buffer: Buffer) -> int:

@@ -13,12 +13,25 @@ from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
 from ..errors import Error, UnsupportedError
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
+from ..lowering.rewrites import Rewrite
+from ..lowering.split import ONEDNN_PARTITION
 from ..lowering.staging import wrong_when_narrow
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
 
 FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
+
+BAKE_CONSTANTS = Rewrite(
+    "bake_constants",
+    "the library keeps what it makes of constants at the first run",
+    ("no result follows from constants alone",),
+)
+SPLIT_PARTITION = Rewrite(
+    "split_partition",
+    "the first op of a partition runs apart from the others",
+    ("a reference kernel would run the whole", "no reference kernel runs the first op"),
+)
 
 # Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
 _ids = itertools.count(1)
@@ -127,12 +140,17 @@ def miscounts_channels(step: NativeStep) -> bool:
     Seen in oneDNN 3.2: a chain of binary ops takes wrong elements of its second broadcast operand, always with N > 1
     and every spatial size 1, at times in other chains that no heavier op leads.
     """
+    if len(step.ops) == 1:
+        return False
     shape = step.ops[0].outputs[0].shape
     flat = len(shape) > 2 and shape[0] > 1 and sum(size > 1 for size in shape) <= 2
     binary = [op for op in step.ops if schema.OPS[op.kind].binary]
     broadcast = [op for op in binary if any(operand.shape != op.outputs[0].shape for operand in op.inputs)]
     alone = all(op.kind in schema.POST_OPS for op in step.ops)
-    return (flat and len(binary) > 1) or (alone and len(broadcast) > 1)
+    if (flat and len(binary) > 1) or (alone and len(broadcast) > 1):
+        ONEDNN_PARTITION.declined(step.label, "no channels are miscounted")
+        return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -200,11 +218,16 @@ def _compiled(program: Program, partition: Any, given: Partitioned) -> list[Comp
         return [_compile(partition, given)]
     whole, slow = _judged(partition, given)
     if not slow:
+        SPLIT_PARTITION.declined(given.step.label, "a reference kernel would run the whole")
         return [whole]
     ops = [given.builder.bound(given.ops[i]) for i in partition.op_ids]
     head, rest = _in_parts(program, ops, given)
     first, slow = _judged(head.partitions[0], head)
-    return [whole] if slow else [first, *compile_partitions(program, rest)]
+    if slow:
+        SPLIT_PARTITION.declined(given.step.label, "no reference kernel runs the first op")
+        return [whole]
+    SPLIT_PARTITION.fired(given.step.label)
+    return [first, *compile_partitions(program, rest)]
 
 
 def _judged(partition: Any, given: Partitioned) -> tuple[Compiled, bool]:
@@ -246,7 +269,11 @@ def _gives_constants(step: NativeStep) -> bool:
     for op in step.ops:
         if all(o in fixed or (isinstance(o, View) and o.is_constant) for o in op.inputs):
             fixed.update(op.outputs)
-    return any(isinstance(operand, View) for operand in fixed)
+    if any(isinstance(operand, View) for operand in fixed):
+        BAKE_CONSTANTS.declined(step.label, "no result follows from constants alone")
+        return True
+    BAKE_CONSTANTS.fired(step.label)
+    return False
 
 
 def _materialise(program: Program, builder: _Builder, partitions: Sequence[Any]) -> None:

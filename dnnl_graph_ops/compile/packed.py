@@ -18,11 +18,18 @@ import numpy as np
 
 from .. import dtypes
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
+from ..lowering.rewrites import Rewrite
 from .memory import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 # Steps behind each other; what takes more is made anew, as recipes would become long.
 _DEEPEST = 16
+
+SHARE_PACKED = Rewrite(
+    "share_packed",
+    "what the same steps compute of the same constants is one array for all plans",
+    ("it is known what a step depends on", "few steps lie behind each other"),
+)
 
 _packed: WeakValueDictionary[Hashable, Array] = WeakValueDictionary()
 
@@ -122,8 +129,13 @@ class _Folding:
     def _add(self, step: KernelStep | HostStep) -> None:
         sources = [self._source(view.buffer) for view in step.reads]
         deepest = max((depth for _, depth in sources), default=0) + 1
-        how = step.recipe
-        if how is None or len(step.writes) > 1 or deepest > _DEEPEST:
+        how, unmet = step.recipe, ""
+        if how is None or len(step.writes) > 1:
+            unmet = "it is known what a step depends on"
+        elif deepest > _DEEPEST:
+            unmet = "few steps lie behind each other"
+        if unmet:
+            SHARE_PACKED.declined(step.label, unmet)
             # like no other
             how, deepest, sources = object(), 0, []
         reads = tuple((token, view.offset) for view, (token, _) in zip(step.reads, sources, strict=False))
@@ -145,6 +157,8 @@ class _Folding:
                 buffer.array = _packed.get(self.recipes[buffer][0])
                 if buffer.array is None:
                     missing.add(buffer)
+                else:
+                    SHARE_PACKED.fired("constants")
 
         wanted = list(buffers)
         for buffer in wanted:

@@ -23,6 +23,7 @@ from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..lowering.program import Buffer, Place, View, dense_in
+from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
 from .layouts import channels_last
 
@@ -38,6 +39,19 @@ _VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
 _QUANTIZED = frozenset({"Dequantize", "DynamicDequantize"})
 _REFUSED = "it costs more than max_error allows"
 _EDGES = "what is converted at the edges of its region would cost more than it gains"
+MIXED_PRECISION = Rewrite(
+    "mixed_precision",
+    "products are of bf16 or f16 where the user asks for it, and what hangs on them is in that type",
+    (
+        "the graph's fpmath_mode is strict",
+        "it has one result, in f32",
+        "its operands are not dequantized",
+        "max_error allows it",
+        "it is faster by estimate",
+        "it reads what is narrow",
+        "its region gains more than its conversions cost",
+    ),
+)
 
 
 class Narrowed(NamedTuple):
@@ -69,14 +83,20 @@ def narrowed(
     """
     candidates, wide = _candidates(nodes, dtype, env, frozenset(refused))
     chosen = _worthwhile(nodes, candidates, kept, env) if weighed else set(candidates)
-    wide |= {node.name: _EDGES for node, gain in candidates.items() if gain and node not in chosen}
+    for node, gain in candidates.items():
+        if gain and node not in chosen:
+            MIXED_PRECISION.declined(node, "its region gains more than its conversions cost")
+            wide[node.name] = _EDGES
     gains = {node.name: gain for node, gain in candidates.items() if gain and node in chosen}
     return Narrowed(_Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes), wide, gains)
 
 
 def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
     """Why the products of a graph with another fpmath_mode do as that says."""
-    return dict.fromkeys((node.name for node in nodes if _is_product(node)), f"fpmath_mode={env.fpmath_mode!r} decides")
+    products = [node for node in nodes if _is_product(node)]
+    for node in products:
+        MIXED_PRECISION.declined(node, "the graph's fpmath_mode is strict")
+    return dict.fromkeys((node.name for node in products), f"fpmath_mode={env.fpmath_mode!r} decides")
 
 
 def multiplied(env: Env) -> tuple[str, ...]:
@@ -124,21 +144,29 @@ def _candidates(
     wide: dict[str, str] = {}
     for node in nodes:
         role = schema.OPS[node.kind].narrow
-        if not role or len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
+        if not role:
             continue
-        if any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
-            if role == "operands":
-                wide[node.name] = "its operands are quantized"
-        elif role == "operands" and node.name in refused:
-            wide[node.name] = _REFUSED
-        elif role == "operands":
+        gain, unmet, why = 0.0, "", ""
+        if len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
+            unmet = "it has one result, in f32"
+        elif any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
+            unmet, why = "its operands are not dequantized", "its operands are quantized"
+        elif role != "operands":
+            if not any(value.node in found for value in _read(node)):
+                unmet = "it reads what is narrow"
+        elif node.name in refused:
+            unmet, why = "max_error allows it", _REFUSED
+        else:
             weighed = _weighed(node, dtype, env)
-            if weighed.gain > 0:
-                found[node] = weighed.gain
-            else:
-                wide[node.name] = weighed.reason(dtype)
-        elif any(value.node in found for value in _read(node)):
-            found[node] = 0.0
+            gain = weighed.gain
+            if gain <= 0:
+                unmet, why = "it is faster by estimate", weighed.reason(dtype)
+        if not unmet:
+            found[node] = gain
+            continue
+        MIXED_PRECISION.declined(node, unmet)
+        if role == "operands" and why:
+            wide[node.name] = why
     return found, wide
 
 
@@ -252,6 +280,7 @@ class _Rewriter:
             twin.node = made
             self.twins[value] = twin
         self.found.append(made)
+        MIXED_PRECISION.fired(node)
         for value in node.outputs:
             if value in wanted:
                 self._convert(self.twins[value], value, node)

@@ -8,6 +8,7 @@ from math import prod
 from ..errors import Error
 from ..lowering.program import Buffer, Place, View, is_dense
 from .memory import Use
+from .regions import Axes, covers
 
 _PLACES = (Place.SCRATCH, Place.OUTPUT)
 
@@ -15,41 +16,50 @@ _PLACES = (Place.SCRATCH, Place.OUTPUT)
 def check(steps: Sequence[Use], outputs: Sequence[View]) -> None:
     """Refuse steps that leave elements of an output, or of what a step reads, unwritten where that is known.
 
-    Views that overlap are counted apart, as strides cannot always tell whether they are the whole together; steps that
-    run under a condition count as if they ran.
+    Where strides cannot tell whether views are the whole together, their elements are counted; steps that run under a
+    condition count as if they ran.
 
     Raises:
         Error: there are such elements.
     """
-    written: dict[Buffer, dict[tuple[object, ...], View]] = {}
+    written: dict[Buffer, dict[Axes, View]] = {}
 
     def require(view: View, what: str) -> None:
         if view.buffer.place not in _PLACES or not view.size:
             return
-        views = written.get(view.buffer, {})
-        count = prod(n for n, stride in zip(view.shape, view.strides, strict=True) if stride)
-        if _elements(view) not in views and sum(map(_reach, views.values())) < count:
+        views, axes = written.setdefault(view.buffer, {}), axes_of(view)
+        if axes in views:
+            return
+        if not _written(views, view, axes):
             raise Error(
                 f"{what} {view.dtype} {'x'.join(map(str, view.shape))} that no step of the compiled program writes "
                 'whole; this is a fault of dnnl_graph_ops: please report the graph, and compile it with tune="off" '
                 "meanwhile"
             )
+        views[axes] = view
 
     for step in steps:
         for view in step.reads:
             require(view, f"{step.label} reads")
         for view in step.writes:
-            written.setdefault(view.buffer, {})[_elements(view)] = view
+            written.setdefault(view.buffer, {})[axes_of(view)] = view
     for view in outputs:
         require(view, "the net returns")
 
 
-def _reach(view: View) -> int:
-    """How many elements of any other view a written one may have."""
-    return view.buffer.elements if is_dense(view) and view.size == view.buffer.elements else view.size
+def _written(views: dict[Axes, View], view: View, axes: Axes) -> bool:
+    """Whether the views have all elements of another one, or may have where regions do not tell."""
+    if any(is_dense(one) and one.size == one.buffer.elements for one in views.values()):
+        return True
+    wide = [(stride, n) for stride, n in zip(view.strides, view.shape, strict=True) if n > 1 and stride]
+    told = covers(axes, list(views), [stride for stride, _ in wide])
+    if told is not None:
+        return told
+    count = prod(n for _, n in wide)
+    return sum(one.size for one in views.values()) >= count
 
 
-def _elements(view: View) -> tuple[object, ...]:
+def axes_of(view: View) -> Axes:
     """The set of a view's elements, whatever the order and the number of its axes."""
     axes: list[tuple[int, int]] = []
     for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1 and s):
@@ -57,4 +67,4 @@ def _elements(view: View) -> tuple[object, ...]:
             axes[-1] = (axes[-1][0], axes[-1][1] * size)
         else:
             axes.append((stride, size))
-    return (view.offset, *axes)
+    return view.offset, tuple(axes)

@@ -13,6 +13,13 @@ from .groups import Group, native_attributes, ops_of
 from .host_ops import HOST, step
 from .lower import Decision
 from .program import Edge, NativeOp, Operand, Program, View
+from .rewrites import Rewrite
+
+STAGE_OPERANDS = Rewrite(
+    "stage_operands",
+    "ops of the library run on row-major copies, or on copies in f32",
+    ("some lie in another order than that of their axes",),
+)
 
 
 class Places(dict[Value, View]):
@@ -115,7 +122,10 @@ def build_native(program: Program, item: Group, shared: set[Value], views: dict[
     places = {value: place_of(value, views) for value in values if value in dense}
     staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
     if staged:
+        STAGE_OPERANDS.fired(item.nodes[-1])
         return _build_staged(program, item, leaving, views, env, list(staged))
+    if dense:
+        STAGE_OPERANDS.declined(item.nodes[-1], "some lie in another order than that of their axes")
     program.native(native_ops(program, item.nodes, leaving, views, {}, env), item.nodes[0].kind)
     return Decision("native", trust.multiplied(item.nodes) or item.nodes[-1].outputs[0].dtype)
 

@@ -17,8 +17,21 @@ from .host_ops import step
 from .lower import Chooser, Decision, lower
 from .own import OWN, VIEWS, join, serves
 from .post_ops import post_ops
+from .problem import Problem
 from .program import Edge, NativeOp, Operand, Program, View, is_dense
+from .rewrites import Rewrite
 from .routes import How, route_of, runs_natively
+
+RUN_LITERALLY = Rewrite(
+    "run_literally",
+    'with tune="off" an op of the convolutions, and its post-ops, are the library\'s as they are declared',
+    (
+        "it has kernels of the type",
+        "it spreads no Inf or NaN where that is not asked for",
+        "it adds what is fused once",
+        "it has an op with these attributes",
+    ),
+)
 
 
 @dataclass
@@ -165,16 +178,30 @@ def _build_family(built: Built, item: Group, views: dict[Value, View], env: Env,
     output = view_of(program, item.nodes[-1].outputs[0], views)
     tail = post_ops(head, rest, lambda value: view_of(program, value, views), env)
     problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
-    native = env.compute_dtype(output.dtype, *ops_of(item.nodes)) == output.dtype
-    if env.tune == "off" and native and nonfinite.takes_literal(problem, env) and not repeats_fused_ops(problem):
-        literal = literal_op(head.kind, head.attrs, inputs, output)
-        if literal is not None:
-            _literal(built, literal, item, views, env)
-            return Decision("literal", output.dtype)
+    literal = _literal_head(item, problem, inputs, output, env) if env.tune == "off" else None
+    if literal is not None:
+        _literal(built, literal, item, views, env)
+        return Decision("literal", output.dtype)
     built.macs += problem.macs
     decision = lower(program, problem, env, choose)
     built.layers += bands.layers(len(built.decisions), problem, decision)
     return decision
+
+
+def _literal_head(item: Group, problem: Problem, inputs: Sequence[View], output: View, env: Env) -> NativeOp | None:
+    """The head as the library has it, where it is right as it is."""
+    head, unmet = item.nodes[0], ""
+    if env.compute_dtype(output.dtype, *ops_of(item.nodes)) != output.dtype:
+        unmet = "it has kernels of the type"
+    elif not nonfinite.takes_literal(problem, env):
+        unmet = "it spreads no Inf or NaN where that is not asked for"
+    elif repeats_fused_ops(problem):
+        unmet = "it adds what is fused once"
+    literal = None if unmet else literal_op(head.kind, head.attrs, inputs, output)
+    if literal is None:
+        unmet = unmet or "it has an op with these attributes"
+    RUN_LITERALLY.tell(head, unmet)
+    return literal
 
 
 def _literal(built: Built, head: NativeOp, item: Group, views: dict[Value, View], env: Env) -> None:

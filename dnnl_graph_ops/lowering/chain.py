@@ -16,12 +16,18 @@ from ..graph import Node, Value
 from ..strides import extent
 from .env import Env
 from .program import Buffer, CopyItem, Place, Program, View
+from .rewrites import Rewrite
 from .tail import Tail
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})
 # of one step
 MOST_OPERANDS = 32
+MERGE_SWISH = Rewrite(
+    "merge_swish",
+    "a Sigmoid and its product with what it was taken of are one op",
+    ("one op alone reads the sigmoid", "that is the product with the sigmoid's operand"),
+)
 
 
 class Op(NamedTuple):
@@ -117,13 +123,24 @@ class _Call(NamedTuple):
 Step = tuple[str, int, int, int, float, float]
 
 
+class _Code(NamedTuple):
+    """Steps with registers, and the condition that keeps each sigmoid from being part of a swish, "" where it is."""
+
+    steps: tuple[Step, ...]
+    sigmoids: tuple[str, ...]
+
+    def tell(self, label: str) -> None:
+        for unmet in self.sigmoids:
+            MERGE_SWISH.tell(label, unmet)
+
+
 @lru_cache(maxsize=1024)
-def _steps(calls: tuple[_Call, ...], head: bool) -> tuple[Step, ...] | None:
+def _code(calls: tuple[_Call, ...], head: bool) -> _Code | None:
     """Calls with registers: the last result gets 0, which is the first value where there is a `head`.
 
     Without a head the last step alone writes 0. None where there are too few registers.
     """
-    calls = _with_swish(calls)
+    calls, sigmoids = _with_swish(calls)
     last_use: dict[int, int] = {}
     for position, call in enumerate(calls):
         last_use.update(dict.fromkeys(call.operands, position))
@@ -144,26 +161,37 @@ def _steps(calls: tuple[_Call, ...], head: bool) -> tuple[Step, ...] | None:
         to = 0 if last else free.pop(0)
         register[position + 1] = to
         steps.append((call.op.name, places[0], places[-1], to, call.op.alpha, call.op.beta))
-    return tuple(steps)
+    return _Code(tuple(steps), sigmoids)
 
 
-def _with_swish(calls: tuple[_Call, ...]) -> tuple[_Call, ...]:
-    """Calls with one in the place of a sigmoid and of its product with what it was taken of."""
+def _with_swish(calls: tuple[_Call, ...]) -> tuple[tuple[_Call, ...], tuple[str, ...]]:
+    """Calls with one in the place of a sigmoid and of its product with what it was taken of; what `_Code` tells."""
     readers: dict[int, list[int]] = {}
     for position, call in enumerate(calls):
         for operand in set(call.operands):
             readers.setdefault(operand, []).append(position)
+    declined = []
     for position, call in enumerate(calls):
-        using = readers.get(position + 1, [])
-        if call.op.name != "sigmoid" or len(using) != 1:
+        if call.op.name != "sigmoid":
             continue
-        product = calls[using[0]]
-        if product.op.name == "multiply" and sorted(product.operands) == sorted((call.operands[0], position + 1)):
-            joined = _Call(Op("swish", 1.0), call.operands)
-            rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
-            moved = (c._replace(operands=tuple(o - (o > position) for o in c.operands)) for c in rest)
-            return _with_swish(tuple(moved))
-    return calls
+        using, unmet = readers.get(position + 1, []), ""
+        if len(using) != 1:
+            unmet = "one op alone reads the sigmoid"
+        elif not _multiplies(calls[using[0]], (call.operands[0], position + 1)):
+            unmet = "that is the product with the sigmoid's operand"
+        if unmet:
+            declined.append(unmet)
+            continue
+        joined = _Call(Op("swish", 1.0), call.operands)
+        rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
+        moved = (c._replace(operands=tuple(o - (o > position) for o in c.operands)) for c in rest)
+        merged, others = _with_swish(tuple(moved))
+        return merged, ("", *others)
+    return calls, tuple(declined)
+
+
+def _multiplies(call: _Call, operands: tuple[int, int]) -> bool:
+    return call.op.name == "multiply" and sorted(call.operands) == sorted(operands)
 
 
 # ---- post-ops that a kernel applies to its results ------------------------------------------------------------
@@ -190,13 +218,14 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
     found = _expressed(tail, dst)
     if found is None:
         return None
-    views, steps = found
+    views, code = found
+    code.tell(tail[-1].name)
     described, taken = [], []
     for view in views:
         spread, laid = _laid(program, view, dst)
         described.append((spread, dtypes.CODES[laid.dtype]))
         taken.append(laid)
-    return Fused(kernels.Tail(steps, described), tuple(taken))
+    return Fused(kernels.Tail(code.steps, described), tuple(taken))
 
 
 def expresses(tail: Tail, dst: View) -> bool:
@@ -204,15 +233,15 @@ def expresses(tail: Tail, dst: View) -> bool:
     return _expressed(tail, dst) is not None
 
 
-def _expressed(tail: Tail, dst: View) -> tuple[list[View], Sequence[Step]] | None:
+def _expressed(tail: Tail, dst: View) -> tuple[list[View], _Code] | None:
     """What the post-ops read, and the steps of a kernel."""
     if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
         return None
     views, calls = _calls(tail)
     if len(views) > MOST_OPERANDS or not all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views):
         return None
-    steps = _steps(tuple(calls), head=True)
-    return None if steps is None else (views, steps)
+    code = _code(tuple(calls), head=True)
+    return None if code is None else (views, code)
 
 
 def _calls(tail: Tail) -> tuple[list[View], list[_Call]]:
@@ -334,7 +363,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     if any(node.outputs[0].shape != shape for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
-    return len(operands) <= MOST_OPERANDS and _steps(tuple(calls), head=False) is not None
+    return len(operands) <= MOST_OPERANDS and _code(tuple(calls), head=False) is not None
 
 
 def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
@@ -407,12 +436,13 @@ def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], 
     views = list(dict.fromkeys(operands))
     places = [-1 - views.index(view) for view in operands]
     placed = (_Call(c.op, tuple(places[-1 - o] if o < 0 else o for o in c.operands)) for c in calls)
-    steps = _steps(tuple(placed), head=False)
-    if steps is None or len(views) > MOST_OPERANDS:
+    code = _code(tuple(placed), head=False)
+    if code is None or len(views) > MOST_OPERANDS:
         return False
-    codes = dtypes.CODES
+    code.tell(label)
+    codes, steps = dtypes.CODES, code.steps
     described = [(codes[view.dtype], view.strides) for view in views]
     kernel = kernels.chain(dst.shape, steps, described, codes[dst.dtype], dst.strides)
-    recipe = ("chain", dst.shape, tuple(steps), tuple(described), dst.dtype, dst.strides)
+    recipe = ("chain", dst.shape, steps, tuple(described), dst.dtype, dst.strides)
     program.kernel(kernel, views, [dst], label, in_place=[(view, dst) for view in views], recipe=recipe)
     return True

@@ -28,8 +28,8 @@ from .forms.views import channels_last, channels_last_strides, result_view
 from .post_ops import post_ops
 from .problem import FORWARD, Problem
 from .program import Buffer, Place, Program, View
+from .rewrites import Rewrite
 from .tail import Tail
-from .trust import channels, integer_words
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -46,6 +46,29 @@ _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0
 _OF_FILTERING = 0.75
 # the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
 _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
+
+
+FUSE_INT8 = Rewrite(
+    "fuse_int8",
+    "a convolution of integers, its post-ops and a Quantize run as one product of integers",
+    (
+        "both operands come of a Dequantize",
+        "no tensor is empty",
+        "the integers have 8 bits",
+        "the source has one scale",
+        "the result has one scale",
+        "sums fit into 32 bits",
+        "few products are with zeros that fill up",
+        "the kernel takes the layer",
+        "integers are faster",
+        "the kernel has the post-ops",
+    ),
+)
+BOUND_INTEGERS = Rewrite(
+    "bound_integers",
+    "a ReLU or Clamp in front of a Quantize is bounds of its integers",
+    ("a ReLU or Clamp comes last",),
+)
 
 
 class Quantized(NamedTuple):
@@ -69,26 +92,31 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
     rest = [node for node in nodes if node not in (src, weights, head)]
     quantize = rest.pop() if rest and rest[-1].kind == "Quantize" else None
     found = Quantized(src, weights, head, tuple(rest), quantize)
-    return found if _fits(found) else None
+    unmet = _unmet(found)
+    if unmet:
+        FUSE_INT8.declined(head, unmet)
+    return None if unmet else found
 
 
-def _fits(q: Quantized) -> bool:
+def _unmet(q: Quantized) -> str:
+    unmet = ""
     if q.src.kind != "Dequantize" or q.weights.kind != "Dequantize":
-        return False
-    ends = [q.src.outputs[0], q.weights.outputs[0], q.head.outputs[0]]
-    if any(value.dtype != "f32" or None in value.shape or 0 in value.shape for value in ends):
-        return False
-    if q.src.inputs[0].dtype not in chain.INTEGERS or q.weights.inputs[0].dtype not in chain.INTEGERS:
-        return False
-    if len(q.src.attrs["scales"]) != 1 or any(value.dtype != "f32" for value in q.head.inputs[2:]):
-        return False
-    if "axis" in integer_words(q.weights, channels(q.head)).split():
-        return False
-    if q.quantize is None:
-        return True
-    last = q.tail[-1] if q.tail else q.head
-    to = q.quantize
-    return to.inputs[0] is last.outputs[0] and len(to.attrs["scales"]) == 1 and to.outputs[0].dtype in chain.INTEGERS
+        unmet = "both operands come of a Dequantize"
+    elif any(0 in node.outputs[0].shape for node in (q.src, q.weights, q.head)):
+        unmet = "no tensor is empty"
+    elif not chain.INTEGERS.issuperset(_integers(q)):
+        unmet = "the integers have 8 bits"
+    elif len(q.src.attrs["scales"]) != 1:
+        unmet = "the source has one scale"
+    elif q.quantize is not None and len(q.quantize.attrs["scales"]) != 1:
+        unmet = "the result has one scale"
+    return unmet
+
+
+def _integers(q: Quantized) -> list[str]:
+    """The types of what is dequantized, and of the result where it is quantized."""
+    read = [node.inputs[0].dtype for node in (q.src, q.weights)]
+    return read if q.quantize is None else [*read, q.quantize.outputs[0].dtype]
 
 
 def takes(nodes: Sequence[Node], env: Env) -> bool:
@@ -103,15 +131,21 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     read, made = g.in_channels // g.groups, g.out_channels // g.groups
     if problem.direction != FORWARD:
         read, made = made, read
-    if read * prod(g.kernel) > _MOST_TERMS:
-        return False
     waste = -(-made // _COLUMNS) * _COLUMNS / made * (-(-read // _STEP) * _STEP / read)
-    if waste > _MOST_WASTE or not filtering.taken(problem, filtering.direct_tile(problem)):
-        return False
-    if kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
-        return False
     laid = replace(problem.result, strides=channels_last_strides(problem.result))
-    return chain.expresses(problem.tail, _as_floats(laid))
+    unmet = ""
+    if read * prod(g.kernel) > _MOST_TERMS:
+        unmet = "sums fit into 32 bits"
+    elif waste > _MOST_WASTE:
+        unmet = "few products are with zeros that fill up"
+    elif not filtering.taken(problem, filtering.direct_tile(problem)):
+        unmet = "the kernel takes the layer"
+    elif kernels.integer_isa()[0] == _WORDS and _floats_are_faster(problem, waste, env):
+        unmet = "integers are faster"
+    elif not chain.expresses(problem.tail, _as_floats(laid)):
+        unmet = "the kernel has the post-ops"
+    FUSE_INT8.tell(q.head, unmet)
+    return not unmet
 
 
 def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
@@ -126,8 +160,11 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
     def rounded(bound: float) -> int:
         return int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high))
 
-    if not tail or tail[-1].kind not in ("ReLU", "Clamp") or tail[-1].operands != (len(tail) - 1,):
+    if not tail or tail[-1].kind not in ("ReLU", "Clamp"):
+        BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
         return tail, low, high
+    BOUND_INTEGERS.fired(quantize)
+    # others read what is before it, so the last one does read the last but one
     op = tail[-1]
     bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
     return tail[:-1], rounded(bounds[0]), rounded(bounds[1])

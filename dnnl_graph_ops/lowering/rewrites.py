@@ -59,6 +59,13 @@ class Rewrite:
                 raise ValueError(f"{self.name} has no condition {condition!r}")
             reports.append(Report(self.name, node, condition))
 
+    def tell(self, node: Node | str, condition: str) -> None:
+        """Fired, or declined for a condition."""
+        if condition:
+            self.declined(node, condition)
+        else:
+            self.fired(node)
+
 
 @contextmanager
 def listening() -> Iterator[list[Report]]:

@@ -16,8 +16,16 @@ from .equal import EQUAL
 from .family import MEMBERS
 from .groups import ops_of
 from .host_ops import HOST
+from .rewrites import Rewrite
 
 Version = tuple[int, ...]
+
+
+RUN_AS_ANOTHER = Rewrite(
+    "run_as_another",
+    "an op without a kernel runs as an equal one that has one",
+    ("an op of another kind is equal", "the other op runs here"),
+)
 
 
 class How(Enum):
@@ -87,10 +95,23 @@ def route_of(node: Node, env: Env) -> Route:
         return Route(How.ON_HOST, str(reason))
     if reason is None:
         return Route(How.NATIVELY)
-    twin = EQUAL[node.kind](node) if node.kind in EQUAL else None
-    if twin is not None and not (runs_natively(twin, env) or own.serves(twin)):
-        twin = None
+    twin = _twin(node, env)
     return Route(_way_around(node.kind, twin is not None, own.serves(node)), reason, twin)
+
+
+def _twin(node: Node, env: Env) -> Node | None:
+    """An equal op that the library or own code runs."""
+    if node.kind not in EQUAL:
+        return None
+    twin = EQUAL[node.kind](node)
+    if twin is None:
+        RUN_AS_ANOTHER.declined(node, "an op of another kind is equal")
+        return None
+    if not (runs_natively(twin, env) or own.serves(twin)):
+        RUN_AS_ANOTHER.declined(node, "the other op runs here")
+        return None
+    RUN_AS_ANOTHER.fired(node)
+    return twin
 
 
 def _way_around(kind: str, equal: bool, by_own_code: bool) -> How:

@@ -15,7 +15,7 @@ from .routes import runs_natively
 ONEDNN_PARTITION = Rewrite(
     "onednn_partition",
     "several ops run as one partition of the library",
-    ("its integers are known to be exact", "no broadcast operand is misread"),
+    ("its integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
 )
 
 

@@ -9,8 +9,29 @@ from typing import NamedTuple
 from .. import dtypes
 from .family import MEMBERS
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
+from .rewrites import Rewrite
 
 Ints = tuple[int, ...]
+COPY_VIEWS = Rewrite(
+    "copy_views",
+    "an op of the library runs on copies of views that it cannot describe, misreads, or is slow on",
+    (
+        "one element stands for several",
+        "the axes lie in an order that it misreads",
+        "16 MB or more are written to the caller's array",
+    ),
+)
+WIDEN_GRADIENT = Rewrite(
+    "widen_gradient",
+    "a gradient of weights in bf16 or f16 is the one in f32, rounded",
+    ("it is not in f32", "its window is longer than the source, or in padding alone"),
+)
+PAD_GRADIENT = Rewrite(
+    "pad_gradient",
+    "a gradient of weights is that of a source with its padding in front",
+    ("there are three spatial axes", "its window leaves the padding in front over the end"),
+)
+_WIDE = "f32"
 
 
 def staged(step: NativeStep, literal: bool = False) -> list[Step]:
@@ -19,7 +40,7 @@ def staged(step: NativeStep, literal: bool = False) -> list[Step]:
     `literal`: what it can describe is left as it is.
     """
     program = Program(step.group, step.condition)
-    if len(step.ops) == 1 and wrong_when_narrow(step.ops[0]) and step.ops[0].outputs[0].dtype != "f32":
+    if len(step.ops) == 1 and _is_widened(step.ops[0]):
         twins = {view: program.scratch(view.shape, "f32", order_of(view)) for view in _views(step)}
         return _on_copies(program, step, twins, staged, "to f32", "from f32")
     ops = tuple(_with_zeros_in_front(program, op) for op in step.ops)
@@ -30,6 +51,8 @@ def staged(step: NativeStep, literal: bool = False) -> list[Step]:
     twins = {} if literal else {view: program.scratch(view.shape, view.dtype, order) for view, order in _slow(step)}
     twins |= {view: program.like(view, view.dtype) for view in _to_be_aligned(step)}
     twins |= {view: program.scratch(view.shape, view.dtype) for view in odd}
+    if twins:
+        COPY_VIEWS.fired(step.label)
     return _on_copies(program, step, twins, lambda on: [on], "copy of a strided view", "copy to a strided view")
 
 
@@ -75,15 +98,20 @@ def _misread(op: NativeOp) -> list[View]:
     """
     views = [item for item in op.inputs if isinstance(item, View)]
     if op.kind.startswith("Reduce") or op.kind == "BiasAddBackward":
-        return [
+        spread = [
             v for v in views if any(stride == 0 < size - 1 for stride, size in zip(v.strides, v.shape, strict=True))
         ]
+        if not spread:
+            COPY_VIEWS.declined(op.name, "one element stands for several")
+        return spread
     if op.kind != "PReLU":
         return []
     wide = [item for item in (views[0], *op.outputs) if isinstance(item, View) and item.ndim > 2]
     last = op.attrs["data_format"] == "NCX" and all(map(_lies_channels_last, wide))
-    plain = last or all(view.row_major for view in wide)
-    return [] if plain else wide
+    if last or all(view.row_major for view in wide):
+        COPY_VIEWS.declined(op.name, "the axes lie in an order that it misreads")
+        return []
+    return wide
 
 
 def _lies_channels_last(view: View) -> bool:
@@ -101,7 +129,10 @@ def _to_be_aligned(step: NativeStep) -> list[View]:
     if all(op.kind != "Interpolate" for op in step.ops):
         return []
     given = (view for view in step.writes if view.buffer.place is Place.OUTPUT)
-    return [view for view in given if view.size * dtypes.itemsize(view.dtype) >= _VAST_BYTES]
+    vast = [view for view in given if view.size * dtypes.itemsize(view.dtype) >= _VAST_BYTES]
+    if not vast:
+        COPY_VIEWS.declined(step.label, "16 MB or more are written to the caller's array")
+    return vast
 
 
 # heads whose kernels of the library take any strides, by reorders of its own where they must
@@ -176,8 +207,15 @@ def _first_axis(op: NativeOp) -> int:
 def _with_zeros_in_front(program: Program, op: NativeOp) -> NativeOp:
     """The op, or where it would be wrong, the same on a copy whose first spatial axis begins with its padding."""
     windows = _windows(op)
-    if len(windows) != 3 or not _goes_wrong(windows[0]):
+    if not windows:
         return op
+    if len(windows) != 3:
+        PAD_GRADIENT.declined(op.name, "there are three spatial axes")
+        return op
+    if not _goes_wrong(windows[0]):
+        PAD_GRADIENT.declined(op.name, "its window leaves the padding in front over the end")
+        return op
+    PAD_GRADIENT.fired(op.name)
     position, axis, (size, *_, pad, _) = _WINDOWED[op.kind], _first_axis(op), windows[0]
     source = op.inputs[position]
     assert isinstance(source, View)
@@ -200,6 +238,20 @@ def _goes_wrong(window: _Window) -> bool:
     first_inside = -(-pad // stride)
     leaves = pad > stride and first_inside < places and first_inside * stride - pad + reach > size
     return pad > 0 and (reach > size or leaves)
+
+
+def _is_widened(op: NativeOp) -> bool:
+    """Whether a gradient of weights is computed in f32 in place of its type."""
+    if op.kind not in _WINDOWED:
+        return False
+    if op.outputs[0].dtype == _WIDE:
+        WIDEN_GRADIENT.declined(op.name, "it is not in f32")
+        return False
+    if not wrong_when_narrow(op):
+        WIDEN_GRADIENT.declined(op.name, "its window is longer than the source, or in padding alone")
+        return False
+    WIDEN_GRADIENT.fired(op.name)
+    return True
 
 
 def wrong_when_narrow(op: NativeOp) -> bool:

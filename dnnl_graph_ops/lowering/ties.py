@@ -48,8 +48,11 @@ def _scales(node: Node) -> Scales:
 def _may_be_halfway(factors: Sequence[Scales], step: Scales) -> bool:
     """Whether sums of multiples of the factors are k + 0.5 steps, but for rounding, more often than by chance.
 
-    They never are for scales that were measured; constants may be, of any step that has few digits.
+    They never are for scales that were measured; constants may be, of any step that has few digits, and so may what has
+    scales along several axes.
     """
+    if len({scales.size for scales in (*factors, step)} - {1}) > 1:
+        return True
     with np.errstate(all="ignore"):
         numbers = np.multiply.outer((prod(factors) / step).ravel(), _INTEGERS)
         halves = (numbers < 256) & (np.abs(numbers % 1 - 0.5) <= numbers * 2.0**-21)

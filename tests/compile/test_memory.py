@@ -90,13 +90,15 @@ def lives(rng, count, longest):
     return [Life(i, int(end), int(size)) for i, (end, size) in enumerate(zip(last, sizes, strict=True))]
 
 
-def size_of_arena(blocks, offsets):
+def size_of_arena(blocks, placed):
     """The arena's size, once no two live buffers are found to share a byte."""
+    offsets, size = placed
     assert all(start >= 0 and start % ALIGNMENT == 0 for start in offsets)
     for now in range(max(block.last for block in blocks) + 1):
         alive = sorted((s, b.size) for s, b in zip(offsets, blocks, strict=True) if b.first <= now <= b.last)
         assert all(s + n <= after for (s, n), (after, _) in pairwise(alive))
-    return max(start + block.size for start, block in zip(offsets, blocks, strict=True))
+    assert size == max(start + block.size for start, block in zip(offsets, blocks, strict=True))
+    return size
 
 
 def first_fit(blocks):

@@ -69,3 +69,15 @@ def test_odd_zero_points_of_measured_scales_are_trusted(monkeypatch, scales, kno
     assert trust.trusted(graph.nodes, Env(dgo.engine("cpu"), 1)) is known
     # the literal graph has the library's rounding
     assert trust.trusted(graph.nodes, Env(dgo.engine("cpu"), 1, "off"))
+
+
+def test_scales_along_several_axes():
+    """Of a source's rows and of columns of weights: such partitions ended in a ValueError."""
+    graph = dgo.Graph()
+    rows = {"qtype": "per_channel", "axis": 0, "scales": [0.5, 1.0], "zps": [0, 0]}
+    columns = {"qtype": "per_channel", "axis": 1, "scales": [0.5, 1.0, 2.0], "zps": [0, 0, 0]}
+    x, w = graph.input("x", (2, 4), "u8"), graph.constant(np.ones((4, 3), np.int8))
+    y = ops.matmul(ops.dequantize(x, **rows), ops.dequantize(w, **columns))
+    net = graph.compile(ops.quantize(y, scales=[0.25], zps=[1], dtype="u8"))
+    found = net(np.full((2, 4), 3, np.uint8))
+    np.testing.assert_array_equal(found, [[13, 25, 49], [25, 49, 97]])

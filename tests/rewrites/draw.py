@@ -21,7 +21,8 @@ class Draw:
     """A graph being drawn. In half of the draws all extents are one number: a wrong axis has the right shape there.
 
     `outputs`: the values that the net returns. `tolerance`: of the largest result, where results are not exact.
-    `forced`: attributes of modules that hold while the net is compiled, where an estimate decides else.
+    `exact`: numbers below it are, of whole and half ones. `options`: how the net is compiled. `forced`: attributes of
+    modules that hold meanwhile, where an estimate decides else. `nets`: how many are compiled, and live together.
     """
 
     def __init__(self, *seed: int) -> None:
@@ -30,6 +31,10 @@ class Draw:
         self.arrays: dict[dgo.Value, np.ndarray] = {}
         self.outputs: list[dgo.Value] = []
         self.tolerance = 0.0
+        # sums of a few such numbers are exact in f32
+        self.exact = 2.0**20
+        self.options: dict[str, Any] = {}
+        self.nets = 1
         self.forced: list[tuple[Any, str, Any]] = []
         self.extent = int(self.rng.choice(EXTENTS)) if self.chance() else None
 

@@ -22,8 +22,6 @@ Prover = Callable[[Draw, str | None], None]
 PROVERS: dict[str, Prover] = {}
 # of draws, for each that is wanted
 MOST_TRIES = 25
-# sums of a few such numbers are exact in f32
-MOST_EXACT = 2.0**20
 
 
 def proves(name: str) -> Callable[[Prover], Prover]:
@@ -69,15 +67,15 @@ def prove(name: str, unmet: str | None, count: int, seed: int, first: int = 0, c
 
 
 def judge(d: Draw, where: str) -> None:
-    """The net's results are those of NumPy, its outputs filled with what is no result before.
+    """The net's results are those of NumPy, at each call, its outputs filled with what is no result before.
 
     Raises:
-        Again: f32 cannot hold a value of the graph exactly.
+        Again: the types cannot hold a value of the graph exactly.
         AssertionError: they are not, or nothing is compiled; the message has the smallest part of the graph that fails.
     """
     part = Part(d.graph, d.arrays, tuple(dict.fromkeys(d.outputs)))
     expected = evaluate_built(part.graph, part.arrays)
-    if not d.tolerance and max(map(_largest, expected.values())) >= MOST_EXACT:
+    if not d.tolerance and max(map(_largest, expected.values())) >= d.exact:
         raise Again
     wanted = [expected[value] for value in part.outputs]
     try:
@@ -111,15 +109,26 @@ def _is_wrong(d: Draw, part: Part) -> bool:
     return False
 
 
+def _given(part: Part) -> dict[str, np.ndarray]:
+    return {value.name: array for value, array in part.arrays.items()}
+
+
+def _run(net: dgo.Net, part: Part, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+    given = {name: array for name, array in _given(part).items() if name in net.input_names}
+    out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, part.outputs, strict=True)]
+    net.run(given, out={f"out{i}": array for i, array in enumerate(out)})
+    return out
+
+
 def _compare(d: Draw, part: Part, wanted: Sequence[np.ndarray]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for forced in d.forced:
             patch.setattr(*forced)
-        net = part.graph.compile({f"out{i}": value for i, value in enumerate(part.outputs)})
-        given = {value.name: array for value, array in part.arrays.items() if value.name in net.input_names}
-        out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, part.outputs, strict=True)]
-        net.run(given, out={f"out{i}": array for i, array in enumerate(out)})
-    for got, want in zip(out, wanted, strict=True):
+        samples = {"samples": [_given(part)]} if d.options.get("precision") == "auto" else {}
+        outputs = {f"out{i}": value for i, value in enumerate(part.outputs)}
+        nets = [part.graph.compile(outputs, **d.options, **samples) for _ in range(d.nets)]
+        results = [_run(net, part, wanted) for net in (*nets, nets[-1])]
+    for got, want in (pair for out in results for pair in zip(out, wanted, strict=True)):
         if d.tolerance and want.size:
             atol = d.tolerance * max(_largest(want), 1.0)
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=atol)

@@ -78,6 +78,13 @@ def partition(d: Draw, unmet: str | None) -> None:
         other = "s8" if dtype == "u8" else "u8"
         d.outputs.append(ops.quantize(y, dtype=other, scales=[d.pick(*SCALES)], zps=[d.pick(1, 3)]))
         return
+    if unmet == "no channels are miscounted":
+        d.options = {"tune": "off"}
+        x = d.input((d.size(2, 4), d.size(), *(1,) * d.whole(1, 3)))
+        for _ in range(2):
+            x = d.pick(ops.add, ops.multiply, ops.maximum)(x, d.input([n if d.chance() else 1 for n in x.shape]))
+        d.leave(x)
+        return
     *lead, rows, depth = d.sizes(d.whole(2, 4))
     columns = d.size()
     if unmet == "no broadcast operand is misread":

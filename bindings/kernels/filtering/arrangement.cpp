@@ -104,13 +104,15 @@ FilterLayout layout_of(const FilterProblem& problem, FilterDirection direction) 
     return direction == FilterDirection::forward ? forward_layout(problem) : backward_layout(problem);
 }
 
-FilterLayout large(FilterProblem problem, FilterDirection direction) {
+// Of strides that no large sizes have a place for it is the layout of these sizes.
+FilterLayout large(const FilterProblem& problem, FilterDirection direction) {
+    FilterProblem larger = problem;
     for (int a = kFilterAxes - problem.spatial_rank; a < kFilterAxes; ++a) {
         const int64_t more = kLarge[problem.spatial_rank - 1];
-        problem.in[a] += more;
-        problem.out[a] += more * problem.stride[a];
+        larger.in[a] += more;
+        larger.out[a] += more * problem.stride[a];
     }
-    return layout_of(problem, direction);
+    return layout_of(axes_refusal(larger).empty() ? larger : problem, direction);
 }
 
 }  // namespace

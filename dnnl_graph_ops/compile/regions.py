@@ -1,0 +1,93 @@
+"""Whether views of a buffer hold all elements of another view, by regions: a range of places on each common axis.
+
+The common axes are steps of which each divides the next. Every other column of a dense (H, W, C) is `range(0, C)` on
+the axis of step 1 and `range(0, H * W / 2)` on that of step 2C; the columns between, which begin C later, are
+`range(C, 2C)` on the first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import lcm
+
+# the set of a view's elements: its offset, and strides and sizes from the finest to the widest axis
+Axes = tuple[int, tuple[tuple[int, int], ...]]
+Region = tuple[range, ...]
+# places that are looked up for one question
+_MOST = 1 << 14
+
+
+def covers(wanted: Axes, parts: Sequence[Axes], strides: Collection[int] = ()) -> bool | None:
+    """Whether the parts hold all elements of what is wanted; None where that cannot be told.
+
+    `strides`: those of the view that is wanted, on whose axes odd sizes are no matter.
+    """
+    every = {stride for _, axes in (wanted, *parts) for stride, _ in axes}
+    told = _told(wanted, parts, strides) if strides else None
+    return _told(wanted, parts, every) if told is None else told
+
+
+def _told(wanted: Axes, parts: Sequence[Axes], strides: Collection[int]) -> bool | None:
+    """`covers` on axes of those of the strides of which each divides the next."""
+    steps = sorted({1, *strides} - {0})
+    steps = [step for i, step in enumerate(steps) if all(wider % step == 0 for wider in steps[i:])]
+    whole, regions = _region(wanted, steps), [_region(axes, steps) for axes in parts]
+    if whole is None:
+        return None
+    try:
+        told = _covers(whole, [region for region in regions if region is not None], 0)
+    except _TooMany:
+        return None
+    return told or (None if None in regions else False)
+
+
+class _TooMany(Exception):
+    """More places than are worth a look."""
+
+
+def _region(view: Axes, steps: Sequence[int]) -> Region | None:
+    """The places of a view on axes of these steps; None where they are no range on each axis."""
+    rest, axes = view
+    starts = []
+    for step in reversed(steps):
+        start, rest = divmod(rest, step)
+        starts.append(start)
+    starts.reverse()
+    ends = [wider // step for step, wider in pairwise(steps)]
+    ranges: list[range | None] = [None] * len(steps)
+    for stride, size in axes:
+        axis = bisect_right(steps, stride) - 1
+        stride, odd = divmod(stride, steps[axis])
+        while size > 1:
+            if odd or ranges[axis] is not None:
+                return None
+            start = starts[axis]
+            if axis == len(ends) or start + stride * (size - 1) < ends[axis]:
+                ranges[axis] = range(start, start + stride * size, stride)
+                break
+            # as many as there are on this axis, again and again along the next
+            count, odd = divmod(ends[axis], stride)
+            if odd or start >= stride or size % count:
+                return None
+            ranges[axis] = range(start, ends[axis], stride)
+            size, stride, axis = size // count, 1, axis + 1
+    return tuple(range(s, s + 1) if r is None else r for r, s in zip(ranges, starts, strict=True))
+
+
+def _covers(whole: Region, regions: Sequence[Region], axis: int) -> bool:
+    """Whether regions have every place of `whole` that is theirs on the axes before."""
+    if axis == len(whole) or not regions:
+        return bool(regions)
+    wanted, others = whole[axis], [region[axis] for region in regions]
+    if all(one == wanted for one in others):
+        return _covers(whole, regions, axis + 1)
+    # between two ends the same regions have a place as have the one a period before
+    period = lcm(*(one.step for one in (wanted, *others) if len(one) > 1))
+    ends = {wanted.start, *(end for one in others for end in (one.start, one[-1] + 1))}
+    if len(ends) * period * len(regions) > _MOST:
+        raise _TooMany
+    places = {end + i for end in ends for i in range(period) if end + i in wanted}
+    having = {tuple(i for i, one in enumerate(others) if place in one) for place in places}
+    return all(_covers(whole, [regions[i] for i in some], axis + 1) for some in having)

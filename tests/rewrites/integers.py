@@ -1,0 +1,96 @@
+"""Graphs of int8 convolutions that own products of integers run, and of the bounds of their results."""
+
+from dnnl_graph_ops import ops
+from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.lowering import integers
+from dnnl_graph_ops.lowering.forms import filtering
+
+from .draw import Draw, Window
+from .harness import proves
+from .quantized import SCALES
+
+TAIL = (
+    ops.abs,
+    ops.square,
+    lambda v: ops.leaky_relu(v, alpha=0.5),
+    lambda v: ops.clamp(v, min=-40.0, max=40.0) + v,
+)
+BOUNDS = (ops.relu, lambda v: ops.clamp(v, min=-3.0, max=20.0), lambda v: ops.clamp(v, min=200.0, max=300.0))
+
+
+def _scaled(d: Draw, value, axis: int | None = None):
+    """Floats of integers, by scales along an axis if there is one."""
+    count = 1 if axis is None else int(value.shape[axis] or 0)
+    along = {} if axis is None else {"qtype": "per_channel", "axis": axis}
+    # the same everywhere, as the library has it
+    zero = 0 if value.dtype.startswith("f8") else d.whole(0, 3)
+    return ops.dequantize(value, scales=[d.pick(*SCALES) for _ in range(count)], zps=[zero] * count, **along)
+
+
+def _quantized(d: Draw, value, axis: int | None = None):
+    count = 1 if axis is None else int(value.shape[axis] or 0)
+    along = {} if axis is None else {"qtype": "per_channel", "axis": axis}
+    scales, zero = [d.pick(*SCALES) for _ in range(count)], d.whole(0, 8)
+    return ops.quantize(value, dtype=d.pick("u8", "s8"), scales=scales, zps=[zero] * count, **along)
+
+
+def _product(d: Draw, data_format: str, unmet: str | None = None):
+    """A convolution of integers of 4 channels or more; a kernel's columns are 16."""
+    rank = d.whole(1, 2)
+    window = Window(d, rank, data_format)
+    channels, made = d.pick(4, 8), d.pick(8, 16)
+    if unmet == "few products are with zeros that fill up":
+        made = d.whole(1, 7)
+    sizes = d.sizes(rank)
+    batch = 0 if unmet == "no tensor is empty" else d.size(1, 2)
+    shape = (batch, channels, *sizes) if data_format == "NCX" else (batch, *sizes, channels)
+    x = d.input(shape, "f8_e4m3" if unmet == "the integers have 8 bits" else d.pick("u8", "s8"))
+    window.fits(x.shape)
+    src = _scaled(d, x, 1 if unmet == "the source has one scale" else None)
+    transposed = d.chance(0.3)
+    pair = (channels, made) if transposed else (made, channels)
+    w = (d.constant if d.chance() else d.input)((*pair, *window.kernel), dtype=d.pick("s8", "s8", "u8"))
+    weights = _scaled(d, w, int(transposed) if d.chance() else None)
+    if unmet == "both operands come of a Dequantize":
+        src, weights = (ops.abs(src), weights) if d.chance() else (src, ops.abs(weights))
+    bias = [d.constant((made,))] if d.chance() else []
+    build, order = (ops.conv_transpose, "IOX") if transposed else (ops.convolution, "OIX")
+    return build(src, weights, *bias, **window.keywords, weights_format=order)
+
+
+@proves("fuse_int8")
+def int8(d: Draw, unmet: str | None) -> None:
+    if unmet == "sums fit into 32 bits":
+        d.forced = [(integers, "_MOST_TERMS", 3)]
+    if unmet == "the kernel takes the layer":
+        # windows that it does not take, of 32768 taps, take NumPy long
+        d.forced = [(filtering, "taken", lambda problem, tile: False)]
+    if unmet == "integers are faster":
+        d.forced = [
+            (integers, "_WORDS", kernels.integer_isa()[0]),
+            (integers, "_floats_are_faster", lambda problem, waste, env: True),
+        ]
+    data_format = d.pick("NCX", "NXC")
+    y = _product(d, data_format, unmet)
+    for _ in range(d.whole(0, 2)):
+        y = d.pick(*TAIL)(y)
+    if unmet == "the kernel has the post-ops":
+        spatial = range(2, y.ndim) if data_format == "NCX" else range(1, y.ndim - 1)
+        shape = [n if axis in (0, *spatial[1:]) else 1 for axis, n in enumerate(y.shape)]
+        y = y + d.input(shape if y.ndim > 3 else [n if axis else 1 for axis, n in enumerate(y.shape)])
+    if d.chance(0.3):
+        y = d.pick(*BOUNDS)(y)
+    many = unmet == "the result has one scale"
+    if many or d.chance(0.7):
+        y = _quantized(d, y, d.whole(0, y.ndim - 1) if many else None)
+    d.leave(y)
+
+
+@proves("bound_integers")
+def bounds(d: Draw, unmet: str | None) -> None:
+    y = _product(d, d.pick("NCX", "NXC"))
+    for _ in range(d.whole(1, 2) if unmet else d.whole(0, 2)):
+        y = d.pick(*TAIL)(y)
+    if unmet is None:
+        y = d.pick(*BOUNDS)(y)
+    d.leave(_quantized(d, y))
