@@ -12,7 +12,7 @@ Judged = Callable[[int, int, tuple[str, ...]], tuple[set[Cell], list[str]]]
 
 
 def long_run(judged: Judged, seed: int, count: int, first: int = 0) -> None:
-    """Judge cases `first` and on, every other of which aims at a cell that was drawn seldom; print what came of them."""
+    """Judge cases `first` and on, every other one of which aims at a cell drawn seldom so far; print how they ended."""
     seen: Counter[Cell] = Counter()
     outcomes: Counter[str] = Counter()
     fork = multiprocessing.get_context("fork")

@@ -80,8 +80,8 @@ class Model:
 # that make no tensor, and are drawn in front of these that read what they make
 _SEQUENCES = ("SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence", "SequenceEmpty")
 CARRIERS = {
-    **dict.fromkeys(_SEQUENCES, ["SequenceAt", "SequenceLength", "ConcatFromSequence"]),
-    "Optional": ["OptionalHasElement", "OptionalGetElement"],
+    **dict.fromkeys(_SEQUENCES, ("SequenceAt", "SequenceLength", "ConcatFromSequence")),
+    "Optional": ("OptionalHasElement", "OptionalGetElement"),
 }
 
 
@@ -117,7 +117,7 @@ def refusing() -> Iterator[None]:
 
 def _drawn(rng: np.random.Generator, aim: str = "", text: str = "") -> Model | None:
     """A model, whose first node is an `aim` as near to the cell (aim, text) as can be; None: there is none of these."""
-    first = str(rng.choice(CARRIERS.get(aim, [aim]))) if aim else ""
+    first = str(rng.choice(CARRIERS.get(aim, (aim,)))) if aim else ""
     extent = int(rng.choice(EXTENTS)) if text == "equal extents" else extents(rng)
     opset = int(text[6:]) if text.startswith("opset") else int(rng.choice([n for n in OPSETS if _has(first, n)]))
     model = Model(opset, text == "symbolic" or bool(rng.random() < 0.3), extent is not None)

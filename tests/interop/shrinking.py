@@ -8,6 +8,7 @@ import numpy as np
 from onnx import NodeProto, helper
 from smaller import cut
 
+
 def smaller(model: Any) -> Iterator[Any]:
     """Fewer results, nodes and attributes, known sizes, shorter axes, plainer numbers."""
     if len(model.outputs) > 1:
