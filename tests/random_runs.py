@@ -1,5 +1,6 @@
 """A long run of random cases in processes of their own, in blocks, and the table of what they covered."""
 
+import faulthandler
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable
@@ -39,6 +40,7 @@ def long_run(judged: Judged, seed: int, count: int, first: int = 0) -> None:
 
 def _block(judged: Judged, seed: int, block: range, few: list[Cell]) -> tuple[Counter[Cell], Counter[str]]:
     """How often each cell was drawn, and how many cases ended how."""
+    faulthandler.enable()
     seen: Counter[Cell] = Counter()
     outcomes: Counter[str] = Counter()
     for case in block:
