@@ -52,6 +52,7 @@ Run: TypeAlias = Callable[..., Any]
 _MOST_ENTRIES = 4
 # of graphs that take longer, one run of both tells who is faster
 _LONG = 5e-3
+_FLOATS = ("f32", "bf16", "f16")
 _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
 _BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
@@ -308,26 +309,34 @@ class _Result:
     """One of what a captured graph gives: None, a number, or a tensor where PyTorch plans it to lie.
 
     node: what the net gives for it; None: nothing. argument: the number of the argument that it is a view of.
+    graph_inputs: the graph's placeholders, where views are taken by sizes of theirs.
     order: the axes from the slowest to the fastest where the net gives them in a row, and they are to lie otherwise.
+    is_turned: whether the net gives them in that order.
     """
 
     node: fx.Node | None = None
     is_number: bool = False
     argument: int | None = None
     views: tuple[fx.Node, ...] = ()
+    graph_inputs: tuple[fx.Node, ...] = ()
     order: tuple[int, ...] | None = None
+    is_turned: bool = True
 
     def given(self, args: Sequence[Any], results: Iterator[Any]) -> Any:
         if self.argument is not None:
-            return viewed(args[self.argument], self.views)
+            return self._viewed(args[self.argument], args)
         if self.node is None:
             return None
         if self.is_number:
             return int(next(results))
         tensor = _tensor(next(results))
         if self.order is not None:
+            tensor = tensor if self.is_turned else tensor.permute(self.order).contiguous()
             tensor = tensor.permute([self.order.index(axis) for axis in range(tensor.ndim)])
-        return viewed(tensor, self.views)
+        return self._viewed(tensor, args)
+
+    def _viewed(self, tensor: Tensor, args: Sequence[Any]) -> Any:
+        return viewed(tensor, self.views, dict(zip(self.graph_inputs, args, strict=False))) if self.views else tensor
 
 
 def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
@@ -335,11 +344,13 @@ def _result(node: fx.Node | None, given: Sequence[fx.Node]) -> _Result:
         return _Result()
     if not isinstance(node.meta["val"], Tensor):
         return _Result(node, is_number=True)
-    base, views = base_of(node)
+    base, views = base_of(node, may_vary=True)
+    vary = any(len(one.all_input_nodes) > 1 for one in views)
+    more: dict[str, Any] = {"views": views, "graph_inputs": tuple(given) if vary else ()}
     if views and base in given:
-        return _Result(argument=list(given).index(base), views=views)
+        return _Result(argument=list(given).index(base), **more)
     order = order_of(base.meta["val"])
-    return _Result(base, views=views, order=None if order is None or order == tuple(range(len(order))) else order)
+    return _Result(base, order=None if order is None or order == tuple(range(len(order))) else order, **more)
 
 
 class _Entry:
@@ -396,13 +407,17 @@ class _Entry:
         appended(graph, [node for _, node in made], known, budget, problems)
         if problems:
             raise UnsupportedError("\n".join(problems))
+        counts = Counter(graph.outputs.values())
         for (name, value), (one, node) in zip(list(graph.outputs.items()), made, strict=True):
             if one.order is None:
                 continue
             fake = node.meta["val"]
-            if None not in dims_of(fake.shape) and value.node is not None:
+            if None not in dims_of(fake.shape) and value.node is not None and counts[value] == 1:
                 value.strides = tuple(map(int, fake.stride()))
                 one.order = None
+            elif value.dtype not in _FLOATS:
+                # no op turns others
+                one.is_turned = False
             else:
                 graph.outputs[name] = static_transpose(value, order=list(one.order))
         if options.get("precision") == AUTO:

@@ -142,8 +142,8 @@ def pooled(d, places=False):
     most = max(d.attrs.get("dilations", [1]))
     if any((k - 1) * most >= n for k, n in zip(kernel, shape[2:], strict=True)):
         raise Again
-    # among the least numbers of a type ONNX Runtime finds no largest
-    d.outputs = d.pick(1, 1, 2) if places and kind != "u1" else 1
+    # among the least numbers of a type ONNX Runtime finds no largest, among those that round another
+    d.outputs = d.pick(1, 1, 2) if places and kind != "u1" and d.is_exact(x) else 1
     return [x]
 
 
@@ -202,7 +202,8 @@ def regions(d):
     x, (n, _, h, w), kind = d.tensor(4, 4, fits=filled)
     count = d.size()
     boxes = np.sort(d.rng.integers(0, 2 * max(h, w), (count, 2, 2)) / 2, 1).reshape(count, 4)
-    d.attrs |= {"output_height": d.whole(1, 3), "output_width": d.whole(1, 3), "sampling_ratio": d.whole(1, 2)}
+    # at the edge of the data rounding of a place decides: these are exact
+    d.attrs |= {"output_height": d.pick(1, 2, 4), "output_width": d.pick(1, 2, 4), "sampling_ratio": d.whole(1, 2)}
     return [x, d.leaf(boxes.astype(kind)), d.leaf(d.rng.integers(0, n, count))]
 
 
@@ -235,7 +236,10 @@ def resized(d):
     left_out = [d.leaf(np.zeros(0, "f4"), 1) if d.opset < 13 else "" for _ in range(2)]
     if d.chance():
         return [x, *left_out, d.number([*shape[:still], *(d.whole(1, 6) for _ in shape[still:])])]
-    return [x, left_out[0], d.number([1] * still + [d.pick(0.5, 1, 2, 2, 1.5) for _ in shape[still:]], "f4")]
+    # by scales of a call align_corners is as onnx's node tests have it, ONNX Runtime reads other places
+    constant = 1 if d.attrs.get("coordinate_transformation_mode") == "align_corners" else 0.9
+    scales = [1] * still + [d.pick(0.5, 1, 2, 2, 1.5) for _ in shape[still:]]
+    return [x, left_out[0], d.number(scales, "f4", constant)]
 
 
 def columns(d):

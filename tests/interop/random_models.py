@@ -4,7 +4,6 @@ A long run that says which cells it seldom drew, in the folder tests: python -m 
 """
 
 import functools
-import multiprocessing
 import re
 import sys
 from collections import Counter
@@ -17,23 +16,19 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import NodeProto, helper
+from random_runs import Cell, long_run
+from reference.closeness import ROUNDING, VAGUE, distance, is_exact, largest
+from reference.data import EXTENTS
+from smaller import smallest
 
 from .models import reference
 from .one_node import proto_of, run
 from .random_layers import ROWS
 from .random_operands import KINDS, Again, Draw, Operand, extents, kind_of
-from .shrinking import script, shrunk
+from .shrinking import script, smaller
 
 OPSETS = range(11, onnx.defs.onnx_opset_version() + 1)
-MOST_NODES, MOST_TRIES, EACH_TRIES = 12, 60, 4
-# of a cell; models of a process
-FEW, BLOCK = 20, 250
-# how far off a rounded result may be, in parts of its largest element
-ROUNDING = {"f2": 2.0**-7, "f4": 2.0**-16, "f8": 2.0**-40}
-# sums of products of such numbers are exact: multiples of the first up to the second
-GRID = {"f2": (0.25, 64), "f4": (1 / 16, 256), "f8": (1 / 16, 256)}
-# results farther off than this part of their largest element are judged by shape and type only, and not read
-VAGUE = 0.05
+MOST_NODES, MOST_TRIES, EACH_TRIES, AIMED_TRIES = 12, 60, 4, 200
 # what ONNX Runtime runs and the package refuses, by the message: why
 LIMITS = {"data; there are no ops on it": "sizes of a call, converted to a type that graphs do not have"}
 onnxruntime.set_default_logger_severity(4)
@@ -82,23 +77,29 @@ class Model:
         return replace(model, nodes=kept, feeds=feeds, constants=constants)
 
 
+# that make no tensor, and are drawn in front of these that read what they make
+_SEQUENCES = ("SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence", "SequenceEmpty")
+CARRIERS = {
+    **dict.fromkeys(_SEQUENCES, ("SequenceAt", "SequenceLength", "ConcatFromSequence")),
+    "Optional": ("OptionalHasElement", "OptionalGetElement"),
+}
+
+
 @functools.cache
 def _known(opset: int) -> tuple[str, ...]:
     return tuple(name for name in ROWS if onnx.defs.has(name, opset))
 
 
-def drawn(seed: int, case: int, refusals: Counter[str] | None = None) -> Model:
-    """A model that ONNX Runtime runs; `refusals` counts what it refused on the way."""
-    refusals = Counter() if refusals is None else refusals
+def drawn(seed: int, case: int, op_type: str = "", text: str = "") -> Model:
+    """A model that ONNX Runtime runs; with the cell (op_type, text), if tries find one."""
     rng = np.random.default_rng([seed, case])
-    while True:
-        model = _drawn(rng, refusals)
-        try:
-            with refusing():
-                model.wanted()
+    for _ in range(AIMED_TRIES * bool(op_type)):
+        model = _drawn(rng, op_type, text)
+        if model and (op_type, text) in cells(model):
             return model
-        except Refused as error:
-            refusals[f"whole model: {error}"] += 1
+    while not (model := _drawn(rng)):
+        pass
+    return model
 
 
 class Refused(Exception):
@@ -107,31 +108,32 @@ class Refused(Exception):
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turns errors of ONNX Runtime, which have no type in common, into one that says little."""
+    """Turns errors of ONNX Runtime, which have no type in common, into one."""
     try:
         yield
     except Exception as error:
-        text = re.sub(r"^\[ONNXRuntimeError\][^:]*:[^:]*:[^:]*: |\b[xcys]\d+(_\d+)?\b|\{[^}]*\}|\d+", "_", str(error))
-        raise Refused(f"{type(error).__name__}: {text[:110]}") from None
+        raise Refused(str(error)) from None
 
 
-def _drawn(rng: np.random.Generator, refusals: Counter[str]) -> Model:
-    extent = extents(rng)
-    opset = int(rng.choice(OPSETS))
-    model = Model(opset, bool(rng.random() < 0.3), extent is not None)
+def _drawn(rng: np.random.Generator, aim: str = "", text: str = "") -> Model | None:
+    """A model, whose first node is an `aim` as near to the cell (aim, text) as can be; None: there is none of these."""
+    first = str(rng.choice(CARRIERS.get(aim, (aim,)))) if aim else ""
+    extent = int(rng.choice(EXTENTS)) if text == "equal extents" else extents(rng)
+    opset = int(text[6:]) if text.startswith("opset") else int(rng.choice([n for n in OPSETS if _has(first, n)]))
+    model = Model(opset, text == "symbolic" or bool(rng.random() < 0.3), extent is not None)
     values: dict[str, Operand] = {}
-    wanted = int(rng.integers(1, MOST_NODES + 1))
+    wanted = int(rng.integers(1, (3 if aim else MOST_NODES) + 1))
     op_type, tries = "", 0
     for _ in range(MOST_TRIES):
         if not tries:
-            op_type, tries = str(rng.choice(_known(opset))), EACH_TRIES
+            is_first = aim and not model.nodes
+            op_type, tries = first if is_first else str(rng.choice(_known(opset))), EACH_TRIES
         tries -= 1
         try:
-            nodes, results, leaves = _tried(Draw(rng, values, extent, opset), op_type)
-        except Again:
-            continue
-        except Refused as error:
-            refusals[f"{op_type}: {error}"] += 1
+            nodes, results, leaves = _tried(Draw(rng, values, extent, opset, "" if model.nodes else text), op_type)
+        except (Again, Refused):
+            if aim and not tries and not model.nodes:
+                return None
             continue
         for name, (array, is_constant) in leaves.items():
             (model.constants if is_constant else model.feeds)[name] = array
@@ -144,7 +146,16 @@ def _drawn(rng: np.random.Generator, refusals: Counter[str]) -> Model:
             break
     reads = {name for node in model.nodes for name in node.input}
     model.outputs = [name for name in model.errors if name not in reads or rng.random() < 0.3]
+    try:
+        with refusing():
+            model.wanted()
+    except Refused:
+        return None
     return model
+
+
+def _has(op_type: str, opset: int) -> bool:
+    return not op_type or op_type in _known(opset)
 
 
 def _tried(d: Draw, op_type: str):
@@ -185,8 +196,8 @@ def _tried(d: Draw, op_type: str):
     if not exact:
         # all to one side, and each to any
         for signs in (np.ones, lambda shape: -np.ones(shape), *2 * (lambda shape: d.rng.choice([-1.0, 1.0], shape),)):
-            errors = [e + _distance(a, b) for e, a, b in zip(errors, arrays, computed(signs), strict=True)]
-        errors = [np.inf if e > VAGUE * _largest(a) else e for e, a in zip(errors, arrays, strict=True)]
+            errors = [e + distance(a, b) for e, a, b in zip(errors, arrays, computed(signs), strict=True)]
+        errors = [np.inf if e > VAGUE * largest(a) else e for e, a in zip(errors, arrays, strict=True)]
     results = {n: Operand(a, e, True) for n, a, e in zip(outputs, arrays, errors, strict=True)}
     return nodes, results, d.leaves
 
@@ -204,31 +215,12 @@ def _moved(value: Operand, signs: Callable[[tuple[int, ...]], Any]) -> np.ndarra
     return np.asarray(value.array + value.error * signs(value.array.shape), value.array.dtype)
 
 
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Between the same results of operands that differ a little; infinite where it decided a shape."""
-    if one.shape != other.shape:
-        return np.inf
-    pair = [array.astype("f8") for array in (one, other)]
-    with np.errstate(all="ignore"):
-        same = (pair[0] == pair[1]) | (np.isnan(pair[0]) & np.isnan(pair[1]))
-        return float(np.nan_to_num(np.where(same, 0.0, np.abs(pair[0] - pair[1])), nan=np.inf).max(initial=0.0))
-
-
-def _largest(array: np.ndarray) -> float:
-    wide = array.astype("f8")
-    return max(1.0, float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)))
-
-
 def _rounding(array: np.ndarray, flags: str, exact: bool) -> float:
     """How far off a result may be of its own operation: integers are exact."""
-    if array.dtype.kind != "f":
+    kind = kind_of(array)
+    if array.dtype.kind != "f" or (exact and "r" not in flags and is_exact(array, kind)):
         return 0.0
-    largest, (step, most) = _largest(array), GRID[kind_of(array)]
-    with np.errstate(invalid="ignore"):
-        whole = ~np.isfinite(array) | (array.astype("f8") % step == 0)
-    if exact and "r" not in flags and largest <= most and whole.all():
-        return 0.0
-    return max(ROUNDING[kind_of(array)], ROUNDING["f4"] * ("s" in flags)) * largest
+    return max(ROUNDING[kind], ROUNDING["f4"] * ("s" in flags)) * largest(array)
 
 
 def verdict(model: Model) -> str:
@@ -243,7 +235,7 @@ def verdict(model: Model) -> str:
         result = np.asarray(result)
         if (result.shape, result.dtype) != (want.shape, want.dtype):
             return f"wrong: {name} {result.dtype}{list(result.shape)}, not {want.dtype}{list(want.shape)}"
-        off = _distance(result, want)
+        off = distance(result, want)
         if off > model.errors[name]:
             return f"wrong: {name} is off by {off:.3g}, more than {model.errors[name]:.3g}"
     return ""
@@ -257,7 +249,7 @@ def check(model: Model, where: str) -> str:
     """
     text = verdict(model)
     if text and not text.startswith("limit"):
-        small = shrunk(model, lambda one: fault(verdict(one)) == fault(text))
+        small = smallest(model, smaller, lambda one: fault(verdict(one)) == fault(text))
         raise AssertionError(f"{where}: {text}\nthe smallest: {verdict(small)}\n{script(small)}")
     return text
 
@@ -267,7 +259,7 @@ def fault(text: str) -> str:
     return re.sub(r"'[^']*'|[\[(][^\])]*[\])]|\b\w*\d\w*\b|[-.+]", "", text)[:60]
 
 
-def cells(model: Model) -> Iterator[tuple[str, str]]:
+def cells(model: Model) -> Iterator[Cell]:
     """An operator and a property of its node or of the model, for each node."""
     arrays = model.results()
     reads = Counter(name for node in model.nodes for name in node.input)
@@ -283,46 +275,15 @@ def cells(model: Model) -> Iterator[tuple[str, str]]:
         yield from ((node.op_type, text) for text in (*texts, *(name for name, holds in properties.items() if holds)))
 
 
-def main(seed: int, count: int, first: int = 0) -> None:
-    seen, refusals, limits, failures = Counter(), Counter(), Counter(), 0
-    fork = multiprocessing.get_context("fork")
-    for start in range(first, first + count, BLOCK):
-        # ONNX Runtime ends the process at a few models
-        results = fork.SimpleQueue()
-        block = range(start, min(start + BLOCK, first + count))
-        child = fork.Process(target=lambda: results.put(_judged(seed, block)))  # noqa: B023
-        child.start()
-        while child.is_alive() and results.empty():
-            child.join(0.1)
-        if results.empty():
-            print(f"{block}: the process ended with code {child.exitcode}", flush=True)
-            continue
-        *counts, wrong = results.get()
-        for total, more in zip((seen, refusals, limits), counts, strict=True):
-            total.update(more)
-        failures += wrong
-        child.join()
-    judged = sum(limits.values()) + failures
-    print(f"{judged} models, {failures} failures", *(f"{number:6} {text}" for text, number in limits.items() if text))
-    print("refused by ONNX Runtime:", *(f"{number:6} {text}" for text, number in refusals.most_common()), sep="\n")
-    few = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
-    print(f"of {len(seen)} cells below {FEW}: {len(few)}", *few, sep="\n")
-    print("never drawn:", *sorted(set(ROWS) - {op for op, _ in seen}))
-
-
-def _judged(seed: int, block: range) -> tuple[Counter, Counter, Counter, int]:
-    """Of some models the cells, why ONNX Runtime refused others, the limits met, and how many failed."""
-    seen, refusals, limits, failures = Counter(), Counter(), Counter(), 0
-    for case in block:
-        model = drawn(seed, case, refusals)
-        seen.update(cells(model))
-        try:
-            limits[check(model, f"drawn({seed}, {case})")] += 1
-        except AssertionError as error:
-            failures += 1
-            print(error, flush=True)
-    return seen, refusals, limits, failures
+def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[Cell], list[str]]:
+    """The cells of a model, and how it ended: by a limit, with nothing, or how it failed."""
+    model = drawn(seed, case, *aim)
+    try:
+        text = check(model, f"drawn{(seed, case, *aim)}") or "agrees"
+    except AssertionError as error:
+        text = str(error)
+    return set(cells(model)), [text]
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    long_run(judged, *map(int, sys.argv[1:]))

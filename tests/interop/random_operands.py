@@ -35,10 +35,16 @@ def kind_of(array: np.ndarray) -> str:
 
 
 class Draw:
-    """One node being drawn: `flags` of its operator's row, `attrs` that it will have, `leaves` that are new."""
+    """One node being drawn: `flags` of its operator's row, `attrs` that it will have, `leaves` that are new.
 
-    def __init__(self, rng: np.random.Generator, values: dict[str, Operand], extent: int | None, opset: int) -> None:
+    `text`: "f2" or "rank 3" that its operands shall have where the operator takes them.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, values: dict[str, Operand], extent: int | None, opset: int, text: str = ""
+    ) -> None:
         self.rng, self.values, self.extent, self.opset = rng, values, extent, opset
+        self.aimed, self.rank = text, int(text[5:]) if text.startswith("rank") else -1
         self.start("Identity")
 
     def start(self, op_type: str, flags: str = "") -> None:
@@ -62,7 +68,7 @@ class Draw:
         return (0 if self.chance(0.02) else self.whole(low, high)) if self.extent is None else self.extent
 
     def shape(self, low: int = 0, high: int = 5) -> tuple[int, ...]:
-        shape = [self.size() for _ in range(self.whole(low, high))]
+        shape = [self.size() for _ in range(self.rank if low <= self.rank <= high else self.whole(low, high))]
         while np.prod(shape) > MOST_ELEMENTS:
             if len(shape) == low:
                 raise Again
@@ -85,6 +91,9 @@ class Draw:
     def like(self, name: str) -> tuple[tuple[int, ...], str]:
         return self.array(name).shape, kind_of(self.array(name))
 
+    def is_exact(self, name: str) -> bool:
+        return name in self.leaves or not self.values[name].error
+
     def kind(self, slot: int = 0, allowed: str = "") -> str:
         """A type that the operator's input takes."""
         types = self.schema.inputs[min(slot, len(self.schema.inputs) - 1)].types
@@ -92,6 +101,8 @@ class Draw:
         kinds = [kind for kind in kinds if not allowed or kind in allowed.split()]
         if not kinds:
             raise Again
+        if self.aimed in kinds:
+            return self.aimed
         return self.pick(*(kind for kind in kinds for _ in range(WEIGHTS.get(kind, 1))))
 
     def leaf(self, array: Any, constant: float = 0.5) -> str:

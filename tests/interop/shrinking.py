@@ -1,4 +1,4 @@
-"""The smallest model that still fails, and a script of it."""
+"""Smaller forms of a random model, and a script of it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,25 +6,11 @@ from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
-
-Fails = Callable[[Any], bool]
-
-
-def shrunk(model: Any, fails: Fails) -> Any:
-    """A model none of whose smaller ones fails; what ONNX Runtime does not run does not fail."""
-
-    def still(one: Any) -> bool:
-        try:
-            return fails(one)
-        except Exception:
-            return False
-
-    while (smaller := next(filter(still, _smaller(model)), None)) is not None:
-        model = smaller
-    return model
+from smaller import cut
 
 
-def _smaller(model: Any) -> Iterator[Any]:
+def smaller(model: Any) -> Iterator[Any]:
+    """Fewer results, nodes and attributes, known sizes, shorter axes, plainer numbers."""
     if len(model.outputs) > 1:
         yield from (model.pruned(outputs=[name]) for name in model.outputs)
     for i in range(len(model.nodes)):
@@ -40,15 +26,10 @@ def _smaller(model: Any) -> Iterator[Any]:
     leaves = {**model.feeds, **model.constants}
     for size in sorted({n for array in leaves.values() for n in array.shape if n > 1}, reverse=True):
         for less in (1, size - 1):
-            yield _mapped(model, lambda array, size=size, less=less: _cut(array, size, less))
+            yield _mapped(model, lambda array, size=size, less=less: cut(array, size, less))
     for name, array in leaves.items():
         if array.size > 1 and np.unique(array).size > 1:
             yield _mapped(model, np.ones_like, name)
-
-
-def _cut(array: np.ndarray, size: int, less: int) -> np.ndarray:
-    """Of all axes of `size` elements the first ones."""
-    return array[tuple(slice(less if n == size else n) for n in array.shape)]
 
 
 def _without(model: Any, index: int) -> Iterator[Any]:

@@ -1,152 +1,356 @@
-"""Random programs of views, shapes and element-wise ops, drawn by how eager PyTorch runs them."""
+"""Random programs, drawn call by call by how eager PyTorch runs them; eager judges what the package makes of them.
+
+A long run that says which cells it seldom drew, in the folder tests: python -m pytorch.programs SEED COUNT
+"""
 
 import random
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import nn
+from random_runs import long_run
+from reference.closeness import ROUNDING, VAGUE, distance, is_exact, largest
+from smaller import smallest
+from torch.nn import functional as F
 
-FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last)
-DTYPES = (torch.float32, torch.int32, torch.float16, torch.bfloat16, torch.bool)
+from . import program_layers, program_ops  # noqa: F401  (fill the table)
+from .drawing import NAME, NAMES, ROWS, Again, Aim, Draw, back, extents, where
+from .program_shrinking import script, smaller
+from .program_ways import LIMITS, WAYS, Theirs
 
-
-def axis(rng, x):
-    """Counted from either end."""
-    return rng.randrange(-x.ndim, x.ndim) if x.ndim else 0
-
-
-def factored(rng, count):
-    """Sizes whose product is `count`, in few axes."""
-    sizes = []
-    while count > 1 and len(sizes) < 4:
-        sizes.append(rng.choice([n for n in range(1, count + 1) if count % n == 0]))
-        count //= sizes[-1]
-    return [*sizes, count] if count != 1 or not sizes else sizes
+MOST_CALLS, MOST_TRIES, AIMED_TRIES = 8, 40, 60
+# beyond it a result is drawn again
+MOST = {"f16": 300.0, "bf16": 1e3}
+NUMPY = {"f32": "f4", "f16": "f2", "bf16": "bf2"}
+REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
 
 
-def with_unknown(rng, sizes):
-    """One of them as -1, sometimes."""
-    if sizes and 0 not in sizes and rng.random() < 0.3:
-        sizes[rng.randrange(len(sizes))] = -1
-    return sizes
+class Step(NamedTuple):
+    """One line: the value's name, and the call as text. `rounds`: its result may differ by rounding."""
+
+    op: str
+    name: str
+    text: str
+    rounds: bool
+
+    @property
+    def reads(self) -> list[str]:
+        return NAME.findall(self.text)
 
 
-def strided(rng, x):
-    """Sizes and strides that lie within the memory of x, and a place in it."""
-    room = x.untyped_storage().nbytes() // x.element_size()
-    sizes = [rng.randint(1, 3) for _ in range(rng.randint(1, 3))]
-    strides = [rng.choice([0, 1, 2, 3, 5]) for _ in sizes]
-    reach = sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
-    return (sizes, strides, rng.randint(0, room - 1 - reach)) if reach < room else ([1], [1], 0)
+@dataclass
+class Program:
+    """Lines over inputs and parameters. `grown`: inputs of other sizes, where a program of dynamic sizes takes such."""
+
+    dynamic: bool = False
+    equal: bool = False
+    # eager refuses the last line
+    refused: bool = False
+    steps: list[Step] = field(default_factory=list)
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+    grown: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> list[dict[str, torch.Tensor]]:
+        return [self.inputs, *[self.grown] * bool(self.grown)]
+
+    def module(self) -> torch.nn.Module:
+        lines = [f"{name} = self.{name}" for name in self.parameters]
+        lines += [f"{step.name} = {step.text}" for step in self.steps]
+        body = "\n    ".join([*lines, f"return ({', '.join(self.outputs)},)"])
+        names = {"torch": torch, "F": F}
+        exec(f"def forward(self, {', '.join(self.inputs)}):\n    {body}", names)
+        module = type("Module", (torch.nn.Module,), {"forward": names["forward"]})()
+        for name, tensor in self.parameters.items():
+            enter = module.register_buffer
+            if tensor.is_floating_point():
+                enter, tensor = module.register_parameter, torch.nn.Parameter(tensor.clone(), requires_grad=False)
+            enter(name, tensor)
+        return module
+
+    def pruned(self, **changes: Any) -> "Program":
+        """The changed program without inputs and parameters that no line reads; lines may write to what others read."""
+        program = replace(self, **changes)
+        reads = {name for step in program.steps for name in step.reads}
+        inputs, parameters, grown = (
+            {name: tensor for name, tensor in part.items() if name in reads}
+            for part in (program.inputs, program.parameters, program.grown)
+        )
+        return replace(program, inputs=inputs, parameters=parameters, grown=grown)
 
 
-def permuted(rng, x):
-    return rng.sample(range(x.ndim), x.ndim)
+Seen = Callable[[Step, list[torch.Tensor]], Any]
 
 
-def expanded(rng, x):
-    return [rng.randint(1, 2) for _ in range(rng.randint(0, 1))] + [
-        rng.choice([2, 3]) if n == 1 else rng.choice([n, -1]) for n in x.shape
-    ]
+@torch.no_grad()
+def values_of(
+    program: Program,
+    inputs: dict[str, torch.Tensor],
+    change: Callable[[torch.Tensor], Any] | None = None,
+    seen: Seen | None = None,
+) -> dict[str, torch.Tensor]:
+    """All values by eager PyTorch; `change` writes to results that round, `seen` sees what a line reads and gives."""
+    values = {name: tensor.clone() for name, tensor in {**program.parameters, **inputs}.items()}
+    for step in program.steps:
+        result = values[step.name] = computed(step.text, values)
+        if seen is not None:
+            seen(step, [*(values[name] for name in step.reads), result])
+        if change is not None and step.rounds:
+            change(result)
+    return values
 
 
-def memory_format(rng, x):
-    return rng.choice(FORMATS if x.ndim == 4 else FORMATS[:2])
+@torch.no_grad()
+def computed(text: str, values: dict[str, torch.Tensor]) -> torch.Tensor:
+    return eval(text, {"torch": torch, "F": F}, values)
 
 
-def like(rng, x):
-    return torch.ones(1, dtype=rng.choice(DTYPES))
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """Numbers that NumPy has."""
+    return tensor.detach().double().numpy() if tensor.dtype is torch.bfloat16 else tensor.detach().numpy()
 
 
-# what an op is called with, drawn for the tensor at hand
-Draw = Callable[..., object]
-OPS: dict[str, tuple[Draw, Callable[..., torch.Tensor]]] = {
-    "view": (lambda rng, x: with_unknown(rng, factored(rng, x.numel())), lambda x, a: x.view(a)),
-    "reshape": (lambda rng, x: with_unknown(rng, factored(rng, x.numel())), lambda x, a: x.reshape(a)),
-    "view_as": (lambda rng, x: torch.ones(factored(rng, x.numel())), lambda x, a: x.view_as(a)),
-    "flatten": (lambda rng, x: axis(rng, x), lambda x, a: x.flatten(a)),
-    "transpose": (lambda rng, x: (axis(rng, x), axis(rng, x)), lambda x, a: x.transpose(*a)),
-    "permute": (permuted, lambda x, a: x.permute(a)),
-    "movedim": (lambda rng, x: (axis(rng, x), axis(rng, x)), lambda x, a: x.movedim(*a)),
-    "t": (lambda rng, x: None, lambda x, a: x.t()),
-    "squeeze": (lambda rng, x: axis(rng, x), lambda x, a: x.squeeze(a)),
-    "unsqueeze": (lambda rng, x: rng.randint(-x.ndim - 1, x.ndim), lambda x, a: x.unsqueeze(a)),
-    "expand": (expanded, lambda x, a: x.expand(a)),
-    "as_strided": (strided, lambda x, a: x.as_strided(*a)),
-    "select": (lambda rng, x: (axis(rng, x), rng.choice([0, -1])), lambda x, a: x.select(*a)),
-    "narrow": (lambda rng, x: (axis(rng, x), rng.randint(0, 1), 1), lambda x, a: x.narrow(*a)),
-    "slice": (lambda rng, x: (rng.randint(0, 1), rng.randint(1, 3)), lambda x, a: x[..., a[0] :: a[1]]),
-    "first": (lambda rng, x: rng.randint(1, 3), lambda x, a: x[:a]),
-    "unfold": (lambda rng, x: (axis(rng, x), rng.randint(1, 2), 1), lambda x, a: x.unfold(*a)),
-    "diagonal": (lambda rng, x: rng.randint(-1, 1), lambda x, a: x.diagonal(a)),
-    "split": (lambda rng, x: (rng.randint(1, 2), axis(rng, x)), lambda x, a: x.split(*a)[-1]),
-    "unbind": (axis, lambda x, a: x.unbind(a)[0]),
-    "cat": (axis, lambda x, a: torch.cat([x, x], a)),
-    "stack": (lambda rng, x: rng.randint(-x.ndim - 1, x.ndim), lambda x, a: torch.stack([x, x], a)),
-    "flip": (axis, lambda x, a: x.flip(a)),
-    "roll": (lambda rng, x: (rng.randint(-2, 2), axis(rng, x)), lambda x, a: x.roll(*a)),
-    "contiguous": (memory_format, lambda x, a: x.contiguous(memory_format=a)),
-    "clone": (memory_format, lambda x, a: x.clone(memory_format=a)),
-    "to format": (memory_format, lambda x, a: x.to(memory_format=a)),
-    "to dtype": (lambda rng, x: (rng.choice(DTYPES), rng.random() < 0.5), lambda x, a: x.to(a[0], copy=a[1])),
-    "to both": (
-        lambda rng, x: (rng.choice(DTYPES), memory_format(rng, x)),
-        lambda x, a: x.to(dtype=a[0], memory_format=a[1], copy=True),
-    ),
-    "to device": (lambda rng, x: rng.choice(DTYPES), lambda x, a: x.to("cpu", a)),
-    "to nowhere": (lambda rng, x: rng.random() < 0.5, lambda x, a: x.to(device=None, copy=a)),
-    "to other": (like, lambda x, a: x.to(a)),
-    "type_as": (like, lambda x, a: x.type_as(a)),
-    "float": (lambda rng, x: None, lambda x, a: x.float()),
-    "add": (lambda rng, x: None, lambda x, a: x + 1),
-    "twice": (lambda rng, x: None, lambda x, a: x * 2.0),
-    "transposed sum": (lambda rng, x: None, lambda x, a: x + x.transpose(-1, 0)),
-    "relu": (lambda rng, x: None, lambda x, a: x.relu()),
-    "sum": (axis, lambda x, a: x.sum(a)),
-    "greater": (lambda rng, x: None, lambda x, a: torch.where(x > 1, x, -x)),
-}
+def tolerances(program: Program, inputs: dict[str, torch.Tensor], results: list[torch.Tensor]) -> list[float]:
+    """How far off results may be: as far as they move where each result that rounds is moved; infinite: not judged."""
+    if not any(step.rounds for step in program.steps):
+        return [0.0] * len(results)
+    rng = random.Random(1)
+    errors = [0.0] * len(results)
+    for sign in (lambda: 1, lambda: -1, *2 * (lambda: rng.choice((1, -1)),)):
+
+        def moved(result: torch.Tensor, sign: Callable[[], int] = sign) -> None:
+            kind = NUMPY[NAMES[result.dtype]]
+            signs = torch.tensor([sign() for _ in range(result.numel())], dtype=result.dtype).reshape(result.shape)
+            result.add_(signs * ROUNDING[kind] * largest(array_of(result)))
+
+        others = results_of(program, values_of(program, inputs, moved))
+        errors = [e + distance(array_of(a), array_of(b)) for e, a, b in zip(errors, results, others, strict=True)]
+    return [np.inf if e > VAGUE * largest(array_of(one)) else e for e, one in zip(errors, results, strict=True)]
 
 
-class Program(nn.Module):
-    """One op after the other; gives the results of those named by `kept`, and the last."""
-
-    def __init__(self, steps, kept):
-        super().__init__()
-        self.steps, self.kept = steps, kept
-
-    def forward(self, x):
-        found = []
-        for i, (name, argument) in enumerate(self.steps):
-            x = OPS[name][1](x, argument)
-            if i in self.kept:
-                found.append(x)
-        return (*found, x)
-
-    def __str__(self):
-        return f"keeping {self.kept}:\n" + "\n".join(f"  {name} {argument}" for name, argument in self.steps)
+def results_of(program: Program, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs, and the inputs, which lines may have written to."""
+    return [values[name] for name in (*program.outputs, *program.inputs)]
 
 
-def drawn(seed, most=8):
-    """A program and its input; the last op may be one that eager refuses."""
-    rng = random.Random(seed)
-    shape = [rng.choice([1, 2, 3, 4]) for _ in range(rng.randint(1, 4))]
-    x = torch.arange(-3, -3 + torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
-    if rng.random() < 0.3:
-        x = x.permute(permuted(rng, x)).contiguous().permute(permuted(rng, x))
-    steps, made = [], x
-    for _ in range(rng.randint(1, most)):
-        name = rng.choice(list(OPS))
-        argument = OPS[name][0](rng, made)
-        steps.append((name, argument))
+# ---- drawing ---------------------------------------------------------------------------------------------------------
+
+
+def drawn(seed: int, case: int, op: str = "", text: str = "") -> Program:
+    """A program that eager runs; with the cell (op, text), if tries find one."""
+    rng = random.Random(f"{seed} {case}")
+    if not op:
+        return _drawn(rng, None)
+    for _ in range(AIMED_TRIES):
         try:
-            made = OPS[name][1](made, argument)
-        except (RuntimeError, IndexError, ValueError):
-            if rng.random() < 0.9:
-                # tried often, and kept seldom: nothing can follow
-                steps.pop()
-                continue
+            program = _drawn(rng, Aim(op, text))
+        except Again:
+            continue
+        if (op, text) in cells(program):
+            return program
+    return _drawn(rng, None)
+
+
+def _drawn(rng: random.Random, aim: Aim | None) -> Program:
+    text = aim.text if aim else ""
+    extent = rng.choice((1, 2, 3, 4)) if text == "equal extents" else extents(rng)
+    program = Program(dynamic=text in ("dynamic", "grown") or rng.random() < 0.25, equal=extent is not None)
+    d = Draw(rng, extent, text)
+    wanted = rng.randint(1, MOST_CALLS)
+    for number in range(MOST_TRIES):
+        _extend(program, d, aim.op if aim and not program.steps else rng.choice(list(ROWS)), aim is None)
+        if len(program.steps) == wanted or program.refused:
             break
-        if made.numel() > 500:
-            break
-    kept = [i for i in range(len(steps) - 1) if rng.random() < 0.2]
-    return Program(steps, kept), x
+        if aim and not program.steps and number > 10:
+            raise Again
+        if program.steps:
+            d.start_free()
+    reads = {name for step in program.steps for name in step.reads}
+    names = [step.name for step in program.steps]
+    program.outputs = [name for name in names if name not in reads or rng.random() < 0.25]
+    program = program.pruned()
+    return replace(program, grown=_grown(rng, program)) if program.dynamic and not program.refused else program
+
+
+def _extend(program: Program, d: Draw, op: str, may_end: bool) -> None:
+    """One more line, if eager runs the call that is drawn and its result is small; seldom one that eager refuses."""
+    row = ROWS[op]
+    d.start(op.removesuffix(".in_place"), row.flags)
+    name, text, result = f"v{len(d.values)}", "", None
+    try:
+        text = row.draw(d)
+        leaves = {leaf: tensor.clone() for leaf, tensor in d.leaves.items()}
+        result = computed(text, {**d.values, **leaves})
+    except (Again, *REFUSED):
+        program.refused = may_end and bool(text) and "m" in row.flags and bool(program.steps) and d.chance(0.01)
+    if not program.refused and not _fits(result):
+        if op.endswith(("_", ".in_place")):
+            # a call in vain may have changed them
+            d.values = values_of(program, program.inputs)
+            d.given = {where(d.values[leaf]) for leaf in (*program.inputs, *program.parameters)}
+        return
+    for leaf, tensor in d.leaves.items():
+        (program.parameters if leaf[0] == "p" else program.inputs)[leaf] = tensor
+    kind = None if program.refused else NUMPY.get(NAMES[result.dtype])
+    rounds = kind is not None and "m" not in row.flags and ("r" in row.flags or not is_exact(array_of(result), kind))
+    program.steps.append(Step(op, name, text, rounds))
+    if program.refused:
+        return
+    d.values |= {**leaves, name: result}
+    d.given |= set(map(where, leaves.values()))
+    if rounds or d.inexact.intersection(program.steps[-1].reads):
+        d.inexact |= {other for other, one in d.values.items() if where(one) == where(result)}
+
+
+def _fits(result: Any) -> bool:
+    if not isinstance(result, torch.Tensor) or result.dtype not in NAMES or result.ndim > 5 or result.numel() > 2000:
+        return False
+    return largest(array_of(result)) <= MOST.get(NAMES[result.dtype], 1e4)
+
+
+def _grown(rng: random.Random, program: Program) -> dict[str, torch.Tensor]:
+    """Inputs of which all axes of a size are longer by one, if eager takes them; else none."""
+    sizes = sorted({n for tensor in program.inputs.values() for n in tensor.shape if n > 1})
+    if not sizes:
+        return {}
+    size = rng.choice(sizes)
+    grown = {}
+    for name, tensor in program.inputs.items():
+        order = tensor.dim_order()
+        for axis in (axis for axis, n in enumerate(tensor.shape) if n == size):
+            tensor = torch.cat([tensor, tensor.narrow(axis, 0, 1)], axis)
+        # it lies as the other, which calls by strides count on
+        grown[name] = tensor.permute(order).contiguous().permute(back(order))
+    try:
+        values = values_of(program, grown)
+    except REFUSED:
+        return {}
+    return grown if all(_fits(values[step.name]) for step in program.steps) else {}
+
+
+# ---- judging ---------------------------------------------------------------------------------------------------------
+
+
+def verdict(program: Program, way: str) -> str:
+    """What is wrong: "refused: ...", "wrong: ..." or "limit: ...", nothing if all is right."""
+    if program.refused:
+        return _refusal(program, way)
+    wanted = [results_of(program, values_of(program, inputs)) for inputs in program.calls]
+    try:
+        results = WAYS[way](program)
+    except Theirs as error:
+        return f"limit: {error}"
+    except Exception as error:
+        limits = (f"limit: {why}" for part, why in LIMITS.items() if part in str(error))
+        return next(limits, f"refused: {type(error).__name__}: {error}")
+    for inputs, wants, got in zip(program.calls, wanted, results, strict=False):
+        errors = tolerances(program, inputs, wants)
+        # a net gives no inputs
+        names = [*program.outputs, *program.inputs][: len(got)]
+        for name, mine, want, error in zip(names, got, wants, errors, strict=False):
+            if text := difference(mine, want, error, way == "compile"):
+                theirs = way == "compile" and _theirs(program, inputs, got)
+                return f"limit: eager and aot_eager differ: {text}" if theirs else f"wrong: {name} {text}"
+    return ""
+
+
+def _refusal(program: Program, way: str) -> str:
+    """What is wrong where eager refuses the program: a result, unless PyTorch's own compiler gives one."""
+    for one in (way, "aot_eager"):
+        try:
+            WAYS[one](program)
+        except Exception:
+            return ""
+    return "limit: eager refuses what aot_eager runs"
+
+
+def difference(mine: torch.Tensor, want: torch.Tensor, error: float, strides: bool) -> str:
+    """In what one result is not the other."""
+    if (mine.dtype, mine.shape) != (want.dtype, want.shape):
+        return f"{mine.dtype}{list(mine.shape)}, not {want.dtype}{list(want.shape)}"
+    if strides and (placed(mine), mine.storage_offset()) != (placed(want), want.storage_offset()):
+        return f"strides {mine.stride()} from {mine.storage_offset()}, not {want.stride()} from {want.storage_offset()}"
+    off = distance(array_of(mine), array_of(want))
+    return f"is off by {off:.3g}, more than {error:.3g}" if off > error else ""
+
+
+def placed(tensor: torch.Tensor) -> list[int]:
+    """Strides without those of single elements, which say nothing."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return [stride for size, stride in pairs if size != 1] if tensor.numel() else []
+
+
+def _theirs(program: Program, inputs: dict[str, torch.Tensor], got: list[torch.Tensor]) -> bool:
+    """Whether PyTorch's own compiler gives just the same, which eager does not."""
+    (results, *_) = WAYS["aot_eager"](replace(program, inputs=inputs, grown={}))
+    return not any(difference(a, b, 0.0, True) for a, b in zip(got, results, strict=True))
+
+
+def check(program: Program, way: str, where: str) -> str:
+    """Fail with the smallest program that shows the same fault, as a script; the limit that it meets, or nothing.
+
+    Raises:
+        AssertionError: wrong results, or a refusal that is no known limit.
+    """
+    text = verdict(program, way)
+    if text and not text.startswith("limit"):
+        small = smallest(program, smaller, lambda one: fault(verdict(one, way)) == fault(text))
+        raise AssertionError(f"{where}, {way}: {text}\nthe smallest: {verdict(small, way)}\n{script(small, way)}")
+    return text
+
+
+def agree(lines: str, outputs: list[str], way: str, rounding: Sequence[str] = (), **program: Any) -> None:
+    """Compare the results of a script's program with eager's."""
+    pairs = (line.strip().split(" = ", 1) for line in lines.strip().splitlines())
+    steps = [Step("", name, text, name in rounding) for name, text in pairs]
+    text = verdict(Program(steps=steps, outputs=outputs, **program), way)
+    assert not text or text.startswith("limit"), text
+
+
+def fault(text: str) -> str:
+    """A verdict's kind and the first of its words that are no names or numbers."""
+    return " ".join(word for word in text.split() if word.strip(":,.()").isalpha())[:60]
+
+
+def cells(program: Program) -> set[tuple[str, str]]:
+    """An op and a property of its line or of the program, for each line."""
+    reads = Counter(name for step in program.steps for name in step.reads)
+    found: set[tuple[str, str]] = set()
+
+    def seen(step: Step, tensors: list[torch.Tensor]) -> None:
+        data = [tensors[0], tensors[-1]]
+        properties = {
+            "equal extents": program.equal,
+            "dynamic": program.dynamic,
+            "grown": bool(program.grown),
+            "second reader": any(reads[name] > 1 for name in (*step.reads, step.name)),
+            "inner output": reads[step.name] > 0 and step.name in program.outputs,
+            "strided": any(not one.is_contiguous() for one in data),
+        }
+        texts = {*(NAMES[one.dtype] for one in data), *(f"rank {one.ndim}" for one in data)}
+        found.update((step.op, text) for text in (*texts, *(name for name, holds in properties.items() if holds)))
+
+    values_of(replace(program, steps=program.steps[: -1 if program.refused else None]), program.inputs, seen=seen)
+    return found
+
+
+def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[tuple[str, str]], list[str]]:
+    """The cells of a program, and what came of it by each way: a limit, nothing, or how it failed."""
+    program = drawn(seed, case, *aim)
+    texts = []
+    for way in ("export", "compile"):
+        try:
+            texts.append(f"{way}: {check(program, way, f'drawn{(seed, case, *aim)}') or 'agrees'}")
+        except AssertionError as error:
+            texts.append(str(error))
+    return cells(program), texts
+
+
+if __name__ == "__main__":
+    long_run(judged, *map(int, sys.argv[1:]))

@@ -25,11 +25,15 @@ _FEW_BYTES = 1 << 14
 
 
 def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
-    """The results of an op: computed if they are known now, else of ops of the graph.
+    """The results of an op up to the last that is read: computed if they are known now, else of ops of the graph.
 
     Raises:
         UnsupportedError: it cannot be expressed, not even by PyTorch.
     """
+    return _built(graph, node, known, budget)[: len(node.outputs)]
+
+
+def _built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) -> tuple[Item, ...]:
     call = Call(graph, node, {}, known, budget, lambda item: constant_of(graph, item, known, budget))
     if node.op_type.startswith(SIZES):
         return (number(call),)
@@ -49,7 +53,7 @@ def built(graph: Graph, node: OnnxNode, known: dict[str, Item], budget: Budget) 
         host.overload(node.op_type, node.where, call.stated)
         if isinstance(graph, Scratch):
             return host.appended(call)
-        return deferred(graph, node, call.metas(), known, budget)
+        return deferred(graph, node, call.metas()[: len(node.outputs)], known, budget)
     except UnsupportedError as error:
         raise UnsupportedError(f"{error}" + (f"; {why}" if node.op_type in RULES else "")) from None
 

@@ -82,8 +82,9 @@ def hardsigmoid(call: Call, self: Any, **_: Any) -> Any:
 @aten("clamp_max", low=None, high=None)
 def clamp(call: Call, self: Any, low: Any, high: Any, **given: Any) -> Any:
     low, high = given.get("min", given.get("min_val", low)), given.get("max", given.get("max_val", high))
-    kind = call.meta.dtype
-    return call.std("Clip", self, *(None if one is None else call.cast(float(one), kind) for one in (low, high)))
+    # infinite numbers stay where no end is given: Clip would hold them at the largest of the type
+    low, high = (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
+    return call.op("Clamp", call.tensor(self), min=min(low, high), max=high)
 
 
 @aten("softplus")
@@ -99,10 +100,11 @@ def softplus(call: Call, self: Any, beta: float, threshold: float, **_: Any) -> 
 
 @aten("prelu", "_prelu_kernel")
 def prelu(call: Call, self: Any, weight: Any, **_: Any) -> Any:
-    slope = call.known_array(weight)
-    if slope is not None and slope.ndim == 1 and len(self.shape) > 1:
-        slope = slope.reshape(-1, *(1,) * (len(self.shape) - 2))
-    return call.std("PRelu", self, weight if slope is None else slope)
+    """A one-dimensional weight belongs to the channels."""
+    slope, behind = call.known_array(weight), (1,) * (len(self.shape) - 2)
+    if slope is None:
+        return call.std("PRelu", self, call.reshaped(weight, (*weight.shape, *behind)) if weight.ndim == 1 else weight)
+    return call.std("PRelu", self, slope.reshape(-1, *behind) if slope.ndim == 1 else slope)
 
 
 @aten("glu")
@@ -165,8 +167,11 @@ def addcmul(call: Call, self: Any, tensor1: Any, tensor2: Any, value: float = 1,
 
 @aten("lerp.Scalar")
 def lerp(call: Call, self: Any, end: Any, weight: float, **_: Any) -> Any:
-    step = call.std("Mul", call.std("Sub", end, self), call.cast(float(weight), call.meta.dtype))
-    return call.std("Add", self, step)
+    """From the nearer end, as PyTorch has it: the other one may be infinite."""
+    apart, dtype = call.std("Sub", end, self), call.meta.dtype
+    if weight < 0.5:
+        return call.std("Add", self, call.std("Mul", apart, call.cast(float(weight), dtype)))
+    return call.std("Sub", end, call.std("Mul", apart, call.cast(1.0 - weight, dtype)))
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

@@ -347,8 +347,8 @@ def appended(step: Any) -> tuple[Value, ...]:
     metas = step.metas()
     if any(None in meta.shape for meta in metas):
         raise UnsupportedError(f"{step.where}: the shape of its result depends on data")
-    found = inferred(step)
-    if found is not None and [shape for _, shape in found] != [meta.shape for meta in metas]:
+    found, count = inferred(step), len(step.node.outputs)
+    if found is not None and [shape for _, shape in found[:count]] != [meta.shape for meta in metas[:count]]:
         raise ShapeError(f"{step.where}: gives {found}, where {metas} was announced")
     tensors: list[Any] = []
     apart = _taken_apart(step.series(), tensors)

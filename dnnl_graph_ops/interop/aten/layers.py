@@ -138,7 +138,7 @@ def batch_norm(
         raise UnsupportedError(f"{call.where}: by the statistics of a batch, as in training; call model.eval()")
     if len(input.shape) == 2:
         return _columns(call, input, weight, bias, running_mean, running_var, eps)
-    channels, dtype = (input.shape[1],), running_mean.dtype
+    channels, dtype = (input.shape[1],), dtypes.canonical(running_mean.dtype)
     scale, shift = _filled(call, weight, channels, 1, dtype), _filled(call, bias, channels, 0, dtype)
     mean, variance = (_filled(call, one, channels, 0, dtype) for one in (running_mean, running_var))
     return call.std("BatchNormalization", input, scale, shift, mean, variance, epsilon=float(eps))
@@ -254,6 +254,9 @@ def _pooled(
 ) -> Any:
     axes = int(next(letter for letter in call.node.op_type if letter in "123"))
     kernel = _per_axis(kernel, axes)
+    if ceil and None in item.shape[-axes:]:
+        # of windows beyond the data, which the op here has not, PyTorch gives one
+        raise call.needs_sizes(f"of shape {item.shape}")
     src, batched = _batched(call, item, axes)
     made = call.std(
         kind,
@@ -298,11 +301,9 @@ def upsample(call: Call, mode: str, align_corners: bool = False, **given: Any) -
         named = ("scales_d", "scales_h", "scales_w")[3 - axes :]
         some = [given.get("scales") if axes == 1 else given.get(name) for name in named]
         scales = None if None in some else some
-    where = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "pytorch_half_pixel"
+    where = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "half_pixel"
     attrs: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": where, "nearest_mode": "floor"}
     if scales is not None and not (align_corners and mode == "linear"):
-        if mode == "linear":
-            attrs["coordinate_transformation_mode"] = "half_pixel"
         return call.std("Resize", src, None, np.asarray([1.0, 1.0, *scales], np.float32), None, **attrs)
     sizes = call.meta.shape
     if None in sizes[2:]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedError
@@ -30,11 +30,13 @@ def order_of(fake: Tensor) -> tuple[int, ...] | None:
     return tuple(order) if nbytes <= max(expected, 1) * fake.element_size() else None
 
 
-def base_of(result: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
+def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.Node, ...]]:
     """The node whose memory a result is a view of, and the views from there to the result: PyTorch is to take them.
 
+    may_vary: whether numbers among the views' arguments may be computed of the graph's arguments.
+
     Raises:
-        UnsupportedError: a view whose arguments vary.
+        UnsupportedError: a view of other arguments.
     """
     views: list[fx.Node] = []
     node = result
@@ -47,15 +49,34 @@ def base_of(result: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
         is_view = is_part or (
             schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
         )
-        if not is_view or not hasattr(source, "all_input_nodes") or node.all_input_nodes != [source]:
+        others = [one for one in node.all_input_nodes if one is not source]
+        is_told = all(may_vary and _is_told(one) for one in others)
+        if not is_view or not hasattr(source, "all_input_nodes") or not is_told:
             raise UnsupportedError(f"torch node {node.name!r} ({node.target}): PyTorch plans its result with gaps")
         views.append(node)
         node = source
     return node, tuple(reversed(views))
 
 
-def viewed(tensor: Any, views: Sequence[fx.Node]) -> Any:
-    """A tensor seen through views, one after the other."""
+def _is_told(node: fx.Node) -> bool:
+    """Whether a number is computed of the graph's arguments."""
+    import torch
+
+    return node.op == "placeholder" or (
+        not isinstance(node.meta.get("val"), torch.Tensor) and all(map(_is_told, node.all_input_nodes))
+    )
+
+
+def viewed(tensor: Any, views: Sequence[fx.Node], arguments: Mapping[fx.Node, Any]) -> Any:
+    """A tensor seen through views, one after the other, by numbers that are computed of the graph's arguments."""
+    from torch.fx.node import map_arg
+
+    def number(node: fx.Node) -> Any:
+        if node in arguments:
+            return arguments[node]
+        return node.target(*map_arg(node.args, number), **map_arg(node.kwargs, number))  # type: ignore[operator]
+
     for node in views:
-        tensor = node.target(tensor, *node.args[1:], **node.kwargs)  # type: ignore[operator]
+        given = map_arg((node.args[1:], node.kwargs), number)
+        tensor = node.target(tensor, *given[0], **given[1])  # type: ignore[operator]
     return tensor

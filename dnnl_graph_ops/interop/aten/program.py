@@ -192,12 +192,11 @@ class Reader:
         return {type(value).__name__: str(value)}
 
     def _outputs(self, fx: Any) -> tuple[str, ...]:
-        """Names of the results, none for those that nobody reads."""
-        value = fx.meta["val"]
-        if not isinstance(value, tuple | list):
+        """Names of the results up to the last that is read, none for those before it that are not."""
+        if not isinstance(fx.meta["val"], tuple | list):
             return (fx.name,)
         read = {user.args[1] for user in fx.users if user.target is operator.getitem}
-        return tuple(part(fx.name, i) if i in read else "" for i in range(len(value)))
+        return tuple(part(fx.name, i) if i in read else "" for i in range(max(read, default=-1) + 1))
 
 
 def out_of_place(nodes: Sequence[Any]) -> dict[Any, Any]:

@@ -69,7 +69,7 @@ def in_pairs(
     fresh = fresh_names((*taken, *names_of(nodes)))
     found: list[OnnxNode] = []
     more: dict[str, Array] = {}
-    # scale and zero point of tensors that were quantized
+    # scale and zero point of tensors that were quantized by one scale: those of an axis do not fit moved axes
     known: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         form = _FORMS.get((node.domain, node.op_type))
@@ -86,9 +86,13 @@ def in_pairs(
         else:
             found.append(node)
         last = found[-1]
-        if last.op_type == "QuantizeLinear" and not last.domain:
+        if last.op_type == "QuantizeLinear" and not last.domain and _is_single(arrays, last.inputs[1]):
             known[last.outputs[0]] = last.inputs[1:]
     return found, more
+
+
+def _is_single(arrays: Mapping[str, Array], name: str) -> bool:
+    return name in arrays and arrays[name].size == 1
 
 
 def _moved(node: OnnxNode, parameters: tuple[str, ...], fresh: Callable[[str], str]) -> list[OnnxNode]:

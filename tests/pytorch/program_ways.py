@@ -1,0 +1,124 @@
+"""The ways from a program to results: through `from_torch`, `torch.compile`, and PyTorch's own compiler."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.torch import backend
+
+# what eager runs and the package refuses, by the message: why
+LIMITS = {
+    "is written to": "an input or a parameter is written to, which no net does",
+    "needs at least one output": "views of arguments alone, which leave a net nothing to compute",
+}
+torch._logging.set_logs(all=logging.ERROR)
+
+
+class Theirs(Exception):
+    """PyTorch itself fails to trace what it runs."""
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Theirs(f"{type(error).__name__} of PyTorch: {str(error).strip().splitlines()[0][:80]}") from None
+
+
+def copies(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.clone() for tensor in inputs.values())
+
+
+@torch.no_grad()
+def exported(program: Any) -> list[list[torch.Tensor]]:
+    """The outputs of each call; of other sizes only where the exported program takes them."""
+    shapes = [dict.fromkeys(range(t.ndim), torch.export.Dim.AUTO) for t in program.inputs.values()]
+    with tracing():
+        exported = torch.export.export(
+            program.module(), copies(program.inputs), dynamic_shapes=tuple(shapes) if program.dynamic else None
+        )
+    net = dgo.from_torch(exported).compile()
+    results = [_results(net, program.inputs)]
+    if program.grown:
+        try:
+            exported.module()(*copies(program.grown))
+        except Exception:
+            return results
+        results.append(_results(net, program.grown))
+    return results
+
+
+def _results(net: Any, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    made = net.run(dict(zip(net.input_names, copies({n: inputs[n] for n in net.input_names}), strict=True)))
+    return [tensor_of(array) for array in made.values()]
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+class Left(Exception):
+    """A captured graph that the backend left to PyTorch."""
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def compiled(program: Any) -> list[list[torch.Tensor]]:
+    """The outputs of each call, and the inputs behind it, of nets, however fast PyTorch is.
+
+    Raises:
+        Left: the backend leaves a graph to PyTorch.
+    """
+    lines, logger = _Lines(), logging.getLogger(backend.__name__)
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    try:
+        with mock.patch.object(backend._Entry, "_tried", lambda entry, args: True):
+            results = _compiled(program, backend.dnnl_graph_ops)
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+    left = [text for text in lines.texts if text.startswith("PyTorch runs a ")]
+    if left:
+        raise Left(left[0])
+    return results
+
+
+@torch.no_grad()
+def _compiled(program: Any, chosen: Any) -> list[list[torch.Tensor]]:
+    torch._dynamo.reset()
+    made = torch.compile(program.module(), backend=chosen, dynamic=program.dynamic, fullgraph=True)
+    results = []
+    for inputs in program.calls:
+        given = copies(inputs)
+        results.append([*made(*given), *given])
+    return results
+
+
+def aot_eager(program: Any) -> list[list[torch.Tensor]]:
+    with tracing():
+        return _compiled(program, "aot_eager")
+
+
+WAYS: dict[str, Callable[[Any], list[list[torch.Tensor]]]] = {
+    "export": exported,
+    "compile": compiled,
+    "aot_eager": aot_eager,
+}
