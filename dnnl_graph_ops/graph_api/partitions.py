@@ -74,8 +74,12 @@ class partition(PartitionNames):
         return self._native.is_supported and not any(map(refusal, self._ops))
 
     def get_input_ports(self) -> list[logical_tensor]:
-        """The tensors that it reads. C++: get_input_ports (dnnl_graph_partition_get_input_ports)."""
-        return [logical_tensor._of(port) for port in self._native.input_ports]
+        """The tensors that it reads, each once: the library lists one again for every op that reads it.
+
+        C++: get_input_ports (dnnl_graph_partition_get_input_ports).
+        """
+        ports = {port.id: port for port in self._native.input_ports}
+        return [logical_tensor._of(port) for port in ports.values()]
 
     def get_output_ports(self) -> list[logical_tensor]:
         """The tensors that it writes. C++: get_output_ports (dnnl_graph_partition_get_output_ports)."""
