@@ -249,9 +249,11 @@ def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
 
 
 def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) -> None:
-    """How profilers learn the names of generated code: 1 VTune, 2 perf's jitdump, 4 perf's map file, or a sum of these.
+    """How profilers learn the names of the code that is generated from then on. It holds for all of the package.
 
-    Code that is generated from then on is named; it holds for all of the package.
+    Args:
+        flags: a sum of 1 for VTune, 2 for perf's map file in /tmp, 4 for perf's jitdump, and 8 for its times by the CPU's
+            own clock; 0: none.
 
     Raises:
         InvalidArgumentError: another number, or what the build lacks. TypeError: no int.
