@@ -252,8 +252,8 @@ def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) ->
     """How profilers learn the names of the code that is generated from then on. It holds for all of the package.
 
     Args:
-        flags: a sum of 1 for VTune, 2 for perf's map file in /tmp, 4 for perf's jitdump, and 8 for its times by the CPU's
-            own clock; 0: none.
+        flags: a sum of 1 for VTune, 2 for perf's map file in /tmp, 4 for perf's jitdump, and 8 for its times by the
+            CPU's own clock; 0: none.
 
     Raises:
         InvalidArgumentError: another number, or what the build lacks. TypeError: no int.
