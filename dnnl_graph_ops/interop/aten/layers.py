@@ -425,4 +425,6 @@ def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
         return call.std("Add", products, hidden), not known.any(-1).all()
     if known is None and mask.dtype == "boolean":
         return call.op("Select", mask, products, np.full(1, -np.inf, kind)), True
-    return call.std("Add", products, call.cast(mask, products.dtype)), False
+    # what is added may be minus infinity
+    is_hiding = known is None or bool(np.isneginf(known.astype(np.float32)).all(-1).any())
+    return call.std("Add", products, call.cast(mask, products.dtype)), is_hiding
