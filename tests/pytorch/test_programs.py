@@ -161,6 +161,10 @@ FOUND = {
         "v1 = F.scaled_dot_product_attention(x0, x0, x0)", {"x0": X.half()}, {}, "v1",
         {"dynamic": True, "rounding": ["v1"]},
     ),
+    "groups of columns that lie turned": (
+        "v1 = F.group_norm(x0, 2, p1, p2, eps=0.5)",
+        {"x0": Y[:2, :, 0, 0].mT.contiguous().mT}, {"p1": X.flatten(), "p2": X.flatten()}, "v1", {"rounding": ["v1"]},
+    ),
     "integers that lie turned": (
         "v1 = x0.transpose(0, 1) + 1", {"x0": X.long()}, {}, "v1", {"dynamic": True}
     ),
