@@ -232,6 +232,10 @@ class CpuIsa(enum.IntEnum):
     avx10_1_512 = 495
     avx10_1_512_amx = 4079
     avx10_1_512_amx_fp16 = 8175
+    avx10_2 = 131583
+    avx10_2_512 = 131583
+    avx10_2_amx_2 = 143359
+    avx10_2_512_amx_2 = 143359
 
 class CpuIsaHints(enum.IntEnum):
     no_hints = 0

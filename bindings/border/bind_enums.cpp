@@ -127,9 +127,13 @@ void bind_enums(py::module_& m) {
                                {"avx512_core_amx_fp16", dnnl_cpu_isa_avx512_core_amx_fp16},
                                {"avx10_1_512", dnnl_cpu_isa_avx512_core_fp16},
                                {"avx10_1_512_amx", dnnl_cpu_isa_avx512_core_amx},
-                               {"avx10_1_512_amx_fp16", dnnl_cpu_isa_avx512_core_amx_fp16}});
-    bind_enum<dnnl_cpu_isa_hints_t>(
-        m, "CpuIsaHints", {{"no_hints", dnnl_cpu_isa_no_hints}, {"prefer_ymm", dnnl_cpu_isa_prefer_ymm}});
+                               {"avx10_1_512_amx_fp16", dnnl_cpu_isa_avx512_core_amx_fp16},
+                               {"avx10_2", abi::isa_avx10_2},
+                               {"avx10_2_512", abi::isa_avx10_2},
+                               {"avx10_2_amx_2", abi::isa_avx10_2_amx_2},
+                               {"avx10_2_512_amx_2", abi::isa_avx10_2_amx_2}});
+    bind_enum<dnnl_cpu_isa_hints_t>(m, "CpuIsaHints",
+                                    {{"no_hints", dnnl_cpu_isa_no_hints}, {"prefer_ymm", dnnl_cpu_isa_prefer_ymm}});
     bind_enum<abi::DumpMode>(m, "DumpMode",
                              {{"none", int(abi::DumpMode::none)},
                               {"subgraph", int(abi::DumpMode::subgraph)},

@@ -22,6 +22,7 @@ inline constexpr int op_group_norm = 83, op_gen_index = 84, op_greater_equal = 8
 inline constexpr int attr_group_shape = 0x4E, attr_accumulation_mode = 0x88;
 // data types
 inline constexpr int f8_e5m2 = 9, f8_e4m3 = 10, s4 = 11, u4 = 12, e8m0 = 13, f4_e2m1 = 14, f4_e3m0 = 15, s64 = 16;
+inline constexpr int isa_avx10_2 = 0x201ff, isa_avx10_2_amx_2 = 0x22fff;
 // a tensor property, 3.9: the value lives in host memory whatever the engine
 inline constexpr int property_host_scalar = 3;
 // dump modes, 3.11: a bit mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..lowering.split import ONEDNN_PARTITION
 from ..lowering.tail import LOSING_NAN
 from ..lowering.ties import MULTIPLYING
 from ..runtime.engines import KINDS, Engine
+from ..schema.defects import Edges, crashes_matcher
 from .integers import integer_groups
 from .native import FPMATH, fresh_id, native_op
 from .own_groups import Readers, elementwise, own_groups
@@ -199,7 +200,11 @@ def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, suppor
         ops.append(_Op(kind, attrs, tuple(map(number, node.inputs)), tuple(map(number, node.outputs))))
     tensors = tuple((env.compute_dtype(value.dtype), value.is_constant) for value in numbers)
     leaving = [v for v in dict.fromkeys(outputs) if v.node is not None and env.compute_dtype(v.dtype) in _END]
-    return _Structure(tuple(ops), tensors, tuple(map(number, leaving)))
+    ends = tuple(map(number, leaving))
+    edges = [Edges(item.kind, item.inputs, item.outputs) for item in ops] + [Edges("End", [i], []) for i in ends]
+    for i in crashes_matcher(edges, env.engine.runtime.version_info):
+        ops[i] = replace(ops[i], kind="Wildcard", attrs=())
+    return _Structure(tuple(ops), tensors, ends)
 
 
 @lru_cache(256)

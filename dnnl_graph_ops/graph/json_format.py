@@ -25,6 +25,8 @@ MAX_NDIM = 12
 MAX_TENSOR_BYTES = 1 << 40
 # how the format says that a dim is not known
 UNKNOWN = -(1 << 63)
+# what the library's dump of a graph with its partitions says of an op
+_OF_DUMPS = frozenset({"partition_id", "backend"})
 _UNKNOWN_DIMS = frozenset({UNKNOWN, -1})
 
 ENGINE_KINDS = ("cpu", "gpu")
@@ -226,7 +228,8 @@ def _op(data: Any, position: int) -> Op:
         tuple(_tensor(item, where) for item in _list(data.get(key, []), f"{key!r}", where, MAX_OPS))
         for key in ("inputs", "outputs")
     ]
-    return Op(identity, name, kind, {n: _attr(n, a, where) for n, a in attrs.items()}, tensors[0], tensors[1])
+    stated = {n: _attr(n, a, where) for n, a in attrs.items() if n not in _OF_DUMPS}
+    return Op(identity, name, kind, stated, tensors[0], tensors[1])
 
 
 def _attr(name: Any, data: Any, where: str) -> Attr:

@@ -233,6 +233,10 @@ class cpu_isa(IntEnum):
     avx10_1_512 = 495
     avx10_1_512_amx = 4079
     avx10_1_512_amx_fp16 = 8175
+    avx10_2 = 131583
+    avx10_2_512 = 131583
+    avx10_2_amx_2 = 143359
+    avx10_2_512_amx_2 = 143359
 
 class cpu_isa_hints(IntEnum):
     no_hints = 0

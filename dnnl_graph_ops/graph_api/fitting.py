@@ -33,8 +33,15 @@ def _padded(attrs: dict[str, Any]) -> str:
     return "oneDNN derives the pads of auto_pad from the wrong tensor there: give pads_begin and pads_end"
 
 
-# what oneDNN up to 3.13 computes wrong by the attributes alone
+def _beyond_a_stride(attrs: dict[str, Any]) -> str:
+    if all(p < s for p, s in zip(attrs.get("output_padding", ()), attrs["strides"], strict=False)):
+        return ""
+    return "oneDNN has no kernel for an output_padding that is not below the stride"
+
+
+# what oneDNN up to 3.13 computes wrong, or refuses without a reason, by the attributes alone
 _WRONG: dict[str, Callable[[dict[str, Any]], str]] = {
+    "ConvTranspose": _beyond_a_stride,
     "ConvTransposeBackwardData": _dilated,
     "ConvTransposeBackwardWeights": _padded,
 }

@@ -9,6 +9,7 @@ from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import json_format
 from ..runtime import Runtime
 from ..schema.arguments import is_bool, show
+from ..schema.defects import Edges, crashes_matcher
 from .arguments import instance, member, runtime_of
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
 from .logical_tensors import logical_tensor
@@ -124,15 +125,29 @@ class graph(GraphNames):
             One or more ops each; those that the library does not have are there as well, and not supported.
 
         Raises:
-            InvalidArgumentError: the graph is not finalized. TypeError: no policy.
+            InvalidArgumentError: the graph is not finalized. UnsupportedError: the library would end the process.
+            TypeError: no policy.
 
         C++: get_partitions (dnnl_graph_graph_filter, _get_partition_num, _get_partitions).
         """
         chosen = member(partition_policy, policy, "graph.get_partitions: 'policy'")
         if not self.is_finalized():
             raise InvalidArgumentError("graph.get_partitions: the graph is not finalized; call finalize first")
+        if chosen is partition_policy.fusion:
+            self._check_matcher()
         self._native.filter(chosen)
         return [partition._of(one, self._runtime, self._ops) for one in self._native.partitions()]
+
+    def _check_matcher(self) -> None:
+        """Refuse graphs that end the process where the library looks for patterns."""
+        ops = list(self._ops.values())
+        edges = [Edges(o._kind, *([t.get_id() for t in ts] for ts in (o._inputs, o._outputs))) for o in ops]
+        for i in crashes_matcher(edges, self._runtime.version_info):
+            raise UnsupportedError(
+                f"graph.get_partitions: {ops[i]._where}: oneDNN {self._runtime.version} ends the process where "
+                "Dequantize makes the src of a Convolution and no op its weights; take partition.debug, or dequantize "
+                "the weights as well"
+            )
 
     def set_fpmath_mode(self, mode: fpmath_modes, apply_to_int: bool = False) -> None:
         """Let the library compute f32 ops with narrower types.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any
 
@@ -75,8 +76,12 @@ class partition(PartitionNames):
         return self._native.is_supported and not any(map(refusal, self._ops))
 
     def get_input_ports(self) -> list[logical_tensor]:
-        """The tensors that it reads. C++: get_input_ports (dnnl_graph_partition_get_input_ports)."""
-        return [logical_tensor._of(port) for port in self._native.input_ports]
+        """The tensors that it reads, each once: the library lists one again for every op that reads it.
+
+        C++: get_input_ports (dnnl_graph_partition_get_input_ports).
+        """
+        ports = {port.id: port for port in self._native.input_ports}
+        return [logical_tensor._of(port) for port in ports.values()]
 
     def get_output_ports(self) -> list[logical_tensor]:
         """The tensors that it writes. C++: get_output_ports (dnnl_graph_partition_get_output_ports)."""
@@ -129,10 +134,12 @@ class partition(PartitionNames):
             natives = [_variable(item) if i in constants else item for i, item in enumerate(natives)]
         self._claim(e)
         backward = any("Back" in o._kind for o in self._ops)
+        alone = settings.constants_anew(self._runtime, e.get_kind()) if cached else nullcontext()
         try:
-            made = self._native.compile(natives, results, e._native, backward)
+            with alone:
+                made = self._native.compile(natives, results, e._native, backward)
         except Error:
-            settings.drop_failed(self._runtime)
+            settings.drop_compiled(self._runtime)
             raise
         return compiled_partition(made, e, tuple(constants) if cached else ())
 
@@ -184,7 +191,7 @@ class compiled_partition:
     C++: dnnl::graph::compiled_partition.
     """
 
-    __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_first", "_native", "_on_device")
+    __slots__ = ("_addresses", "_constants", "_engine", "_execute", "_first", "_kept", "_native", "_on_device")
 
     def __init__(self, native: Any = None, e: Any = None, constants: tuple[int, ...] = ()) -> None:
         if not isinstance(native, CompiledPartition):
@@ -194,6 +201,8 @@ class compiled_partition:
         self._constants = constants
         self._execute = native.execute
         self._addresses: tuple[int, ...] | None = None
+        # memory of the constants: no other ones may come to lie there
+        self._kept: list[Any] = []
         self._first = Lock()
         self._on_device = e._native.on_device
 
@@ -260,6 +269,7 @@ class compiled_partition:
             with self._first:
                 self._check_constants(inputs)
                 self._execute(astream, inputs, *others)
+                self._kept = [inputs[i]._memory for i in self._constants]
                 self._addresses = addresses
         else:
             self._execute(astream, inputs, *others)

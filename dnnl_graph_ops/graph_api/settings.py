@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from ..errors import InvalidArgumentError
@@ -14,6 +16,7 @@ from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, engine_kind, fpmath_
 
 # libraries, by path, whose caches keep the constants of partitions that this module compiles
 _keeps_constants: set[str] = set()
+_alone = Lock()
 
 
 def _flag(value: Any, where: str) -> bool:
@@ -26,10 +29,10 @@ def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) 
     """Whether partitions that this module compiles from now on keep what they make of their constants.
 
     Where it holds, a compiled partition packs its constant inputs at its first execution and uses that from then on: it
-    remembers their addresses, and raises at another one; to change the elements there is up to the caller, and has no
-    effect. Otherwise, which is the default, constants are variables to the library. What was compiled before, and the
-    rest of the package, stays as it is: the library's own cache is neither switched on nor off, as a partition that was
-    compiled with it and runs without it ends the process.
+    keeps their memory, and raises at another address; to change the elements there is up to the caller, and has no
+    effect before the partition is compiled again. Otherwise, which is the default, constants are variables to the
+    library. What was compiled before, and the rest of the package, stays as it is: the library's own cache is neither
+    switched on nor off, as a partition that was compiled with it and runs without it ends the process.
 
     Raises:
         TypeError: no bool. C++: set_constant_tensor_cache (dnnl_graph_set_constant_tensor_cache).
@@ -101,12 +104,32 @@ def get_compiled_partition_cache_capacity(runtime: Runtime | str | None = None) 
     return library.get_compiled_partition_cache_capacity()
 
 
-def drop_failed(runtime: Runtime) -> None:
-    """Empty the cache of compiled partitions after a failure: the library would report it as another one next time."""
+def drop_compiled(runtime: Runtime) -> None:
+    """Empty the cache of compiled partitions, failures included, which the library would report as others next time."""
     library = runtime.library
     if capacity := library.get_compiled_partition_cache_capacity():
         library.set_compiled_partition_cache_capacity(0)
         library.set_compiled_partition_cache_capacity(capacity)
+
+
+@contextmanager
+def constants_anew(runtime: Runtime, kind: engine_kind) -> Iterator[None]:
+    """Compile alone, and with nothing kept that the library made of other constants.
+
+    It knows these by their addresses from 3.7 on, and not at all before: neither tells new elements from old ones.
+    """
+    with _alone:
+        _drop_constants(runtime, kind)
+        yield
+        drop_compiled(runtime)
+
+
+def _drop_constants(runtime: Runtime, kind: engine_kind) -> None:
+    drop_compiled(runtime)
+    library = runtime.library
+    if library.has("dnnl_graph_set_constant_tensor_cache_capacity"):
+        # to set the same number empties it
+        library.set_constant_tensor_cache_capacity(kind, library.get_constant_tensor_cache_capacity(kind))
 
 
 def set_dump_mode(mode: dump_mode | int, runtime: Runtime | str | None = None) -> None:
@@ -226,9 +249,11 @@ def set_jit_dump(enable: bool, runtime: Runtime | str | None = None) -> None:
 
 
 def set_jit_profiling_flags(flags: int, runtime: Runtime | str | None = None) -> None:
-    """How profilers learn the names of generated code: 1 VTune, 2 perf's jitdump, 4 perf's map file, or a sum of these.
+    """How profilers learn the names of the code that is generated from then on. It holds for all of the package.
 
-    Code that is generated from then on is named; it holds for all of the package.
+    Args:
+        flags: a sum of 1 for VTune, 2 for perf's map file in /tmp, 4 for perf's jitdump, and 8 for its times by the
+            CPU's own clock; 0: none.
 
     Raises:
         InvalidArgumentError: another number, or what the build lacks. TypeError: no int.

@@ -203,10 +203,17 @@ def _checked(array: Any, lt: logical_tensor, e: engine) -> Any:
     """Memory for a description, or why it cannot be."""
     where = "tensor"
     if isinstance(array, int) and not is_bool(array):
-        return identifier(array, f"{where}: the address")
+        address = identifier(array, f"{where}: the address")
+        return _at(address, lt, e) if e._native.on_device and address else address
     if e._native.on_device:
         return _device_memory(array, lt, e)
     return _host_array(array, lt)
+
+
+def _at(address: int, lt: logical_tensor, e: engine) -> DeviceArrayBase:
+    """Memory of a device by its address, which the host may not be able to read."""
+    size = lt.get_mem_size(e._runtime)
+    return DeviceArrayBase(e._native, dtypes.CODES["u8"], (size,), (1,), address, True, None)
 
 
 def _device_memory(array: Any, lt: logical_tensor, e: engine) -> Any:

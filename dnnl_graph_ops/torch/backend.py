@@ -401,7 +401,7 @@ class _Entry:
                 found = size_of(graph, node, given, known, budget)
                 if found is None:
                     self._numbers[i] = args[i]
-                known[node.name] = np.asarray(args[i], np.int64) if found is None else found
+                known[node.name] = np.asarray(args[i]) if found is None else found
         problems: list[str] = []
         made = [(one, one.node) for one in self._outputs if one.node is not None]
         appended(graph, [node for _, node in made], known, budget, problems)

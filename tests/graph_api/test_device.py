@@ -76,6 +76,17 @@ def test_allocated_tensors_take_elements_of_arrays(device):
         tensor(described(0, A.shape), device, A)
 
 
+def test_an_address_in_memory_of_a_device_is_read_and_written_there(device):
+    t = tensor.from_numpy(A, 0, device)
+    same = tensor(described(0, A.shape), device, t.get_data_handle())
+    np.testing.assert_array_equal(same.to_numpy(), A)
+    # an array of the host was taken for the tensor's memory, and refused
+    assert same.from_numpy(-A) is same and same.get_data_handle() == t.get_data_handle()
+    np.testing.assert_array_equal(t.to_numpy(), -A)
+    part = tensor(described(0, (1, 8)), device, t.get_data_handle() + A[:3].nbytes)
+    np.testing.assert_array_equal(part.to_numpy(), -A[3:])
+
+
 def test_tensors_live_until_the_stream_was_waited_for(device):
     astream, result = stream(device), tensor(described(2, (4, 3)), device)
     compiled(device).execute(astream, [tensor.from_numpy(A, 0, device), tensor.from_numpy(B, 1, device)], [result])

@@ -286,4 +286,4 @@ def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[Cell], list[
 
 
 if __name__ == "__main__":
-    long_run(judged, *map(int, sys.argv[1:]))
+    long_run(judged, ROWS, *map(int, sys.argv[1:]))

@@ -24,15 +24,11 @@ class Again(Exception):
     """No such call of the values at hand."""
 
 
-class Aim(NamedTuple):
-    """What a program shall have: a call of `op`, and the `text` of a cell of it ("bf16", "rank 3", "dynamic")."""
-
-    op: str
-    text: str
-
-
 class Draw:
-    """One call being drawn; `leaves` are the inputs and parameters that it adds."""
+    """One call being drawn; `leaves` are the inputs and parameters that it adds.
+
+    `text`: "bf16" or "rank 3" that operands of the first call shall have where it takes them.
+    """
 
     def __init__(self, rng: random.Random, extent: int | None, text: str) -> None:
         self.rng, self.extent = rng, extent

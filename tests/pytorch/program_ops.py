@@ -223,7 +223,7 @@ def scattered(d):
     """To different places along the axis."""
     x, shape, kind = d.tensor(1)
     axis = d.axis(len(shape))
-    order = d.leaf(d.numbers(shape, "f32").argsort(axis, stable=True), 0.5)
+    order = d.leaf(d.numbers(shape, "f32").argsort(dim=axis, stable=True), 0.5)
     return f"{x}.{d.op}({axis}, {order}, {d.of(shape, kind)})"
 
 

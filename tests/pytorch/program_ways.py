@@ -1,5 +1,6 @@
 """The ways from a program to results: through `from_torch`, `torch.compile`, and PyTorch's own compiler."""
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ LIMITS = {
     "needs at least one output": "views of arguments alone, which leave a net nothing to compute",
 }
 torch._logging.set_logs(all=logging.ERROR)
+# a third of an export's time goes into finding these ops again, which are always the same
+torch._export.utils._materialize_cpp_cia_ops = functools.cache(torch._export.utils._materialize_cpp_cia_ops)
 
 
 class Theirs(Exception):

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from random_runs import long_run
+from random_runs import Cell, long_run
 from reference.closeness import ROUNDING, VAGUE, distance, is_exact, largest
 from smaller import smallest
 from torch.nn import functional as F
 
 from . import program_layers, program_ops  # noqa: F401  (fill the table)
-from .drawing import NAME, NAMES, ROWS, Again, Aim, Draw, back, extents, where
+from .drawing import NAME, NAMES, ROWS, Again, Draw, back, extents, where
 from .program_shrinking import script, smaller
 from .program_ways import LIMITS, WAYS, Theirs
 
@@ -145,32 +145,31 @@ def results_of(program: Program, values: dict[str, torch.Tensor]) -> list[torch.
 def drawn(seed: int, case: int, op: str = "", text: str = "") -> Program:
     """A program that eager runs; with the cell (op, text), if tries find one."""
     rng = random.Random(f"{seed} {case}")
-    if not op:
-        return _drawn(rng, None)
-    for _ in range(AIMED_TRIES):
-        try:
-            program = _drawn(rng, Aim(op, text))
-        except Again:
-            continue
-        if (op, text) in cells(program):
+    for _ in range(AIMED_TRIES * bool(op)):
+        program = _drawn(rng, op, text)
+        if program and (op, text) in cells(program):
             return program
-    return _drawn(rng, None)
+    while not (program := _drawn(rng)):
+        pass
+    return program
 
 
-def _drawn(rng: random.Random, aim: Aim | None) -> Program:
-    text = aim.text if aim else ""
+def _drawn(rng: random.Random, aim: str = "", text: str = "") -> Program | None:
+    """A program, whose first op is an `aim` as near to the cell (aim, text) as can be; None: nothing could be drawn."""
     extent = rng.choice((1, 2, 3, 4)) if text == "equal extents" else extents(rng)
     program = Program(dynamic=text in ("dynamic", "grown") or rng.random() < 0.25, equal=extent is not None)
     d = Draw(rng, extent, text)
     wanted = rng.randint(1, MOST_CALLS)
     for number in range(MOST_TRIES):
-        _extend(program, d, aim.op if aim and not program.steps else rng.choice(list(ROWS)), aim is None)
+        _extend(program, d, rng.choice(list(ROWS)) if program.steps or not aim else aim, not aim)
         if len(program.steps) == wanted or program.refused:
             break
-        if aim and not program.steps and number > 10:
-            raise Again
         if program.steps:
             d.start_free()
+        elif aim and number > 10:
+            break
+    if not program.steps:
+        return None
     reads = {name for step in program.steps for name in step.reads}
     names = [step.name for step in program.steps]
     program.outputs = [name for name in names if name not in reads or rng.random() < 0.25]
@@ -188,7 +187,7 @@ def _extend(program: Program, d: Draw, op: str, may_end: bool) -> None:
         leaves = {leaf: tensor.clone() for leaf, tensor in d.leaves.items()}
         result = computed(text, {**d.values, **leaves})
     except (Again, *REFUSED):
-        program.refused = may_end and bool(text) and "m" in row.flags and bool(program.steps) and d.chance(0.01)
+        program.refused = may_end and bool(text) and "m" in row.flags and bool(program.steps) and d.chance(0.1)
     if not program.refused and not _fits(result):
         if op.endswith(("_", ".in_place")):
             # a call in vain may have changed them
@@ -255,19 +254,25 @@ def verdict(program: Program, way: str) -> str:
         names = [*program.outputs, *program.inputs][: len(got)]
         for name, mine, want, error in zip(names, got, wants, errors, strict=False):
             if text := difference(mine, want, error, way == "compile"):
-                theirs = way == "compile" and _theirs(program, inputs, got)
+                theirs = way == "compile" and _theirs(program, inputs, got, errors)
                 return f"limit: eager and aot_eager differ: {text}" if theirs else f"wrong: {name} {text}"
     return ""
 
 
 def _refusal(program: Program, way: str) -> str:
     """What is wrong where eager refuses the program: a result, unless PyTorch's own compiler gives one."""
-    for one in (way, "aot_eager"):
-        try:
-            WAYS[one](program)
-        except Exception:
-            return ""
-    return "limit: eager refuses what aot_eager runs"
+    assert _raises(lambda: values_of(program, program.inputs))
+    if _raises(lambda: WAYS[way](program)):
+        return ""
+    return "wrong: runs" if _raises(lambda: WAYS["aot_eager"](program)) else "limit: eager refuses what aot_eager runs"
+
+
+def _raises(run: Callable[[], object]) -> bool:
+    try:
+        run()
+    except Exception:
+        return True
+    return False
 
 
 def difference(mine: torch.Tensor, want: torch.Tensor, error: float, strides: bool) -> str:
@@ -286,10 +291,10 @@ def placed(tensor: torch.Tensor) -> list[int]:
     return [stride for size, stride in pairs if size != 1] if tensor.numel() else []
 
 
-def _theirs(program: Program, inputs: dict[str, torch.Tensor], got: list[torch.Tensor]) -> bool:
-    """Whether PyTorch's own compiler gives just the same, which eager does not."""
+def _theirs(program: Program, inputs: dict[str, torch.Tensor], got: list[torch.Tensor], errors: list[float]) -> bool:
+    """Whether PyTorch's own compiler gives the same, which eager does not."""
     (results, *_) = WAYS["aot_eager"](replace(program, inputs=inputs, grown={}))
-    return not any(difference(a, b, 0.0, True) for a, b in zip(got, results, strict=True))
+    return not any(difference(a, b, error, True) for a, b, error in zip(got, results, errors, strict=True))
 
 
 def check(program: Program, way: str, where: str) -> str:
@@ -318,10 +323,10 @@ def fault(text: str) -> str:
     return " ".join(word for word in text.split() if word.strip(":,.()").isalpha())[:60]
 
 
-def cells(program: Program) -> set[tuple[str, str]]:
+def cells(program: Program) -> set[Cell]:
     """An op and a property of its line or of the program, for each line."""
     reads = Counter(name for step in program.steps for name in step.reads)
-    found: set[tuple[str, str]] = set()
+    found: set[Cell] = set()
 
     def seen(step: Step, tensors: list[torch.Tensor]) -> None:
         data = [tensors[0], tensors[-1]]
@@ -340,7 +345,7 @@ def cells(program: Program) -> set[tuple[str, str]]:
     return found
 
 
-def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[tuple[str, str]], list[str]]:
+def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[Cell], list[str]]:
     """The cells of a program, and what came of it by each way: a limit, nothing, or how it failed."""
     program = drawn(seed, case, *aim)
     texts = []
@@ -353,4 +358,4 @@ def judged(seed: int, case: int, aim: tuple[str, ...]) -> tuple[set[tuple[str, s
 
 
 if __name__ == "__main__":
-    long_run(judged, *map(int, sys.argv[1:]))
+    long_run(judged, ROWS, *map(int, sys.argv[1:]))

@@ -149,6 +149,22 @@ FOUND = {
         "v1 = F.group_norm(x0, 2, x1, x2)",
         {"x0": Y, "x1": X.flatten(), "x2": X.flatten()}, {}, "v1", {"dynamic": True, "rounding": ["v1"]},
     ),
+    "a mask that hides all keys of a row": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, x1)",
+        {"x0": Y, "x1": torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])}, {}, "v1", {"rounding": ["v1"]},
+    ),
+    "a known one": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0, p1)",
+        {"x0": Y}, {"p1": torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])}, "v1", {"rounding": ["v1"]},
+    ),
+    "a root of a size that a call tells": (
+        "v1 = F.scaled_dot_product_attention(x0, x0, x0)", {"x0": X.half()}, {}, "v1",
+        {"dynamic": True, "rounding": ["v1"]},
+    ),
+    "groups of columns that lie turned": (
+        "v1 = F.group_norm(x0, 2, p1, p2, eps=0.5)",
+        {"x0": Y[:2, :, 0, 0].mT.contiguous().mT}, {"p1": X.flatten(), "p2": X.flatten()}, "v1", {"rounding": ["v1"]},
+    ),
     "integers that lie turned": (
         "v1 = x0.transpose(0, 1) + 1", {"x0": X.long()}, {}, "v1", {"dynamic": True}
     ),

@@ -184,6 +184,9 @@ def native_group_norm(call: Call, input: Any, weight: Any, bias: Any, group: int
 
 @aten("group_norm")
 def group_norm(call: Call, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
+    if len(input.shape) == 2:
+        columns = call.reshaped(input, (*input.shape, 1))
+        return call.reshaped(group_norm(call, columns, num_groups, weight, bias, eps), input.shape)
     if len(input.shape) < 3 or input.shape[1] is None:
         raise UnsupportedError(f"{call.where}: of {input.shape}")
     channels, dtype = (input.shape[1],), call.metas()[0].dtype
@@ -425,4 +428,6 @@ def _masked(call: Call, products: Value, mask: Any) -> tuple[Any, bool]:
         return call.std("Add", products, hidden), not known.any(-1).all()
     if known is None and mask.dtype == "boolean":
         return call.op("Select", mask, products, np.full(1, -np.inf, kind)), True
-    return call.std("Add", products, call.cast(mask, products.dtype)), False
+    # what is added may be minus infinity
+    is_hiding = known is None or bool(np.isneginf(known.astype(np.float32)).all(-1).any())
+    return call.std("Add", products, call.cast(mask, products.dtype)), is_hiding

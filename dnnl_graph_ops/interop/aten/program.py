@@ -22,7 +22,7 @@ def _sizes() -> dict[Any, str]:
 
     return {
         operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.neg: "neg", operator.mod: "mod",
-        operator.floordiv: "floordiv", operator.truediv: "truediv", torch.sym_max: "sym_max",
+        operator.floordiv: "floordiv", operator.truediv: "truediv", operator.pow: "pow", torch.sym_max: "sym_max",
         torch.sym_min: "sym_min", torch.sym_float: "sym_float", torch.sym_int: "sym_int", math.floor: "floor",
         math.ceil: "ceil", math.trunc: "trunc", torch.ops.aten.sym_size.int: "sym_size",
     }  # fmt: skip

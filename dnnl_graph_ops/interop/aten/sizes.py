@@ -42,6 +42,12 @@ def _divided(call: Call, a: Any, b: Any) -> Any:
     return call.std("Div", _wide(call, a), _wide(call, b))
 
 
+def _power(call: Call, a: Any, b: Any) -> Any:
+    if b != 0.5:
+        raise UnsupportedError(f"{call.where}: to the power of {b}")
+    return call.std("Sqrt", _wide(call, a))
+
+
 def _rounded(kind: str) -> Callable[..., Any]:
     return lambda call, one: call.std("Cast", call.std(kind, one), to=7)
 
@@ -55,6 +61,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "mod": _plain("Mod"),
     "floordiv": _floor,
     "truediv": _divided,
+    "pow": _power,
     "sym_max": _plain("Max"),
     "sym_min": _plain("Min"),
     "sym_float": _wide,
