@@ -23,6 +23,7 @@ STOREYS = (
     ("runtime",),
     ("graph",),
     ("ops",),
+    ("ir",),
     ("lowering",),
     ("graph_api",),
     ("compile",),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..ir import GraphView, like, linked, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
@@ -44,46 +44,46 @@ DECOMPOSE_BATCH_NORM = Rewrite(
 )
 
 
-def absorbed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with convolutions that took over a scale or a shift; `kept`: values that must stay as they are.
+def fold_affine(graph: GraphView) -> None:
+    """Convolutions take over a scale or a shift behind them.
 
     In f32 only: weights of other dtypes would be rounded once more.
     """
-    readers = Counter(value for node in nodes for value in node.inputs)
-    found: list[Node] = []
-    places: dict[Value, int] = {}  # where the convolution is whose result a value is
-    affines: dict[int, Affine] = {}  # what the convolution there takes over
-    for node in nodes:
-        result = next((value for value in node.inputs[:2] if value in places), None) if node.kind in _READERS else None
-        affine = None
-        if result is not None and _absorbs(node, result, found[places[result]], readers[result], kept):
-            affine = _affine(FOLD_AFFINE, node, result, found[places[result]].attrs["data_format"])
-        if result is None or affine is None:
-            if node.kind in _HEADS:
-                places[node.outputs[0]] = len(found)
-            found.append(node)
+    affines: dict[Node, Affine] = {}  # what a convolution takes over
+    for node in graph:
+        head = _head_of(node, graph) if node.kind in _READERS else None
+        if head is None or not _absorbs(node, head, graph):
+            continue
+        affine = _affine(FOLD_AFFINE, node, head.outputs[0], head.attrs["data_format"])
+        if affine is None:
             continue
         FOLD_AFFINE.fired(node)
-        place = places[node.outputs[0]] = places[result]
-        affines[place] = _after(affines[place], affine) if place in affines else affine
-        head = found[place]
-        found[place] = _in_place_of(node, head, Node(head.id, head.kind, head.name, head.inputs, head.attrs))
-    for place, affine in affines.items():
-        head = found[place]
-        found[place] = _in_place_of(head, head, _with(head, *affine))
-    return found
+        made = twin(head)
+        made.absorbed = (*head.absorbed, node)
+        affines[made] = _after(affines.pop(head), affine) if head in affines else affine
+        graph.remove(node)
+        graph.replace(head, made, node.outputs)
+    for head, affine in affines.items():
+        graph.replace(head, _with(head, *affine))
 
 
-def _absorbs(node: Node, result: Value, head: Node, reads: int, kept: Collection[Value]) -> bool:
+def _head_of(node: Node, graph: GraphView) -> Node | None:
+    """The convolution whose result a node reads."""
+    makers = (value.node for value in node.inputs[:2])
+    return next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
+
+
+def _absorbs(node: Node, head: Node, graph: GraphView) -> bool:
     """Whether a convolution may take over the node that reads its result."""
+    result = head.outputs[0]
     unmet = None
     if not all(value.is_constant for value in head.inputs[1:]):
         unmet = "weights and bias are constant"
     elif result.dtype != "f32":
         unmet = "all is in f32"
-    elif reads > 1:
+    elif graph.reads(result) > 1:
         unmet = READ_ONCE
-    elif result in kept:
+    elif result in graph.returned:
         unmet = NOT_RETURNED
     elif "data_format" in node.attrs and node.attrs["data_format"] != head.attrs["data_format"]:
         unmet = "the data formats are equal"
@@ -94,35 +94,25 @@ def _absorbs(node: Node, result: Value, head: Node, reads: int, kept: Collection
     return unmet is None
 
 
-def taken_apart(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with a product and a sum for every batch norm whose numbers are constant: element-wise ops may join."""
-    found: list[Node] = []
-    for node in nodes:
+def decompose_batch_norm(graph: GraphView) -> None:
+    """Puts a product and a sum in the place of a batch norm whose numbers are constant: element-wise ops may join."""
+    for node in graph:
         affine = None
         if node.kind == "BatchNormInference" and node.outputs[0].dtype != "f32":
             DECOMPOSE_BATCH_NORM.declined(node, "all is in f32")
         elif node.kind == "BatchNormInference":
             affine = _affine(DECOMPOSE_BATCH_NORM, node, node.inputs[0], node.attrs["data_format"])
         if affine is None:
-            found.append(node)
             continue
         DECOMPOSE_BATCH_NORM.fired(node)
-        src, like = node.inputs[:2]
+        src, gamma = node.inputs[:2]
         shape = (-1, *(1,) * (src.ndim - 2)) if node.attrs["data_format"] == "NCX" else (-1,)
-        scale, shift = (_constant(like, vector.reshape(shape)) for vector in affine)
+        scale, shift = (_constant(gamma, vector.reshape(shape)) for vector in affine)
         attrs = {"auto_broadcast": "numpy"}
+        scaled = like(node.outputs[0], "f32")
         product = Node(node.id, "Multiply", node.name, (src, scale), attrs)
-        scaled = Value(src.graph, -1, node.outputs[0].shape, "f32", node.outputs[0].name)
-        product.outputs, scaled.node = (scaled,), product
-        found += [product, _in_place_of(node, node, Node(node.id, "Add", node.name, (scaled, shift), attrs))]
-    return found
-
-
-def _in_place_of(node: Node, head: Node, twin: Node) -> Node:
-    """The twin of a convolution that gives what the node gave."""
-    twin.outputs, twin.absorbed = node.outputs, head.absorbed if node is head else (*head.absorbed, node)
-    node.outputs[0].node = twin
-    return twin
+        graph.insert(linked(product, [scaled]), before=node)
+        graph.replace(node, twin(node, "Add", (scaled, shift), attrs))
 
 
 def _after(first: Affine, then: Affine) -> Affine:
@@ -192,11 +182,11 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
     bias = np.zeros(len(scale)) if not rest else np.asarray(rest[0].constant, np.float64)
     if (scale != 1).any():
         held = scaled(weights.held, _along_weights(head.attrs, weights, scale))
-        weights = Value(weights.graph, -1, weights.shape, "f32", weights.name)
+        weights = like(weights)
         weights.held = held
     inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
-    return Node(head.id, head.kind, head.name, inputs, attrs)
+    return twin(head, inputs=inputs, attrs=attrs)
 
 
 def scaled(weights: Constant, factors: Array) -> Constant:
@@ -226,7 +216,7 @@ def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
     return (matrix if i < o else matrix.T).reshape(shape)
 
 
-def _constant(like: Value, array: Array) -> Value:
-    value = Value(like.graph, -1, array.shape, "f32", like.name)
+def _constant(named: Value, array: Array) -> Value:
+    value = like(named, "f32", array.shape)
     value.constant = np.ascontiguousarray(array, np.float32)
     return value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..graph import Node, Value
+from ..ir import GraphView, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
 from ..shapes import Attributes, resolved
@@ -38,34 +38,22 @@ _REWRITES = {
 }
 
 
-def trimmed(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes, with Pads in front of convolutions and Slices behind them taken into their pads.
-
-    `kept`: values that must stay as they are.
-    """
-    readers = Counter(value for node in nodes for value in node.inputs)
-    found: dict[Node, None] = {}
-    for node in nodes:
-        made = None
+def fold_padding(graph: GraphView) -> None:
+    """Takes Pads in front of convolutions, and Slices behind them, into their pads."""
+    for node in graph:
         source = node.inputs[0] if node.inputs else None
-        first = None if source is None or source.node not in found else source.node
-        rewrite = None if first is None else _REWRITES.get((first.kind, node.kind))
-        if source is not None and first is not None and rewrite is not None:
-            if readers[source] > 1:
-                rewrite.declined(node, READ_ONCE)
-            elif source in kept:
-                rewrite.declined(node, NOT_RETURNED)
-            else:
-                made = _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node)
-        if made is None or first is None or rewrite is None:
-            found[node] = None
+        first = None if source is None else source.node
+        rewrite = None if first is None or first not in graph else _REWRITES.get((first.kind, node.kind))
+        if source is None or first is None or rewrite is None:
             continue
-        rewrite.fired(node)
-        del found[first]
-        found[made] = None
-        made.outputs = node.outputs
-        node.outputs[0].node = made
-    return list(found)
+        if graph.reads(source) > 1:
+            rewrite.declined(node, READ_ONCE)
+        elif source in graph.returned:
+            rewrite.declined(node, NOT_RETURNED)
+        elif made := _padded(first, node) if rewrite is FOLD_PADDING else _cropped(first, node):
+            rewrite.fired(node)
+            graph.remove(first)
+            graph.replace(node, made)
 
 
 def _padded(pad: Node, head: Node) -> Node | None:
@@ -160,6 +148,6 @@ def _with(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding
     )
     attrs = resolved(head.kind, [value.shape for value in inputs], changed, head.name)
-    made = Node(head.id, head.kind, head.name, inputs, attrs)
+    made = twin(head, inputs=inputs, attrs=attrs)
     made.absorbed = absorbed
     return made

@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtypes
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..ir import GraphView, make_constant
 from ..lowering.groups import Group
 from ..lowering.rewrites import Rewrite
 
@@ -58,13 +59,10 @@ class _How:
         return isinstance(other, _How) and self.key == other.key
 
 
-def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> list[Node]:
-    """The nodes without those that only constants lead to; the others read constants instead, made when needed.
-
-    `kept`: values that the net returns.
-    """
+def fold_constants(graph: GraphView, prepare: Prepare) -> None:
+    """Takes out the ops that only constants lead to; the others read constants instead, made when needed."""
     fixed: dict[Node, None] = {}
-    for node in nodes:
+    for node in graph:
         if not node.inputs or not all(v.held is not None or v.node in fixed for v in node.inputs):
             continue
         if node.kind in _STAY:
@@ -72,25 +70,25 @@ def folded(nodes: Sequence[Node], kept: Collection[Value], prepare: Prepare) -> 
         else:
             fixed[node] = None
     if not fixed:
-        return list(nodes)
-    read = {value for node in nodes if node not in fixed for value in node.inputs} | set(kept)
+        return
+    read = {value for node in graph if node not in fixed for value in node.inputs} | graph.returned
     gone: set[Node] = set()
     for value in [value for node in fixed for value in node.outputs if value in read]:
         parts = _leading_to(value, fixed)
         if _is_worthwhile(value, parts):
             FOLD_CONSTANTS.fired(parts[-1])
-            value.held, value.node = _constant(value, parts, prepare), None
+            make_constant(value, _constant(value, parts, prepare))
             gone.update(parts)
     # what others, or who calls the net, still need stays, too
     needed: set[Node] = set()
-    read = {value for node in nodes if node not in gone for value in node.inputs} | set(kept)
+    read = {value for node in graph if node not in gone for value in node.inputs} | graph.returned
     waiting = [v.node for v in read if v.held is None and v.node in gone]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in needed:
             needed.add(node)
             waiting += [v.node for v in node.inputs if v.held is None and v.node in gone]
-    return [node for node in nodes if node not in gone or node in needed]
+    graph.remove(*(gone - needed))
 
 
 def dequantized(groups: Sequence[Group], kept: Collection[Value], prepare: Prepare) -> list[Group]:
@@ -101,7 +99,7 @@ def dequantized(groups: Sequence[Group], kept: Collection[Value], prepare: Prepa
         value = node.outputs[0]
         if node.kind == "Dequantize" and node.inputs[0].held is not None and _may_fold(group, kept):
             FOLD_DEQUANTIZE.fired(node)
-            value.held, value.node = _constant(value, [node], prepare), None
+            make_constant(value, _constant(value, [node], prepare))
         else:
             found.append(group)
     return found

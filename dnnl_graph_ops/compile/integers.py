@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from ..graph import Node, Value
+from ..ir import GraphView, like, linked, twin
 from ..lowering import integers, windows
 from ..lowering.env import Env
 from ..lowering.rewrites import Rewrite
@@ -27,26 +27,21 @@ MOVE_INTEGERS = Rewrite(
 REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
 
 
-def in_integers(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with moves of integers, and a Dequantize of its own for every op that may run as one with it.
-
-    `kept`: values that the net returns.
-    """
-    nodes = _moved(nodes, kept)
-    counts = Counter(value for node in nodes for value in node.inputs)
-    found: list[Node] = []
-    for node in nodes:
-        made = list(node.inputs)
-        if node.kind in _WITH_DEQUANTIZE:
-            made = [_twin(value) if counts[value] > 1 or value in kept else value for value in made]
-        twins = [value.node for value in made if value not in node.inputs and value.node is not None]
-        if twins:
+def propagate_qdq(graph: GraphView) -> None:
+    """Moves integers, and gives every op that may run as one with a Dequantize one of its own."""
+    _move_integers(graph)
+    for node in graph:
+        if node.kind not in _WITH_DEQUANTIZE:
+            continue
+        shared = [graph.reads(value) > 1 or value in graph.returned for value in node.inputs]
+        inputs = [_repeated(value) if many else value for value, many in zip(node.inputs, shared, strict=True)]
+        made = [value.node for value in inputs if value not in node.inputs and value.node is not None]
+        if made:
             REPEAT_DEQUANTIZE.fired(node)
-            counts.subtract(node.inputs)
-            node = _again(node, node.kind, made, node.outputs)
-        found += [*twins, node]
-    read = {value for node in found for value in node.inputs} | set(kept)
-    return [node for node in found if node.kind != "Dequantize" or node.outputs[0] in read]
+            for maker in made:
+                graph.insert(maker, before=node)
+            graph.replace(node, twin(node, inputs=inputs))
+    graph.remove(*(node for node in graph if node.kind == "Dequantize" and not graph.is_needed(node.outputs[0])))
 
 
 def _moves(node: Node) -> int:
@@ -56,35 +51,31 @@ def _moves(node: Node) -> int:
     return int(node.kind in ("StaticReshape", "StaticTranspose") or windows.repeats(node))
 
 
-def _moved(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with integers joined or moved in place of what does so between Dequantize and Quantize.
+def _move_integers(graph: GraphView) -> None:
+    """Joins or moves integers in place of what does so between Dequantize and Quantize.
 
     Parts are rounded alone, before they are moved; one of the same scale and zero point as the whole is not touched.
     """
-    counts = Counter(value for node in nodes for value in node.inputs)
-    found: dict[Node, None] = {}
-    for node in nodes:
+    for node in graph:
         join = node.inputs[0].node if node.kind == "Quantize" else None
         count = 0 if join is None else _moves(join)
-        if join is None or not count or not _moves_integers(node, join.inputs[:count], counts, kept):
-            found[node] = None
+        if join is None or not count or not _moves_integers(node, join.inputs[:count], graph):
             continue
         MOVE_INTEGERS.fired(node)
         parts = [_rounded(value, node) for value in join.inputs[:count]]
-        del found[join]
-        found |= dict.fromkeys(part.node for part in parts if part.node is not None)
-        found[_again(join, join.kind, [*parts, *join.inputs[count:]], node.outputs)] = None
-    return list(found)
+        for part in dict.fromkeys(part.node for part in parts if part.node is not None):
+            if part not in graph:
+                graph.insert(part, before=node)
+        graph.remove(join)
+        graph.replace(node, twin(join, inputs=[*parts, *join.inputs[count:]]))
 
 
-def _moves_integers(
-    quantize: Node, parts: Sequence[Value], counts: Mapping[Value, int], kept: Collection[Value]
-) -> bool:
+def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) -> bool:
     unmet = None
     whole, makers = quantize.inputs[0], [value.node for value in parts]
-    if counts[whole] > 1:
+    if graph.reads(whole) > 1:
         unmet = "nobody else reads the whole"
-    elif whole in kept:
+    elif whole in graph.returned:
         unmet = "the net does not return the whole"
     elif not _of_tensor(quantize):
         unmet = "the result has one scale"
@@ -105,9 +96,8 @@ def _rounded(value: Value, quantize: Node) -> Value:
     )
     if given == wanted:
         return maker.inputs[0]
-    part = Value(value.graph, -1, value.shape, whole.dtype, value.name)
-    part.node = Node(quantize.id, "Quantize", quantize.name, (value,), quantize.attrs)
-    part.node.outputs = (part,)
+    part = like(value, whole.dtype)
+    linked(Node(quantize.id, "Quantize", quantize.name, (value,), quantize.attrs), [part])
     return part
 
 
@@ -115,24 +105,14 @@ def _of_tensor(node: Node) -> bool:
     return len(node.attrs["scales"]) == 1
 
 
-def _again(node: Node, kind: str, inputs: Sequence[Value], outputs: tuple[Value, ...]) -> Node:
-    """The node with other operands, in the place of one that gives `outputs`."""
-    twin = Node(node.id, kind, node.name, tuple(inputs), node.attrs)
-    twin.outputs, twin.absorbed = outputs, node.absorbed
-    for value in outputs:
-        value.node = twin
-    return twin
-
-
-def _twin(value: Value) -> Value:
+def _repeated(value: Value) -> Value:
     """A value of the same Dequantize, made again; of others the value itself."""
     node = value.node
     if node is None or node.kind != "Dequantize":
         return value
-    twin = Value(value.graph, -1, value.shape, value.dtype, value.name)
-    twin.node = Node(node.id, node.kind, node.name, node.inputs, node.attrs)
-    twin.node.outputs = (twin,)
-    return twin
+    again = like(value)
+    linked(Node(node.id, node.kind, node.name, node.inputs, node.attrs), [again])
+    return again
 
 
 def integer_groups(readers: Readers, env: Env) -> list[tuple[int, ...]]:

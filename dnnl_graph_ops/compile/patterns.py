@@ -6,8 +6,7 @@ else reads. The results are the same but for rounding.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
+from ..ir import GraphView, like, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE, No, scalar
 from ..lowering.rewrites import Rewrite
 from ..shapes.common import channel_axis
@@ -105,9 +105,8 @@ class Match(NamedTuple):
 class _Readers:
     """Who may be taken for a part: results that only the pattern reads."""
 
-    def __init__(self, nodes: Sequence[Node], kept: Collection[Value]) -> None:
-        self._count = Counter(value for node in nodes for value in node.inputs)
-        self._kept = frozenset(kept)
+    def __init__(self, graph: GraphView) -> None:
+        self._graph = graph
 
     def maker(self, no: No, value: Value, *kinds: str, reads: int = 1) -> Node | None:
         """The node of one of the kinds that makes a value for its `reads` readers alone."""
@@ -116,33 +115,27 @@ class _Readers:
             return None
         if len(node.outputs) > 1:
             return no("parts have one result")
-        if self._count[value] != reads:
+        if self._graph.reads(value) != reads:
             return no(READ_ONCE)
-        return no(NOT_RETURNED) if value in self._kept else node
+        return no(NOT_RETURNED) if value in self._graph.returned else node
 
 
 Rule = Callable[[Node, _Readers, No], Match | None]
 
 
-def replaced(nodes: Sequence[Node], kept: Collection[Value]) -> list[Node]:
-    """The nodes with one in place of every match; `kept`: values that the net returns."""
-    readers = _Readers(nodes, kept)
-    found: dict[Node, Node] = {}  # what stands for a node
-    for given in nodes:
-        node = given
+def fuse_patterns(graph: GraphView) -> None:
+    """Puts one op in the place of every match."""
+    readers = _Readers(graph)
+    for node in graph:
         for rewrite, rule in RULES.get(node.kind, ()):
             match = rule(node, readers, partial(rewrite.declined, node))
             if match is not None:
                 rewrite.fired(node)
-                node = Node(given.id, match.kind, given.name, match.inputs, match.attrs)
-                node.outputs = given.outputs
-                given.outputs[0].node = node
-                for part in match.parts:
-                    del found[part]
-                node.absorbed = tuple(one for part in (*match.parts, given) for one in (*part.absorbed, part))
+                fused = twin(node, match.kind, match.inputs, match.attrs)
+                fused.absorbed = tuple(one for part in (*match.parts, node) for one in (*part.absorbed, part))
+                graph.replace(node, fused)
+                graph.remove(*match.parts)
                 break
-        found[node] = node
-    return list(found)
 
 
 # ---- operands --------------------------------------------------------------------------------------------------------
@@ -167,8 +160,8 @@ def _along(array: Array, ndim: int, axis: int, size: int) -> Array | None:
     return np.broadcast_to(full.reshape(-1), (size,))
 
 
-def _constant(like: Value, array: Array) -> Value:
-    value = Value(like.graph, -1, array.shape, "f32", like.name)
+def _constant(named: Value, array: Array) -> Value:
+    value = like(named, "f32", array.shape)
     value.constant = np.ascontiguousarray(array, np.float32)
     return value
 

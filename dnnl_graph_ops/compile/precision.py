@@ -17,6 +17,7 @@ import numpy as np
 from .. import dtypes, schema
 from ..graph import Node, Value
 from ..graph.constants import Constant
+from ..ir import UNSEEN, GraphView, like, linked, twin
 from ..lowering import cost, fits
 from ..lowering.choice import ranked
 from ..lowering.env import Env
@@ -60,35 +61,34 @@ class Narrowed(NamedTuple):
     wide: why which products are not; gains: the seconds that each of the others saves by estimate.
     """
 
-    nodes: list[Node]
     wide: dict[str, str]
     gains: dict[str, float]
 
 
-def narrowed(
-    nodes: Sequence[Node],
-    kept: Collection[Value],
+def mixed_precision(
+    graph: GraphView,
     dtype: str,
     env: Env,
     refused: Collection[str] = (),
     *,
     weighed: bool = True,
 ) -> Narrowed:
-    """The nodes with those that are faster in `dtype` in it.
+    """Ops that are faster in `dtype` are computed in it; what the net returns stays f32.
 
     Args:
-        kept: values that the net returns, which stay f32.
         refused: names of products that stay f32.
         weighed: whether what a region gains must exceed what its conversions cost.
     """
+    nodes = graph.nodes()
     candidates, wide = _candidates(nodes, dtype, env, frozenset(refused))
-    chosen = _worthwhile(nodes, candidates, kept, env) if weighed else set(candidates)
+    chosen = _worthwhile(nodes, candidates, graph.returned, env) if weighed else set(candidates)
     for node, gain in candidates.items():
         if gain and node not in chosen:
             MIXED_PRECISION.declined(node, "its region gains more than its conversions cost")
             wide[node.name] = _EDGES
     gains = {node.name: gain for node, gain in candidates.items() if gain and node in chosen}
-    return Narrowed(_Rewriter(dtype, chosen, kept).rewritten(nodes) if chosen else list(nodes), wide, gains)
+    _Rewriter(dtype, chosen, graph).rewrite()
+    return Narrowed(wide, gains)
 
 
 def obeying(nodes: Sequence[Node], env: Env) -> dict[str, str]:
@@ -254,54 +254,45 @@ def _conversion(value: Value, env: Env) -> float:
 class _Rewriter:
     """Makes narrow twins of nodes and values, and conversions where the one kind reads the other."""
 
-    def __init__(self, dtype: str, chosen: Collection[Node], kept: Collection[Value]) -> None:
-        self.dtype, self.chosen, self.kept = dtype, chosen, kept
+    def __init__(self, dtype: str, chosen: Collection[Node], graph: GraphView) -> None:
+        self.dtype, self.chosen, self.graph = dtype, chosen, graph
         self.twins: dict[Value, Value] = {}  # by the f32 value
-        self.found: list[Node] = []
 
-    def rewritten(self, nodes: Sequence[Node]) -> list[Node]:
-        wanted = {value for node in nodes if node not in self.chosen for value in node.inputs} | set(self.kept)
-        for node in nodes:
+    def rewrite(self) -> None:
+        wide = (node for node in self.graph if node not in self.chosen)
+        wanted = {value for node in wide for value in node.inputs} | self.graph.returned
+        for node in self.graph:
             if node in self.chosen:
                 self._narrow(node, wanted)
-            else:
-                self.found.append(node)
-        return self.found
 
     def _narrow(self, node: Node, wanted: Collection[Value]) -> None:
-        inputs = tuple(
-            self._twin_of(value) if value.dtype == _WIDE and name not in _VECTORS else value
+        inputs = [
+            self._twin_of(value, node) if value.dtype == _WIDE and name not in _VECTORS else value
             for value, name in zip(node.inputs, _names(node), strict=True)
-        )
-        made = Node(node.id, node.kind, node.name, inputs, node.attrs)
-        made.absorbed = node.absorbed
-        made.outputs = tuple(self._like(value) for value in node.outputs)
-        for value, twin in zip(node.outputs, made.outputs, strict=True):
-            twin.node = made
-            self.twins[value] = twin
-        self.found.append(made)
+        ]
+        following = self.graph.behind(node)
+        outputs = [like(value, self.dtype) for value in node.outputs]
+        self.graph.replace(node, twin(node, inputs=inputs), outputs)
+        self.twins.update(zip(node.outputs, outputs, strict=True))
         MIXED_PRECISION.fired(node)
         for value in node.outputs:
             if value in wanted:
-                self._convert(self.twins[value], value, node)
+                self._convert(self.twins[value], value, node, following)
 
-    def _twin_of(self, value: Value) -> Value:
-        twin = self.twins.get(value)
-        if twin is None:
-            twin = self.twins[value] = self._like(value)
+    def _twin_of(self, value: Value, reader: Node) -> Value:
+        narrow = self.twins.get(value)
+        if narrow is None:
+            narrow = self.twins[value] = like(value, self.dtype)
             if value.held is not None:
-                twin.held = converted(value.held, self.dtype)
+                narrow.held = converted(value.held, self.dtype)
             else:
-                self._convert(value, twin, value.node)
-        return twin
+                self._convert(value, narrow, value.node, reader)
+        return narrow
 
-    def _like(self, value: Value) -> Value:
-        return Value(value.graph, -1, value.shape, self.dtype, value.name)
-
-    def _convert(self, source: Value, target: Value, near: Node | None) -> None:
-        cast = Node(-1 if near is None else near.id, "TypeCast", f"{target.name} in {target.dtype}", (source,), {})
-        cast.outputs, target.node = (target,), cast
-        self.found.append(cast)
+    def _convert(self, source: Value, target: Value, near: Node | None, before: Node | None) -> None:
+        name = f"{target.name} in {target.dtype}"
+        cast = Node(UNSEEN if near is None else near.id, "TypeCast", name, (source,), {})
+        self.graph.insert(linked(cast, [target]), before)
 
 
 def _names(node: Node) -> list[str]:

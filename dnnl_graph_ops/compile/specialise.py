@@ -14,6 +14,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
+from ..ir import GraphView, linked
 from ..lowering.as_given import Places
 from ..lowering.bands import in_bands
 from ..lowering.build import Built, build
@@ -23,16 +24,16 @@ from ..lowering.program import Buffer, Place, View, argument
 from ..lowering.split import split
 from ..shapes import Meta, checked
 from ..strides import dense_strides
-from .absorb import absorbed, taken_apart
-from .edges import trimmed
-from .fixed import dequantized, folded
+from .absorb import decompose_batch_norm, fold_affine
+from .edges import fold_padding
+from .fixed import dequantized, fold_constants
 from .grouping import group
-from .integers import in_integers
+from .integers import propagate_qdq
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
-from .patterns import replaced
+from .patterns import fuse_patterns
 from .plan import Plan, assemble
-from .precision import narrowed, obeying
+from .precision import mixed_precision, obeying
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -110,10 +111,10 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     found: dict[Value, Value] = {}
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
-        twin = Value(value.graph, value.id, shape, value.dtype, value.name)
-        twin.held, twin.strides = value.held, value.strides
-        found[value] = twin
-        return twin
+        made = Value(value.graph, value.id, shape, value.dtype, value.name)
+        made.held, made.strides = value.held, value.strides
+        found[value] = made
+        return made
 
     for value, shape in shapes.items():
         copy(value, tuple(shape))
@@ -129,13 +130,8 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
                 found[value] = made
             continue
         attrs, metas = _checked(node, inputs)
-        twin = Node(node.id, node.kind, node.name, inputs, attrs)
-        outputs = []
-        for value, meta in zip(node.outputs, metas, strict=True):
-            made = copy(value, meta.shape)
-            made.node = twin
-            outputs.append(made)
-        twin.outputs = tuple(outputs)
+        outputs = [copy(value, meta.shape) for value, meta in zip(node.outputs, metas, strict=True)]
+        linked(Node(node.id, node.kind, node.name, inputs, attrs), outputs)
     return found
 
 
@@ -173,19 +169,22 @@ def specialise(
     prepare = partial(_prepared, env=env)
     rewrites = env.tune != "off" and policy == "fusion"
     if rewrites:
+        graph = GraphView(nodes, results)
         if env.engine.memory is None:
-            nodes = folded(nodes, results, prepare)
-        nodes = replaced(absorbed(trimmed(nodes, results), results), results)
+            fold_constants(graph, prepare)
+        fold_padding(graph)
+        fold_affine(graph)
+        fuse_patterns(graph)
         if env.engine.memory is None:
-            nodes = in_integers(taken_apart(nodes), results)
+            decompose_batch_norm(graph)
+            propagate_qdq(graph)
         if options.precision != "f32" and env.fpmath_mode == "strict":
-            nodes, wide, narrow = narrowed(
-                nodes, results, options.precision, env, options.wide, weighed=options.weighed
-            )
+            wide, narrow = mixed_precision(graph, options.precision, env, options.wide, weighed=options.weighed)
         elif options.precision != "f32":
-            wide = obeying(nodes, env)
-    graphs = set(constants)
-    views |= _constants(value for value in _read(nodes, results) if value in graphs)
+            wide = obeying(graph.nodes(), env)
+        nodes = graph.nodes()
+    declared = set(constants)
+    views |= _constants(value for value in _read(nodes, results) if value in declared)
     views |= _constants(value for value in results if value not in views)
     targets, copies = [], []
     for index, (value, layout) in enumerate(outputs):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from .. import dtypes
-from ..graph import Node, Value
-
-
-def _as(node: Node, kind: str, inputs: Sequence[Value], attrs: dict[str, object]) -> Node:
-    twin = Node(node.id, kind, node.name, tuple(inputs), attrs)
-    twin.outputs = node.outputs
-    return twin
+from ..graph import Node
+from ..ir import like, stand_in
 
 
 def _bias_gradient(node: Node) -> Node:
@@ -21,20 +16,20 @@ def _bias_gradient(node: Node) -> Node:
     rank = len(node.inputs[0].shape)
     channel = rank - 1 if node.attrs["data_format"] == "NXC" else 1
     axes = tuple(axis for axis in range(rank) if axis != channel)
-    return _as(node, "ReduceSum", node.inputs, {"axes": axes, "keep_dims": False})
+    return stand_in(node, "ReduceSum", node.inputs, {"axes": axes, "keep_dims": False})
 
 
 def _reciprocal(node: Node) -> Node:
     src = node.inputs[0]
     shape = (1,) * max(len(src.shape), 1)
-    one = Value(src.graph, -1, shape, src.dtype, "one")
+    one = like(src, shape=shape)
     one.constant = np.ones(shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))
-    return _as(node, "Divide", (one, src), {"auto_broadcast": "numpy"})
+    return stand_in(node, "Divide", (one, src), {"auto_broadcast": "numpy"})
 
 
 def _power(node: Node) -> Node | None:
     kind = {2.0: "Square", 0.5: "Sqrt"}.get(node.attrs["beta"])
-    return _as(node, kind, node.inputs, {}) if kind else None
+    return stand_in(node, kind, node.inputs, {}) if kind else None
 
 
 EQUAL: dict[str, Callable[[Node], Node | None]] = {
