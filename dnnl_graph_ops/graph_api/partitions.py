@@ -16,6 +16,7 @@ from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
 from .ops import checked, native, op
 from .tensors import tensor
+from .unit_axes import dense_unit_axes
 
 
 class partition(PartitionNames):
@@ -134,7 +135,8 @@ class partition(PartitionNames):
         self._claim(e)
         backward = any("Back" in o._kind for o in self._ops)
         try:
-            made = self._native.compile(natives, results, e._native, backward)
+            read, written = (list(map(dense_unit_axes, side)) for side in (natives, results))
+            made = self._native.compile(read, written, e._native, backward)
         except Error:
             settings.drop_failed(self._runtime)
             raise
