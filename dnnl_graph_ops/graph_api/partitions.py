@@ -18,6 +18,7 @@ from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
 from .ops import checked, native, op
 from .tensors import tensor
+from .unit_axes import dense_unit_axes
 
 
 class partition(PartitionNames):
@@ -136,8 +137,9 @@ class partition(PartitionNames):
         backward = any("Back" in o._kind for o in self._ops)
         alone = settings.constants_anew(self._runtime, e.get_kind()) if cached else nullcontext()
         try:
+            read, written = (list(map(dense_unit_axes, side)) for side in (natives, results))
             with alone:
-                made = self._native.compile(natives, results, e._native, backward)
+                made = self._native.compile(read, written, e._native, backward)
         except Error:
             settings.drop_compiled(self._runtime)
             raise

@@ -16,6 +16,7 @@ from typing import Any
 from op_pages import put
 from sphinx.application import Sphinx
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SECONDS = 300
 SHORTER = {
     "09_vocoder": ["--sentences", "8"],
@@ -54,7 +55,7 @@ def page(source: Path, folder: Path) -> Iterator[str]:
     yield "## What it prints\n"
     yield f"````text\n{(folder / 'output.txt').read_text('utf-8').rstrip()}\n````\n"
     yield "## Source\n"
-    yield f"`examples/{source.name}`\n"
+    yield f"`examples/{source.relative_to(EXAMPLES).as_posix()}`\n"
     yield f"````python\n{text.rstrip()}\n````"
 
 
@@ -62,7 +63,8 @@ def write(app: Sphinx) -> None:
     given = os.environ.get("DNNL_GRAPH_OPS_EXAMPLES")
     folder = Path(app.srcdir, "examples")
     folder.mkdir(exist_ok=True)
-    sources = sorted(Path(app.srcdir).parent.glob("examples/[0-9]*.py"))
+    of_graph_api = (path for path in EXAMPLES.glob("graph_api/*.py") if not path.stem.endswith("_utils"))
+    sources = [*sorted(EXAMPLES.glob("[0-9]*.py")), *sorted(of_graph_api)]
     lines = ["# Examples", "", "Scripts of one idea each, with what they print and draw.", ""]
     for source in sources:
         own = folder / source.stem

@@ -1,4 +1,4 @@
-"""What a partition tells of its tensors is what it is compiled with."""
+"""A partition is compiled with the tensors that its ports name."""
 
 import numpy as np
 import pytest
