@@ -27,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="sizes of an input that the file leaves open; may be repeated",
     )
     parser.add_argument("--rewrites", action="store_true", help="tell which rewrites of the graph fired, and why not")
+    parser.add_argument("--passes", action="store_true", help="tell the graph after each pass over it")
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
     parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
 
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     arrays = _random(net, options.shape) if undecided or options.profile or options.shape else []
     if undecided:
         net(*arrays)
-    print(net.explain(rewrites=options.rewrites))
+    print(net.explain(rewrites=options.rewrites, passes=options.passes))
     if options.profile:
         print()
         print(net.profile(*arrays))

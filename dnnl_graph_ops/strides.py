@@ -26,3 +26,8 @@ def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the elements lie densely in the order of the axes."""
     pairs = zip(shape, strides, dense_strides(shape), strict=True)
     return 0 in shape or all(size == 1 or stride == dense for size, stride, dense in pairs)
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The axes of (N, C, spatial...) from the slowest to the fastest, channels last."""
+    return (0, *range(2, rank), 1)

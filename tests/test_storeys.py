@@ -25,6 +25,7 @@ STOREYS = (
     ("ops",),
     ("ir",),
     ("lowering",),
+    ("passes",),
     ("graph_api",),
     ("compile",),
     ("functional", "_functional", "caches", "weights"),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
-from ..compile.precision import AUTO
-from ..compile.precision import PRECISIONS as NARROW
 from ..errors import InvalidArgumentError
 from ..lowering.env import ALGORITHMS
+from ..passes.mixed_precision import AUTO
+from ..passes.mixed_precision import PRECISIONS as NARROW
 from .peers.task import POST_OPS
 from .problem import DIRECTIONS, LAYOUTS
 from .sizes import parse as parse_sizes

@@ -8,11 +8,11 @@ from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph import Graph
 from ..lowering.env import ALGORITHMS, default_algorithm
+from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
 from .auto import checked_bound, within
 from .grouping import POLICIES
 from .net import Net, made
-from .precision import AUTO, PRECISIONS
 from .specialise import Options
 
 TUNES = ("off", "heuristic", "measure")

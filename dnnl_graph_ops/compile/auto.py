@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ..errors import InvalidArgumentError
-from . import precision
+from ..passes import mixed_precision as precision
 from .net import Net
 from .report import OpReport, PrecisionReport
 from .samples import Sample, as_samples, differences

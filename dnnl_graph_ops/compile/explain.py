@@ -154,6 +154,8 @@ class Explanation:
     chosen: str = ""
     # with explain(rewrites=True)
     rewrites: tuple[RewriteReport, ...] = ()
+    # with explain(passes=True): the graph after each pass
+    passes: tuple[tuple[str, str], ...] = ()
     # each convolution as benchdnn takes it
     convolutions: tuple[str, ...] = ()
 
@@ -219,6 +221,9 @@ class Explanation:
                 )
             )
         yield from table(rows)
+        for name, graph in self.passes:
+            yield f"\ngraph {name}:"
+            yield graph
         if self.rewrites:
             yield ""
             told = [(report.rewrite, report.at, _told(report)) for report in self.rewrites]

@@ -24,6 +24,7 @@ from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
 from ..lowering.rewrites import Rewrite
 from ..lowering.windows import REDUCTIONS
+from ..strides import channels_last
 
 Ints = tuple[int, ...]
 
@@ -70,11 +71,6 @@ ALIAS = Rewrite(
     "a reshape, a transpose or a slice is its operand seen in another way",
     ("the result lies nowhere else", "strides can say it", "its readers take these strides"),
 )
-
-
-def channels_last(rank: int) -> Ints:
-    """The axes of (N, C, spatial...) from the slowest to the fastest, channels last."""
-    return (0, *range(2, rank), 1)
 
 
 class _Regions:

@@ -16,6 +16,7 @@ from ..graph.drawing import net_to_dot, net_to_svg
 from ..lowering.env import Env
 from ..lowering.groups import Group
 from ..lowering.rewrites import listening
+from ..passes.pipeline import watching
 from ..runtime import arrays
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
@@ -23,9 +24,10 @@ from ..runtime.dlpack import Array
 from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
-from .explain import Benchmark, Explanation, RewriteReport, StepTime, explain, rewrites_of
+from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
 from .grouping import group, reachable
 from .pickled import MadeBy, made_here
+from .plan import Plan
 from .profile import profile
 from .report import PrecisionReport
 from .specialise import Ints, Layout, Options, PartitionInfo, Specialised, known_values, specialise
@@ -412,7 +414,7 @@ class Net(NetBase):
         if not 1 <= repeat <= 10**7:
             raise InvalidArgumentError(f"{self!r}: 'repeat' must be from 1 to 10000000, got {repeat}")
 
-    def explain(self, *, rewrites: bool = False) -> Explanation:
+    def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
         """What runs and why, of the plan made or used last; str() is a table, `.to_dict()` the data.
 
         The first time, each partition is compiled and run apart, on ones: the net itself stays as it is.
@@ -420,6 +422,7 @@ class Net(NetBase):
         Args:
             rewrites: tell as well which rewrites of the graph fired, and which condition kept others from it; the plan
                 is made once more for that.
+            passes: tell the graph after each pass over it, likewise.
 
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.
@@ -428,16 +431,14 @@ class Net(NetBase):
         if latest is None:
             raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to explain")
         said = self._with_choice(explain(latest, self.engine, self.options))
-        return replace(said, rewrites=self._rewrites()) if rewrites else said
-
-    def _rewrites(self) -> tuple[RewriteReport, ...]:
-        """Of the plan used last, by making it again."""
+        if not rewrites and not passes:
+            return said
         executor = self._plans.latest()
         assert executor is not None
         ins, outs = self._layouts(executor)
-        with listening() as reports:
+        with listening() as reports, watching() as graphs:
             self._build([shape for shape, _ in ins], ins, outs)
-        return rewrites_of(reports)
+        return replace(said, rewrites=rewrites_of(reports) if rewrites else (), passes=tuple(graphs) if passes else ())
 
     def _with_choice(self, said: Explanation) -> Explanation:
         report = self.precision_report
@@ -455,12 +456,16 @@ class Net(NetBase):
         """
         from .objects import objects  # only who asks needs the module
 
-        executors = list(self._plans.executors())
-        latest = self._plans.latest()
-        if latest is None:
+        last, others = self._plans_told()
+        if not last:
             raise InvalidArgumentError(f"{self!r}: has no plan; call it once, then there is one to show")
-        ordered = [*(one for one in executors if one is not latest), latest]
-        return objects([self._whole(one).plan for one in ordered], self.engine, self.graph.fpmath_mode)
+        return objects(last, others, self.engine, self.graph.fpmath_mode)
+
+    def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
+        """The plan used last, and all others."""
+        latest = self._plans.latest()
+        others = [self._whole(one).plan for one in self._plans.executors() if one is not latest]
+        return [] if latest is None else [self._whole(latest).plan], others
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, coloured by partition."""

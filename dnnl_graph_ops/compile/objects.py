@@ -28,14 +28,13 @@ class GraphObjects(NamedTuple):
     compiled_partitions: list[compiled_partition]
 
 
-def objects(plans: Sequence[Plan], on: Engine, fpmath_mode: str) -> GraphObjects:
-    """The objects of plans, the last of which becomes the graph."""
+def objects(last: Sequence[Plan], others: Sequence[Plan], on: Engine, fpmath_mode: str) -> GraphObjects:
+    """The objects of plans, of which those used last are the graph."""
     shared = wrapped(on)
     ids = itertools.count()
     whole = _graph(shared, fpmath_mode)
     compiled: list[compiled_partition] = []
-    for plan in plans:
-        whole = _graph(shared, fpmath_mode)
+    for number, plan in enumerate((*others, *last)):
         tensors = _Tensors(ids)
         for part in plan.parts:
             if isinstance(part, Compiled):
@@ -43,7 +42,7 @@ def objects(plans: Sequence[Plan], on: Engine, fpmath_mode: str) -> GraphObjects
                 compiled += _compiled(part, ops, shared)
             else:
                 ops = [_wildcard(part, tensors, ids)]
-            for each in ops:
+            for each in ops if number >= len(others) else ():
                 whole.add_op(each)
     whole.finalize()
     return GraphObjects(whole, compiled)

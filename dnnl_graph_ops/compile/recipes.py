@@ -14,9 +14,9 @@ import numpy as np
 from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
+from ..passes.fold_affine import scaled
+from ..passes.mixed_precision import PRECISIONS, converted
 from . import packed
-from .absorb import scaled
-from .precision import PRECISIONS, converted
 
 Array = np.ndarray[Any, Any]
 

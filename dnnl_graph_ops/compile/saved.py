@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import kernels
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError, warn
 from ..graph import Graph
+from ..passes.mixed_precision import AUTO
 from ..runtime import cpu
 from ..runtime.engines import Engine, default_engine, engine
 from ..runtime.info import version
@@ -22,7 +23,6 @@ from . import recipes
 from .asked import checked_options
 from .net import Net, made
 from .packed import keep
-from .precision import AUTO
 from .specialise import Options
 
 if TYPE_CHECKING:

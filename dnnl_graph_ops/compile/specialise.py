@@ -22,18 +22,14 @@ from ..lowering.env import Env
 from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..lowering.split import split
+from ..passes import pipeline
+from ..passes.fold_constants import fold_dequantize
 from ..shapes import Meta, checked
 from ..strides import dense_strides
-from .absorb import decompose_batch_norm, fold_affine
-from .edges import fold_padding
-from .fixed import dequantized, fold_constants
 from .grouping import group
-from .integers import propagate_qdq
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
-from .patterns import fuse_patterns
 from .plan import Plan, assemble
-from .precision import mixed_precision, obeying
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -160,28 +156,16 @@ def specialise(
 ) -> Specialised:
     """Compile nodes of known shapes for inputs and outputs of the given strides (None: row-major)."""
     views: dict[Value, View] = {}
-    narrow: Mapping[str, float] = {}
     policy = options.policy
     for index, (value, (shape, strides)) in enumerate(inputs):
         views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     results = [value for value, _ in outputs]
-    wide: dict[str, str] = {}
     prepare = partial(_prepared, env=env)
+    setting = pipeline.Setting(env, prepare, options.precision, options.wide, options.weighed)
     rewrites = env.tune != "off" and policy == "fusion"
     if rewrites:
         graph = GraphView(nodes, results)
-        if env.engine.memory is None:
-            fold_constants(graph, prepare)
-        fold_padding(graph)
-        fold_affine(graph)
-        fuse_patterns(graph)
-        if env.engine.memory is None:
-            decompose_batch_norm(graph)
-            propagate_qdq(graph)
-        if options.precision != "f32" and env.fpmath_mode == "strict":
-            wide, narrow = mixed_precision(graph, options.precision, env, options.wide, weighed=options.weighed)
-        elif options.precision != "f32":
-            wide = obeying(graph.nodes(), env)
+        pipeline.run(graph, setting)
         nodes = graph.nodes()
     declared = set(constants)
     views |= _constants(value for value in _read(nodes, results) if value in declared)
@@ -201,7 +185,7 @@ def specialise(
     groups = group(nodes, results, env, policy)
     parts = split(groups, env)
     if rewrites and env.engine.memory is None:
-        groups = parts = dequantized(parts, results, prepare)
+        groups = parts = fold_dequantize(parts, results, prepare)
         views |= _constants(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
@@ -229,7 +213,8 @@ def specialise(
         # what is packed from it is all that is needed from here on
         if value.held is not None:
             value.held.let_go()
-    return Specialised(plan, built, names, tuple(target.shape for target in targets), wide, narrow)
+    shapes = tuple(target.shape for target in targets)
+    return Specialised(plan, built, names, shapes, setting.wide, setting.narrow)
 
 
 def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Array]:

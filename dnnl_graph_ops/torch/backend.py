@@ -26,7 +26,6 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from .._core import lent_array
 from ..compile.asked import checked_options
 from ..compile.net import Net
-from ..compile.precision import AUTO
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..graph import Graph
 from ..interop.aten.build import parameter
@@ -37,6 +36,7 @@ from ..interop.aten.program import dims_of, flat_outputs
 from ..interop.onnx.budget import Budget
 from ..interop.onnx.node import Item
 from ..ops import static_transpose
+from ..passes.mixed_precision import AUTO
 from ..runtime.engines import default_engine
 from ..runtime.locks import Builds
 from . import ops

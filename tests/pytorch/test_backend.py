@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import dnnl_graph_ops.torch as dgt
 from dnnl_graph_ops.bench import zoo
 from dnnl_graph_ops.bench.zoo import export
-from dnnl_graph_ops.compile import precision
+from dnnl_graph_ops.passes import mixed_precision as precision
 from dnnl_graph_ops.torch import backend
 from dnnl_graph_ops.torch.choice import Verdict
 

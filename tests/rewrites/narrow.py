@@ -4,7 +4,7 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import precision
+from dnnl_graph_ops.passes import mixed_precision as precision
 
 from .draw import Draw, Window, convolution
 from .groups import BINARY

@@ -15,12 +15,13 @@ def listing(graph: Graph) -> str:
     lines = [repr(graph)]
     lines += [f"  {value.name}: input {_tensor(value)}" for value in graph.inputs]
     lines += [f"  {value.name}: constant {_tensor(value)}" for value in graph.constants]
-    lines += [f"  {_op(node)}" for node in graph.nodes]
+    lines += [f"  {op_line(node)}" for node in graph.nodes]
     lines += [f"  output {name}" + ("" if name == v.name else f" = {v.name}") for name, v in graph.outputs.items()]
     return "\n".join(lines)
 
 
-def _op(node: Node) -> str:
+def op_line(node: Node) -> str:
+    """An op with the shapes of what it gives, its operands by name and its attributes."""
     made = ", ".join(f"{value.name}: {_tensor(value)}" for value in node.outputs)
     given = [value.name for value in node.inputs]
     given += [f"{name}={_brief(value)}" for name, value in node.attrs.items() if value is not None]

@@ -19,6 +19,7 @@ from ..._core import NetBase, PlanCache
 from ...compile.explain import Benchmark, Explanation, PartitionReport, StepReport, StepTime
 from ...compile.net import Net, made
 from ...compile.pickled import MadeBy, made_here
+from ...compile.plan import Plan
 from ...compile.specialise import Options, PartitionInfo, Specialised
 from ...errors import UnsupportedError
 from ...graph import Graph, Value
@@ -240,9 +241,14 @@ class CutNet(Net):
             key=lambda one: -one.seconds,
         )
 
-    def explain(self, *, rewrites: bool = False) -> Explanation:
+    def _plans_told(self) -> tuple[list[Plan], list[Plan]]:
+        told = [net._plans_told() for stage in self.stages for net in _nets(stage)]
+        last, others = ([plan for pair in told for plan in pair[i]] for i in (0, 1))
+        return last, others
+
+    def explain(self, *, rewrites: bool = False, passes: bool = False) -> Explanation:
         """What runs and why: the plans of its graphs, and the nodes between them, in their order."""
-        parts = [part for stage in self.stages for part in _explained(stage, rewrites)]
+        parts = [part for stage in self.stages for part in _explained(stage, rewrites, passes)]
         found = [one for one in parts if isinstance(one, Explanation)]
         partitions = tuple(row for one in parts for row in (one.partitions if isinstance(one, Explanation) else (one,)))
         steps = tuple(step for one in parts for step in one.steps)
@@ -260,6 +266,8 @@ class CutNet(Net):
             steps,
             {name: reason for one in found for name, reason in one.wide.items()},
             rewrites=tuple(report for one in found for report in one.rewrites),
+            passes=tuple(graph for one in found for graph in one.passes),
+            convolutions=tuple(line for one in found for line in one.convolutions),
         )
         return self._with_choice(said)
 
@@ -306,19 +314,24 @@ def _title(stage: _Stage) -> str:
     return "nodes whose ranks a call tells"
 
 
-def _explained(stage: _Stage, rewrites: bool) -> Iterator[Explanation | PartitionReport]:
+def _nets(stage: _Stage) -> Sequence[Net]:
+    """The nets that a stage calls."""
+    does = stage.does
+    if isinstance(does, HostNode):
+        return [net for body in does.bodies.values() for net in body.nets]
+    return [does] if isinstance(does, Net) else does.nets
+
+
+def _explained(stage: _Stage, rewrites: bool, passes: bool) -> Iterator[Explanation | PartitionReport]:
     does = stage.does
     if isinstance(does, HostNode):
         node = does.node
         slow = does.by == "onnx.reference"
         step = StepReport(f"{node.op_type} ({does.by})", does.by, does.reads, node.outputs, 0, slow, 0)
         yield PartitionReport((node.name,), (node.op_type,), does.by, "", (), False, (step,))
-        nets = [net for body in does.bodies.values() for net in body.nets]
-    else:
-        nets = [does] if isinstance(does, Net) else does.nets
-    for net in nets:
+    for net in _nets(stage):
         if isinstance(net, CutNet) or net.latest() is not None:
-            yield net.explain(rewrites=rewrites)
+            yield net.explain(rewrites=rewrites, passes=passes)
 
 
 @made.register

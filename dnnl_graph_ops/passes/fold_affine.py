@@ -44,7 +44,7 @@ DECOMPOSE_BATCH_NORM = Rewrite(
 )
 
 
-def fold_affine(graph: GraphView) -> None:
+def run(graph: GraphView) -> None:
     """Convolutions take over a scale or a shift behind them.
 
     In f32 only: weights of other dtypes would be rounded once more.

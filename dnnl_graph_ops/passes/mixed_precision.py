@@ -26,7 +26,7 @@ from ..lowering.problem import BACKWARD_WEIGHTS
 from ..lowering.program import Buffer, Place, View, dense_in
 from ..lowering.rewrites import Rewrite
 from ..runtime import cpu
-from .layouts import channels_last
+from ..strides import channels_last
 
 PRECISIONS = ("bf16", "f16")
 # one of them, or neither
@@ -65,7 +65,7 @@ class Narrowed(NamedTuple):
     gains: dict[str, float]
 
 
-def mixed_precision(
+def run(
     graph: GraphView,
     dtype: str,
     env: Env,

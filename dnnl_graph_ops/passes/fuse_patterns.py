@@ -123,7 +123,7 @@ class _Readers:
 Rule = Callable[[Node, _Readers, No], Match | None]
 
 
-def fuse_patterns(graph: GraphView) -> None:
+def run(graph: GraphView) -> None:
     """Puts one op in the place of every match."""
     readers = _Readers(graph)
     for node in graph:

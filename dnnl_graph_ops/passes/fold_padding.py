@@ -38,7 +38,7 @@ _REWRITES = {
 }
 
 
-def fold_padding(graph: GraphView) -> None:
+def run(graph: GraphView) -> None:
     """Takes Pads in front of convolutions, and Slices behind them, into their pads."""
     for node in graph:
         source = node.inputs[0] if node.inputs else None

@@ -59,7 +59,7 @@ class _How:
         return isinstance(other, _How) and self.key == other.key
 
 
-def fold_constants(graph: GraphView, prepare: Prepare) -> None:
+def run(graph: GraphView, prepare: Prepare) -> None:
     """Takes out the ops that only constants lead to; the others read constants instead, made when needed."""
     fixed: dict[Node, None] = {}
     for node in graph:
@@ -91,7 +91,7 @@ def fold_constants(graph: GraphView, prepare: Prepare) -> None:
     graph.remove(*(gone - needed))
 
 
-def dequantized(groups: Sequence[Group], kept: Collection[Value], prepare: Prepare) -> list[Group]:
+def fold_dequantize(groups: Sequence[Group], kept: Collection[Value], prepare: Prepare) -> list[Group]:
     """The groups without a Dequantize of a constant that runs alone: what reads it packs floats."""
     found = []
     for group in groups:

@@ -1,0 +1,110 @@
+"""The passes in their order, and what the graph is after each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..ir import GraphView
+from ..ir.listing import listing
+from ..lowering.env import Env
+from . import fold_affine, fold_constants, fold_padding, fuse_patterns, mixed_precision, propagate_qdq
+
+IN_F32 = "f32"
+_DUMP = "DNNL_GRAPH_OPS_DUMP"
+
+
+@dataclass
+class Setting:
+    """What passes depend on, and what one of them says.
+
+    prepare: makes what computes a value of constants. precision: products may be computed in; refused: names of those
+    that stay in f32; weighed: only in regions that gain more than conversions cost.
+    wide: products that stay in f32 although another precision was asked for, and why. narrow: the others, and the
+    seconds that each gains by estimate.
+    """
+
+    env: Env
+    prepare: fold_constants.Prepare
+    precision: str = IN_F32
+    refused: tuple[str, ...] = ()
+    weighed: bool = True
+    wide: Mapping[str, str] = field(default_factory=dict)
+    narrow: Mapping[str, float] = field(default_factory=dict)
+
+
+class Pass(NamedTuple):
+    """`run` changes the graph; `on_device`: also where operands lie in memory of a device."""
+
+    name: str
+    run: Callable[[GraphView, Setting], None]
+    on_device: bool = True
+
+
+def _fold_constants(graph: GraphView, setting: Setting) -> None:
+    fold_constants.run(graph, setting.prepare)
+
+
+def _mixed_precision(graph: GraphView, setting: Setting) -> None:
+    if setting.precision == IN_F32:
+        return
+    if setting.env.fpmath_mode == "strict":
+        setting.wide, setting.narrow = mixed_precision.run(
+            graph, setting.precision, setting.env, setting.refused, weighed=setting.weighed
+        )
+    else:
+        setting.wide = mixed_precision.obeying(graph.nodes(), setting.env)
+
+
+def _alone(run: Callable[[GraphView], None]) -> Callable[[GraphView, Setting], None]:
+    return lambda graph, _: run(graph)
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("fold_constants", _fold_constants, on_device=False),
+    Pass("fold_padding", _alone(fold_padding.run)),
+    Pass("fold_affine", _alone(fold_affine.run)),
+    Pass("fuse_patterns", _alone(fuse_patterns.run)),
+    Pass("decompose_batch_norm", _alone(fold_affine.decompose_batch_norm), on_device=False),
+    Pass("propagate_qdq", _alone(propagate_qdq.run), on_device=False),
+    Pass("mixed_precision", _mixed_precision),
+)
+
+_watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", default=None)
+
+
+def run(graph: GraphView, setting: Setting) -> None:
+    """All passes, one after the other. DNNL_GRAPH_OPS_DUMP=passes prints the graph after each to stderr."""
+    seen = _watching.get()
+    dumps = os.environ.get(_DUMP) == "passes"
+
+    def tell(name: str) -> None:
+        if seen is None and not dumps:
+            return
+        text = listing(graph)
+        if seen is not None:
+            seen.append((name, text))
+        if dumps:
+            print(f"dnnl_graph_ops, graph {name}:\n{text}\n", file=sys.stderr)
+
+    tell("as given")
+    for each in PASSES:
+        if each.on_device or setting.env.engine.memory is None:
+            each.run(graph, setting)
+            tell(f"after {each.name}")
+
+
+@contextmanager
+def watching() -> Iterator[list[tuple[str, str]]]:
+    """Collects the graph after each pass, as text, of the nets that this thread compiles meanwhile."""
+    seen: list[tuple[str, str]] = []
+    token = _watching.set(seen)
+    try:
+        yield seen
+    finally:
+        _watching.reset(token)

@@ -1,0 +1,113 @@
+"""Quantized ops: integers are moved rather than floats, and each product has a Dequantize of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Node, Value
+from ..ir import GraphView, like, linked, twin
+from ..lowering import integers, windows
+from ..lowering.rewrites import Rewrite
+
+# what may run as one with the Dequantize of its operands
+_WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MatMul", "MaxPool"}
+
+MOVE_INTEGERS = Rewrite(
+    "move_integers",
+    "what moves elements between Dequantize and Quantize moves integers; each part is rounded before",
+    (
+        "nobody else reads the whole",
+        "the net does not return the whole",
+        "the result has one scale",
+        "every part comes of a Dequantize of one scale",
+    ),
+)
+REPEAT_DEQUANTIZE = Rewrite("repeat_dequantize", "every product, or pool, has a Dequantize of its own")
+
+
+def run(graph: GraphView) -> None:
+    """Moves integers, and gives every op that may run as one with a Dequantize one of its own."""
+    _move_integers(graph)
+    for node in graph:
+        if node.kind not in _WITH_DEQUANTIZE:
+            continue
+        shared = [graph.reads(value) > 1 or value in graph.returned for value in node.inputs]
+        inputs = [_repeated(value) if many else value for value, many in zip(node.inputs, shared, strict=True)]
+        made = [value.node for value in inputs if value not in node.inputs and value.node is not None]
+        if made:
+            REPEAT_DEQUANTIZE.fired(node)
+            for maker in made:
+                graph.insert(maker, before=node)
+            graph.replace(node, twin(node, inputs=inputs))
+    graph.remove(*(node for node in graph if node.kind == "Dequantize" and not graph.is_needed(node.outputs[0])))
+
+
+def _moves(node: Node) -> int:
+    """How many of its first operands a node moves without computing anything; 0: it computes."""
+    if node.kind == "Concat":
+        return len(node.inputs)
+    return int(node.kind in ("StaticReshape", "StaticTranspose") or windows.repeats(node))
+
+
+def _move_integers(graph: GraphView) -> None:
+    """Joins or moves integers in place of what does so between Dequantize and Quantize.
+
+    Parts are rounded alone, before they are moved; one of the same scale and zero point as the whole is not touched.
+    """
+    for node in graph:
+        join = node.inputs[0].node if node.kind == "Quantize" else None
+        count = 0 if join is None else _moves(join)
+        if join is None or not count or not _moves_integers(node, join.inputs[:count], graph):
+            continue
+        MOVE_INTEGERS.fired(node)
+        parts = [_rounded(value, node) for value in join.inputs[:count]]
+        for part in dict.fromkeys(part.node for part in parts if part.node is not None):
+            if part not in graph:
+                graph.insert(part, before=node)
+        graph.remove(join)
+        graph.replace(node, twin(join, inputs=[*parts, *join.inputs[count:]]))
+
+
+def _moves_integers(quantize: Node, parts: Sequence[Value], graph: GraphView) -> bool:
+    unmet = None
+    whole, makers = quantize.inputs[0], [value.node for value in parts]
+    if graph.reads(whole) > 1:
+        unmet = "nobody else reads the whole"
+    elif whole in graph.returned:
+        unmet = "the net does not return the whole"
+    elif not _of_tensor(quantize):
+        unmet = "the result has one scale"
+    elif any(maker is None or maker.kind != "Dequantize" or not _of_tensor(maker) for maker in makers):
+        unmet = "every part comes of a Dequantize of one scale"
+    if unmet is not None:
+        MOVE_INTEGERS.declined(quantize, unmet)
+    return unmet is None
+
+
+def _rounded(value: Value, quantize: Node) -> Value:
+    """A part of a join in the integers of the whole."""
+    maker, whole = value.node, quantize.outputs[0]
+    assert maker is not None
+    given, wanted = (
+        (one.attrs["scales"][0], (one.attrs.get("zps") or (0,))[0], dtype)
+        for one, dtype in ((maker, maker.inputs[0].dtype), (quantize, whole.dtype))
+    )
+    if given == wanted:
+        return maker.inputs[0]
+    part = like(value, whole.dtype)
+    linked(Node(quantize.id, "Quantize", quantize.name, (value,), quantize.attrs), [part])
+    return part
+
+
+def _of_tensor(node: Node) -> bool:
+    return len(node.attrs["scales"]) == 1
+
+
+def _repeated(value: Value) -> Value:
+    """A value of the same Dequantize, made again; of others the value itself."""
+    node = value.node
+    if node is None or node.kind != "Dequantize":
+        return value
+    again = like(value)
+    linked(Node(node.id, node.kind, node.name, node.inputs, node.attrs), [again])
+    return again

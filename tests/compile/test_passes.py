@@ -1,0 +1,41 @@
+"""The graph after each pass: told, printed, and as the pipeline lists them."""
+
+import numpy as np
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.passes.pipeline import PASSES
+
+
+def scaled():
+    g = dgo.Graph()
+    w = g.constant(np.ones((3, 3, 4, 4), np.float32))
+    return g.compile(dgo.ops.convolution(g.input("x", (1, 8, 8, 4)), w, name="conv") * 2.0)
+
+
+def test_each_pass_is_told_in_its_order():
+    said = scaled().explain(passes=True)
+    names = [name for name, _ in said.passes]
+    assert names == ["as given", *(f"after {each.name}" for each in PASSES)]
+    before, after = (dict(said.passes)[name] for name in ("as given", "after fold_affine"))
+    assert "Multiply" in before and "Multiply" not in after
+    assert "graph after fold_affine:" in str(said)
+    assert not scaled().explain().passes
+
+
+def test_telling_changes_nothing():
+    net = scaled()
+    x = np.ones((1, 8, 8, 4), np.float32)
+    first, told = net(x), str(net.explain())
+    net.explain(passes=True)
+    assert str(net.explain()) == told
+    np.testing.assert_array_equal(net(x), first)
+
+
+def test_the_variable_prints_them(monkeypatch, capsys):
+    monkeypatch.setenv("DNNL_GRAPH_OPS_DUMP", "passes")
+    scaled()
+    printed = capsys.readouterr().err
+    assert all(f"after {each.name}:" in printed for each in PASSES)
+    monkeypatch.delenv("DNNL_GRAPH_OPS_DUMP")
+    scaled()
+    assert capsys.readouterr().err == ""
