@@ -148,10 +148,10 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
     return [*((i,) for i in part if i not in between), between]
 
 
-_OPENING = frozenset({"Dequantize", "DynamicDequantize", "TypeCast"})
+_OPENING = schema.kinds("dequantizes") | {"TypeCast"}
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
 # what the library's products of f32 take 4 to 10 times as long for as own code
-_SLOW_BEHIND_PRODUCTS = frozenset({"Elu", "GELU", "HardSwish", "Sigmoid", "Tanh"})
+_SLOW_BEHIND_PRODUCTS = schema.kinds("slow_behind_products")
 
 
 def _library_only(nodes: Sequence[Node]) -> set[int]:

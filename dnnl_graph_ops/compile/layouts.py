@@ -29,31 +29,8 @@ from ..strides import channels_last
 Ints = tuple[int, ...]
 
 # Ops besides those that the library fuses behind others that compute in any order of the axes.
-_INDIFFERENT = frozenset(
-    kind
-    for kind in schema.OPS
-    if kind in schema.POST_OPS
-    or kind.removesuffix("Backward") in schema.POST_OPS
-    or kind.removesuffix("Backward") in ("AvgPool", "BatchNormTraining", "Interpolate", "MaxPool", "PReLU")
-) | {
-    "BatchNormForwardTraining",
-    "BatchNormInference",
-    "Concat",
-    "Cos",
-    "Dequantize",
-    "Dropout",
-    "Erf",
-    "GroupNorm",
-    "Pad",
-    "Pow",
-    "Quantize",
-    "Reciprocal",
-    "Reorder",
-    "Select",
-    "Sin",
-    "Slice",
-    "SquaredDifference",
-    "TypeCast",
+_INDIFFERENT = schema.kinds("any_order") | {
+    kind for kind in schema.OPS if kind.removesuffix("Backward") in schema.POST_OPS
 }
 # what own code computes, or copies, from any strides
 _TAKING_ANY = frozenset({*MEMBERS, *VIEWS, "Concat"})

@@ -20,7 +20,7 @@ _TAKEN = {
     "MatMul": _ALL - {AXIS_1},
 }
 # 3.2 compiles no operand with fewer axes behind these
-_FULL_RANK = frozenset({"SoftMax", "LogSoftmax"})
+_FULL_RANK = schema.kinds("full_rank")
 
 
 def misread(nodes: Sequence[Node]) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import schema
 from ..graph import Node, Value
 from ..shapes import native_attrs, resolved
 from .env import Env
 from .family import MEMBERS, literal_attrs
 
 # their third input is a bias
-_BIASED = frozenset({"ConvTranspose", "Convolution", "MatMul"})
+_BIASED = schema.kinds("multiplies")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, schema
 from .._core import kernels
 from ..graph import Node, Value
 from ..shapes import resolved
@@ -34,7 +34,7 @@ from .tail import Tail
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
-HEADS = frozenset({"Convolution", "ConvTranspose"})
+HEADS = schema.kinds("convolves")
 # products of s32 sums: of more, the largest elements would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
 # columns and steps of the depth that are computed, by those that are wanted

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..graph import Node
+from ..schema import kinds
 from ..strides import dense_strides
 from . import norms, plain, select, take, windows
 from .env import Env
@@ -86,7 +87,7 @@ def _sliced(node: Node, source: View) -> View | None:
 
 OWN: dict[str, Own] = {
     **dict.fromkeys(("Add", "Subtract"), Own(plain.whole, plain.is_whole, plain.is_whole)),
-    **dict.fromkeys(("AvgPool", "MaxPool"), Own(windows.pool, windows.is_float, windows.pools_faster)),
+    **dict.fromkeys(kinds("pools"), Own(windows.pool, windows.is_float, windows.pools_faster)),
     **dict.fromkeys(norms.OWN_NORMS, Own(norms.build, norms.serves, norms.serves)),
     "Gather": Own(take.gather),
     "GreaterEqual": Own(plain.compare),
@@ -102,7 +103,7 @@ OWN: dict[str, Own] = {
 }
 
 # Of floats the library's kernels lose NaN.
-KEEPING_NAN = frozenset({"LogSoftmax", "MaxPool", "SoftMax"})
+KEEPING_NAN = kinds("nan_lost")
 
 # Ops whose result is their operand, seen in another way; None where strides cannot say it.
 VIEWS: dict[str, Callable[[Node, View], View | None]] = {

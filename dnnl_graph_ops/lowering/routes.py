@@ -69,7 +69,7 @@ class Target(NamedTuple):
 KEEPS_NAN = "the library's kernels lose NaN"
 _TURNS_TIES = "the library adds the zero point before it rounds, which turns ties by an odd one"
 # what falls away where the library computes in another dtype, but not in memory
-_CONVERSIONS = frozenset({"Reorder", "TypeCast"})
+_CONVERSIONS = schema.kinds("converts")
 
 
 def route(kind: str, target: Target, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Route:

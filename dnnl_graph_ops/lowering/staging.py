@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from .. import dtypes
+from .. import dtypes, schema
 from .family import MEMBERS
 from .program import NativeOp, NativeStep, Place, Program, Step, View, describable, is_dense, order_of
 from .rewrites import Rewrite
@@ -136,7 +136,7 @@ def _to_be_aligned(step: NativeStep) -> list[View]:
 
 
 # heads whose kernels of the library take any strides, by reorders of its own where they must
-_TAKING_ANY = frozenset({*MEMBERS, "Concat", "MatMul", "Reorder", "StaticReshape", "StaticTranspose", "TypeCast"})
+_TAKING_ANY = schema.kinds("any_strides").union(MEMBERS)
 
 
 def _slow(step: NativeStep) -> list[tuple[View, Ints]]:

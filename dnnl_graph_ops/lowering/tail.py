@@ -13,7 +13,7 @@ from .program import Edge, NativeOp, Operand, Program, View
 # what may follow a head: ops that the library fuses there, and one that only own kernels do
 KINDS = schema.POST_OPS | {"PReLU"}
 # what the library's vector code makes a number of NaN in, though their definition keeps it
-LOSING_NAN = frozenset({"Clamp", "Exp", "HardSigmoid", "Maximum", "Minimum", "ReLU"})
+LOSING_NAN = schema.kinds("nan_lost_behind")
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import schema
 from ..graph import Node
 
 Scales = np.ndarray[Any, Any]
 
-MULTIPLYING = frozenset({"ConvTranspose", "Convolution", "MatMul"})
+MULTIPLYING = schema.kinds("multiplies")
 # others have results that are no multiples of the scales, such as the ends of a Clamp and of Tanh
-_SUMS = MULTIPLYING | {"Add", "BiasAdd", "Dequantize", "Quantize", "ReLU"}
+_SUMS = MULTIPLYING | schema.kinds("keeps_ties")
 # two of them show that a ratio is a fraction of small numbers, or of powers of two
 _INTEGERS = np.unique([*range(512), *(odd << power for power in range(8, 23) for odd in (1, 3))])
 

@@ -25,9 +25,9 @@ from .family import MEMBERS
 from .post_ops import format_of
 from .ties import MULTIPLYING, turns_ties
 
-QUANTIZING = frozenset({"Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"})
-_POOLS = frozenset({"AvgPool", "MaxPool"})
-_COMMUTING = frozenset({"Add", "Maximum", "Minimum", "Multiply"})
+QUANTIZING = schema.kinds("quantizes")
+_POOLS = schema.kinds("pools")
+_COMMUTING = schema.kinds("commutes")
 
 
 class Features(NamedTuple):

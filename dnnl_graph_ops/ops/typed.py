@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..graph import Value
-from ..schema import KEYWORDS, OPS
+from ..schema import KEYWORDS, OPS, kinds
 from ..shapes import Attributes, Meta, resolved
 from ..shapes.attributes import attributes, integers
 from ..shapes.registry import Shape
@@ -26,7 +26,7 @@ WORDS = {
     "ConvolutionBackwardWeights": "convolution",
 }
 # whose weights may be quantized
-SCALED = frozenset({"ConvTranspose", "Convolution"})
+SCALED = kinds("convolves")
 DTYPES = OPS["ConvTranspose"].inputs[0].dtypes
 
 

@@ -14,6 +14,7 @@ from ..graph.constants import Constant
 from ..ir import GraphView, like, linked, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
+from ..schema import kinds
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis
 from ..shapes.weights import channel_axes
@@ -22,7 +23,7 @@ Array = np.ndarray[Any, Any]
 # of a result's channels, in float64: what it is multiplied by, what is added then
 Affine = tuple[Array, Array]
 
-_HEADS = frozenset({"Convolution", "ConvTranspose"})
+_HEADS = kinds("convolves")
 FOLD_AFFINE = Rewrite(
     "fold_affine",
     "what scales or shifts the channels of a Convolution or ConvTranspose is part of its weights and bias",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, schema
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import GraphView, make_constant
@@ -21,9 +21,9 @@ Array = np.ndarray[Any, Any]
 Prepare = Callable[[Sequence[Node], Value], Callable[[], Array]]
 
 # int8 patterns begin and end with them, and the library's own ops say nothing of themselves
-_STAY = frozenset({"Dequantize", "DynamicDequantize", "Quantize", "DynamicQuantize", "Wildcard"})
+_STAY = schema.kinds("quantizes") | {"Wildcard"}
 # These alone are not worth a copy: they are views.
-_MOVES = frozenset({"StaticReshape", "StaticTranspose", "Reorder"})
+_MOVES = schema.kinds("moves")
 # Results may be larger than all that they follow from by this factor, or as large as that.
 _LARGER, _SMALL_BYTES = 2, 1 << 20
 

@@ -37,7 +37,7 @@ _LEAST_GAIN = 0.1
 # operands of norms, which stay as exact as the statistics
 _VECTORS = frozenset({"gamma", "beta", "mean", "variance"})
 # ops whose results int8 patterns begin with
-_QUANTIZED = frozenset({"Dequantize", "DynamicDequantize"})
+_QUANTIZED = schema.kinds("dequantizes")
 _REFUSED = "it costs more than max_error allows"
 _EDGES = "what is converted at the edges of its region would cost more than it gains"
 MIXED_PRECISION = Rewrite(

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, twin
-from ..lowering import integers, windows
+from ..lowering import windows
 from ..lowering.rewrites import Rewrite
+from ..schema import kinds
 
 # what may run as one with the Dequantize of its operands
-_WITH_DEQUANTIZE = integers.HEADS | {"AvgPool", "MatMul", "MaxPool"}
+_WITH_DEQUANTIZE = kinds("multiplies") | kinds("pools")
 
 MOVE_INTEGERS = Rewrite(
     "move_integers",

@@ -1,7 +1,21 @@
 """The op table: names, slots, attributes, defaults, versions, and the checks that follow from it."""
 
 from .attributes import attr_lengths, native_attrs, normalise_attrs
-from .table import ATTR_CODES, BUILDERS, KEYWORDS, OPS, POST_OPS, Attr, Keyword, OpSchema, Past, Slot, Stated
+from .table import (
+    ATTR_CODES,
+    BUILDERS,
+    KEYWORDS,
+    OPS,
+    POST_OPS,
+    TRAITS,
+    Attr,
+    Keyword,
+    OpSchema,
+    Past,
+    Slot,
+    Stated,
+    kinds,
+)
 from .types import availability, check_inputs, output_dtypes
 
 __all__ = [
@@ -10,6 +24,7 @@ __all__ = [
     "KEYWORDS",
     "OPS",
     "POST_OPS",
+    "TRAITS",
     "Attr",
     "Keyword",
     "OpSchema",
@@ -19,6 +34,7 @@ __all__ = [
     "attr_lengths",
     "availability",
     "check_inputs",
+    "kinds",
     "native_attrs",
     "normalise_attrs",
     "output_dtypes",

@@ -9,6 +9,7 @@ order of their axes: "all", the "vectors", or "batches" of matrices; "@version" 
 "post_op": what the library fuses behind a ConvTranspose.
 "narrow": what of an op may be bf16 or f16 where the user asks for that precision in f32: its "operands", whose products
 are summed in f32, or "all" of it, which then follows its operands. Others need the range or the exactness of f32.
+"traits": words of TRAITS, each a fact about some kinds.
 "own": an op that this package has and the library does not; it has no value there, its attributes no code.
 What ops and arguments mean stands in meaning.json.
 "keywords": the attributes of a family of ops as functions of this package take them, with more defaults and formats
@@ -110,6 +111,7 @@ class OpSchema:
     post_op: bool
     narrow: str  # operands, all or empty: what may be bf16 or f16 in place of f32
     own: bool  # the library does not have it
+    traits: frozenset[str]  # see TRAITS
 
     @property
     def binary(self) -> bool:
@@ -215,6 +217,7 @@ def _op(kind: str, row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any
         post_op=row.get("post_op", False),
         narrow=row.get("narrow", ""),
         own=row.get("own", False),
+        traits=frozenset(row.get("traits", "").split()),
     )
 
 
@@ -236,6 +239,33 @@ KEYWORDS: Final[dict[str, dict[str, Keyword]]] = {
     family: _keywords(row, _DATA["keywords"], _DATA["attributes"]) for family, row in _DATA["keywords"].items()
 }
 BUILDERS: Final[dict[str, str]] = {op.builder: kind for kind, op in OPS.items()}
+# what is said of some kinds of ops
+TRAITS: Final[dict[str, str]] = {
+    "any_order": "computes elements in whatever order of the axes they lie, besides what the library fuses",
+    "any_strides": "the library's kernel takes any strides, by reorders of its own where it must",
+    "commutes": "its two operands may change places",
+    "converts": "falls away where the library computes in another data type, but not in memory",
+    "convolves": "a convolution, ordinary or transposed, that may be quantized",
+    "dequantizes": "gives floats of integers",
+    "full_rank": "oneDNN 3.2 compiles no operand with fewer axes behind it",
+    "keeps_ties": "its results are multiples of its operands' scales",
+    "moves": "moves elements and computes nothing",
+    "multiplies": "sums products of two operands; a third input is a bias",
+    "nan_lost": "the library's kernel loses NaN",
+    "nan_lost_behind": "the library's vector code behind products makes a number of NaN",
+    "pools": "reduces the elements of a window",
+    "quantizes": "turns floats into integers, or back",
+    "slow_behind_products": "behind products of f32 the library takes 4 to 10 times as long as own code",
+}
+
+
+def kinds(trait: str) -> frozenset[str]:
+    """The op kinds of a trait."""
+    if trait not in TRAITS:
+        raise KeyError(trait)
+    return frozenset(kind for kind, op in OPS.items() if trait in op.traits)
+
+
 POST_OPS: Final[frozenset[str]] = frozenset(kind for kind, op in OPS.items() if op.post_op)
 ATTR_CODES: Final[dict[str, int]] = {
     name: attr.code for op in OPS.values() for name, attr in op.attrs.items() if attr.code != NONE

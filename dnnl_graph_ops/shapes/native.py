@@ -230,7 +230,7 @@ _LIMITS: Final[dict[str, Callable[[Use], str | None]]] = {
     "Concat": _concat,
     "ConvolutionBackwardData": _shape_input,
     "ConvolutionBackwardWeights": _shape_input,
-    **dict.fromkeys(("Dequantize", "DynamicDequantize", "DynamicQuantize", "Quantize"), _zero_points),
+    **dict.fromkeys(schema.kinds("quantizes"), _zero_points),
     "GroupNorm": _parameters_in_f32,
     "Interpolate": _interpolate,
     "InterpolateBackward": _interpolate,

@@ -109,3 +109,11 @@ def test_own_ops_are_none_of_the_library():
     assert {name for kind in OWN for name in schema.OPS[kind].attrs} - foreign == {"starts", "ends", "steps", "value"}
     assert set(schema.ATTR_CODES) == foreign
     assert {"s4", "u4"} == dtypes.PACKED
+
+
+def test_each_trait_is_said_of_some_kinds_and_explained():
+    said = {trait for op in schema.OPS.values() for trait in op.traits}
+    assert said == set(schema.TRAITS)
+    assert all(schema.kinds(trait) for trait in schema.TRAITS)
+    with pytest.raises(KeyError):
+        schema.kinds("pretty")
