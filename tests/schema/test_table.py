@@ -1,5 +1,7 @@
 """The op table against the enumerators of the C headers, and its own consistency."""
 
+import pytest
+
 from bindings import headers
 from dnnl_graph_ops import _core, dtypes, schema
 
