@@ -7,7 +7,9 @@ import numpy as np
 from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.lowering.family import MEMBERS
 from dnnl_graph_ops.ops.build import apply
+from dnnl_graph_ops.schema import OPS
 
 
 class Part(NamedTuple):
@@ -75,8 +77,12 @@ def _part(
 
     for node in (node for node in nodes if node in needed):
         operands = [twin(value) for value in node.inputs]
-        dtype = node.outputs[0].dtype
-        made = apply(node.kind, operands, dict(node.attrs), dtype=dtype, outputs=len(node.outputs), graph=graph)
+        if node.kind in MEMBERS:
+            # with orders of weights that oneDNN has not
+            made = [getattr(dgo.ops, OPS[node.kind].builder)(*operands, **node.attrs)]
+        else:
+            dtype = node.outputs[0].dtype
+            made = apply(node.kind, operands, dict(node.attrs), dtype=dtype, outputs=len(node.outputs), graph=graph)
         twins.update(zip(node.outputs, made, strict=True))
     return Part(graph, arrays, [twin(value) for value in outputs])
 
@@ -100,6 +106,9 @@ def script(part: Part) -> str:
         results = [f"v{i}" if k == 0 else f"v{i}_{k}" for k in range(len(node.outputs))]
         names.update(zip(node.outputs, results, strict=True))
         operands = ", ".join(names[value] for value in node.inputs)
+        if node.kind in MEMBERS:
+            lines.append(f"{results[0]} = dgo.ops.{OPS[node.kind].builder}({operands}, **{dict(node.attrs)!r})")
+            continue
         more = f"{dict(node.attrs)!r}, dtype={node.outputs[0].dtype!r}, outputs={len(results)}"
         lines.append(f"{', '.join(results)}, = apply({node.kind!r}, [{operands}], {more})")
     outputs = ", ".join(f"'out{i}': {names[value]}" for i, value in enumerate(part.outputs))

@@ -18,7 +18,7 @@ OVERWRITE_OPERAND = Rewrite(
     ("nobody reads the operand later", "result and operand lie alike, in scratch", "one result takes its place"),
 )
 SHARE_SCRATCH = Rewrite(
-    "share_scratch", "scratch of one value is that of others before", ("what lives meanwhile lies elsewhere",)
+    "share_scratch", "scratch of one value is that of others before", ("others lay there and live no more",)
 )
 # Pairs of buffers that live at the same time; beyond, placing takes a rule that needs no look at each pair.
 MAX_PAIRS = 1 << 20
@@ -108,8 +108,8 @@ def by_size(lives: Sequence[Life]) -> tuple[list[int], int]:
             offset = max(offset, start + length)
         if offset < top:
             SHARE_SCRATCH.fired(lives[i].label)
-        elif top:
-            SHARE_SCRATCH.declined(lives[i].label, "what lives meanwhile lies elsewhere")
+        else:
+            SHARE_SCRATCH.declined(lives[i].label, "others lay there and live no more")
         offsets[i], top = offset, max(top, offset + size)
     return offsets, top
 
@@ -151,7 +151,7 @@ def by_time(lives: Sequence[Life]) -> tuple[list[int], int]:
             SHARE_SCRATCH.fired(lives[i].label)
             start = gaps[fitting][1]
         else:
-            SHARE_SCRATCH.declined(lives[i].label, "what lives meanwhile lies elsewhere")
+            SHARE_SCRATCH.declined(lives[i].label, "others lay there and live no more")
             start = starts.get(top, top)
         stop = remove(start) if start in ends else start
         top = max(top, start + size)

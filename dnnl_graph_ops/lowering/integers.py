@@ -283,7 +283,7 @@ class _Steps:
             description, direction, code, list(strides), self.depth, points is not None, self.env.threads, self.isa
         )
         how = kernels.integer_packing(description, direction, self.isa), None if points is None else points.tobytes()
-        recipe = ("integers", *how, self.depth, weights.dtype, weights.shape, tuple(strides))
+        recipe = ("integers", direction, *how, self.depth, weights.dtype, weights.shape, tuple(strides))
         reads = [weights] if points is None else [weights, self.program.constant(points)]
         self.program.kernel(kernel, reads, [packed], "pack weights", recipe=recipe)
         return packed

@@ -52,6 +52,8 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
         found = chain.program_of(program, tail, dst) if _last(src, dst) else None
         if found is None:
             plain = program.like(dst, "f32")
+            if not _alike(plain, plain):
+                plain = _channels_last(program, dst, "f32")
             _normalise(program, node, src, inputs[1:], plain, fused)
             if not chain.apply(program, plain, tail, dst, f"behind {node.kind}"):
                 post.apply(program, plain, tail, dst)
@@ -60,7 +62,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return
-    result = dst if _alike(dst, dst) else program.scratch(dst.shape, dst.dtype, (0, *range(2, dst.ndim), 1))
+    result = dst if _alike(dst, dst) else _channels_last(program, dst, dst.dtype)
     src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _alike(src, result):
         # a slice whose axes lie in an order of their own
@@ -89,6 +91,10 @@ def _normalise(program: Program, node: Node, src: View, affine: Sequence[View], 
         fused.tail,
     )
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
+
+
+def _channels_last(program: Program, view: View, dtype: str) -> View:
+    return program.scratch(view.shape, dtype, (0, *range(2, view.ndim), 1))
 
 
 def _last(src: View, dst: View) -> bool:

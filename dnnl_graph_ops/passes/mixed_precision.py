@@ -150,17 +150,20 @@ def _candidates(
         if len(node.outputs) > 1 or node.outputs[0].dtype != _WIDE:
             unmet = "it has one result, in f32"
         elif any(value.node is not None and value.node.kind in _QUANTIZED for value in node.inputs):
-            unmet, why = "its operands are not dequantized", "its operands are quantized"
+            unmet = "its operands are not dequantized"
+            why = "its operands are quantized"
         elif role != "operands":
             if not any(value.node in found for value in _read(node)):
                 unmet = "it reads what is narrow"
         elif node.name in refused:
-            unmet, why = "max_error allows it", _REFUSED
+            unmet = "max_error allows it"
+            why = _REFUSED
         else:
             weighed = _weighed(node, dtype, env)
             gain = weighed.gain
             if gain <= 0:
-                unmet, why = "it is faster by estimate", weighed.reason(dtype)
+                unmet = "it is faster by estimate"
+                why = weighed.reason(dtype)
         if not unmet:
             found[node] = gain
             continue

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops import ops
+from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.compile import packed
 from dnnl_graph_ops.compile.native import Compiled
+from dnnl_graph_ops.lowering import integers, registry
 from dnnl_graph_ops.lowering.choice import grid
 
 
@@ -157,3 +158,34 @@ def test_packing_for_any_size_is_one(tile):
     assert len({packing(size, True) for size in range(2, 200)}) == 1
     # that of sizes of their own differs
     assert len({packing(size, False) for size in range(1, 200)}) > 1 or tile == 1
+
+
+def in_f32(graph, w):
+    return lambda x: x, graph.constant(w)
+
+
+def in_int8(graph, w):
+    """Of zero points, which the library's own products are not trusted with."""
+    w = ops.dequantize(graph.constant(w.astype(np.int8)), scales=[1.0], zps=[1])
+    return lambda x: ops.dequantize(ops.quantize(x, scales=[1.0], zps=[3], dtype="s8"), scales=[1.0], zps=[3]), w
+
+
+FORMS = [(in_f32, "own direct"), (in_int8, "own integer")] + [(in_f32, "own narrow")] * bool(kernels.narrow_isa()[0])
+
+
+@pytest.mark.parametrize(("taken", "form"), FORMS)
+def test_a_convolution_and_a_transposed_one_of_the_same_weights(rng, monkeypatch, taken, form):
+    """Of one tap and as many channels on both sides: they read the weights transposed to each other."""
+    monkeypatch.setattr(integers, "_floats_are_faster", lambda *_: False)
+    if form != "own integer":
+        monkeypatch.setattr(registry, "FORMULATIONS", tuple(f for f in registry.FORMULATIONS if f.name == form))
+    dtype = "bf16" if form == "own narrow" else "f32"
+    graph, x, w = dgo.Graph(), small(rng, 1, 6, 16), small(rng, 16, 16, 1)
+    given, weights = taken(graph, w.astype(dtypes.numpy_dtype(dtype)))
+    source = given(graph.input("x", x.shape, dtype))
+    ways = {"OIX": ops.convolution, "IOX": ops.conv_transpose}
+    nets = [graph.compile(build(source, weights, data_format="NXC", weights_format=o)) for o, build in ways.items()]
+    factor = w[..., 0] - (taken is in_int8)
+    for net, wanted in zip(nets, (x @ factor.T, x @ factor), strict=True):
+        np.testing.assert_array_equal(net(x.astype(dtypes.numpy_dtype(dtype))).astype(np.float32), wanted)
+        assert {part.formulation for part in net.explain().partitions} >= {form}

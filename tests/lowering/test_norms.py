@@ -322,3 +322,14 @@ def test_softmax_as_an_op(kind: str, axis: int, axes: tuple[int, ...]) -> None:
     made = getattr(ops, kind)(graph.input("x", x.shape, strides=element_strides(x)), axis=axis)
     y = graph.compile(made)(x)
     np.testing.assert_allclose(y, softmax(x, axis, kind == "log_softmax"), atol=1e-5)
+
+
+def test_post_ops_into_results_whose_neighbours_are_images():
+    """Neither channels nor positions: the norm has a place of its own."""
+    graph = dgo.Graph()
+    rng = np.random.default_rng(1)
+    x = rng.integers(-4, 5, (6, 5, 5)).astype(np.float32)
+    y = ops.group_norm(graph.input("x", x.shape), groups=1, use_affine=False, keep_stats=False, data_format="NXC")
+    net = graph.compile(ops.relu(y + 1.0))
+    out = np.full(x.shape[::-1], np.nan, np.float32).T
+    np.testing.assert_array_equal(net(x, out=out), net(x))

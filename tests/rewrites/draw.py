@@ -23,6 +23,7 @@ class Draw:
     `outputs`: the values that the net returns. `tolerance`: of the largest result, where results are not exact.
     `exact`: numbers below it are, of whole and half ones. `options`: how the net is compiled. `forced`: attributes of
     modules that hold meanwhile, where an estimate decides else. `nets`: how many are compiled, and live together.
+    `turned`: whether results lie in the reverse order of their axes.
     """
 
     def __init__(self, *seed: int) -> None:
@@ -37,6 +38,7 @@ class Draw:
         self.nets = 1
         self.forced: list[tuple[Any, str, Any]] = []
         self.extent = int(self.rng.choice(EXTENTS)) if self.chance() else None
+        self.turned = self.chance(0.2)
 
     # ---- numbers -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from reference.data import unwritten
+from reference.data import strided, unwritten
 from reference.graph import evaluate_built
 from shrinking import Part, opened, script, shrunk
 
@@ -113,9 +113,11 @@ def _given(part: Part) -> dict[str, np.ndarray]:
     return {value.name: array for value, array in part.arrays.items()}
 
 
-def _run(net: dgo.Net, part: Part, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _run(net: dgo.Net, part: Part, wanted: Sequence[np.ndarray], turned: bool) -> list[np.ndarray]:
     given = {name: array for name, array in _given(part).items() if name in net.input_names}
     out = [unwritten(array.shape, value.dtype) for array, value in zip(wanted, part.outputs, strict=True)]
+    if turned:
+        out = [strided(array, range(array.ndim)[::-1]) if array.ndim else array for array in out]
     net.run(given, out={f"out{i}": array for i, array in enumerate(out)})
     return out
 
@@ -127,7 +129,7 @@ def _compare(d: Draw, part: Part, wanted: Sequence[np.ndarray]) -> None:
         samples = {"samples": [_given(part)]} if d.options.get("precision") == "auto" else {}
         outputs = {f"out{i}": value for i, value in enumerate(part.outputs)}
         nets = [part.graph.compile(outputs, **d.options, **samples) for _ in range(d.nets)]
-        results = [_run(net, part, wanted) for net in (*nets, nets[-1])]
+        results = [_run(net, part, wanted, d.turned) for net in (*nets, nets[-1])]
     for got, want in (pair for out in results for pair in zip(out, wanted, strict=True)):
         if d.tolerance and want.size:
             atol = d.tolerance * max(_largest(want), 1.0)

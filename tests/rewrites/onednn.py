@@ -144,21 +144,20 @@ def literal(d: Draw, unmet: str | None) -> None:
     if unmet == "it adds what is fused once":
         window.strides = [2] * rank
     x = d.images(rank, data_format, dtype)
-    channels, made = channels_of(x, data_format), d.size()
+    channels, made, order = channels_of(x, data_format), d.size(), d.pick("OIX", "IOX", "XIO", "XOI")
+    # a gradient reads what its op gives
+    read, given = ("O", "I") if way == "gradient" else ("I", "O")
+    sizes = {read: [channels], given: [made], "X": window.kernel}
+    w = d.input([n for letter in order for n in sizes[letter]], dtype)
+    more = [d.input((made,), dtype)] if unmet == "it adds what is fused once" or d.chance() else []
+    if way != "transposed":
+        window.fits(x.shape)
     if way == "convolution":
-        window.fits(x.shape)
-        y = ops.convolution(
-            x, d.input((made, channels, *window.kernel), dtype), **window.keywords,
-            weights_format=d.pick("OIX", "IOX") if made == channels else "OIX",
-        )  # fmt: skip
+        y = ops.convolution(x, w, *more, **window.keywords, weights_format=order)
     elif way == "transposed":
-        w = d.input((channels, made, *window.kernel), dtype)
-        more = [d.input((made,), dtype)] if unmet == "it adds what is fused once" or d.chance() else []
-        y = ops.conv_transpose(x, w, *more, **window.keywords, weights_format="IOX")
+        y = ops.conv_transpose(x, w, *more, **window.keywords, weights_format=order)
     else:
-        window.fits(x.shape)
-        w = d.input((made, channels, *window.kernel), dtype)
-        y = ops.conv_transpose_backward_data(x, w, **window.keywords, weights_format="IOX")
+        y = ops.conv_transpose_backward_data(x, w, **window.keywords, weights_format=order)
     d.outputs.append(d.pick(*UNARY)(y) if d.chance() else y)
 
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import memory
+from dnnl_graph_ops.lowering import lower
 
-from .draw import Again, Draw, Window, convolution
+from .draw import Draw, Window, convolution
 from .groups import UNARY
 from .harness import proves
 from .patterns import NEAR
@@ -71,16 +72,32 @@ def packed(d: Draw, unmet: str | None) -> None:
             axes = [d.whole(0, x.ndim - 1)]
             d.outputs.append(d.input(x.shape) + ops.reduce_max(d.pick(x, ops.abs(x)), axes=axes, keep_dims=True))
         return
-    rank, channels = d.whole(1, 2), d.size()
-    window = Window(d, rank, "NXC")
-    weights = d.constant((channels, channels, *window.kernel))
-    for _ in range(d.whole(2, 4)):
-        x = d.images(rank, "NXC", channels=channels)
-        window.fits(x.shape)
+    if d.chance(0.2):
+        # without fusion its slices are steps of a plan, alike but for where they begin
+        d.options, x = {"policy": "debug"}, d.constant([d.size(2), d.size()])
+        for start in d.rng.permutation(x.shape[0])[:3].tolist():
+            d.outputs.append(d.input((1, 1)) + ops.slice(x, starts=[start], ends=[start + 1], axes=[0], steps=[1]))
+        return
+    form = d.pick("own direct", "own narrow", "own stem", "own depthwise", "own groups", "minimal filtering 2")
+    ranked = lower.ranked
+    d.forced = [(lower, "ranked", lambda *args: sorted(ranked(*args), key=lambda found: form not in found[0].name))]
+    dtype = "bf16" if form == "own narrow" else "f32"
+    d.exact = 2.0**8
+    # channels that are apart, or of one tap and as many on both sides, are taken by layers of all kinds
+    apart = form in ("own depthwise", "own groups")
+    rank, channels = d.whole(1, 2), d.pick(d.size(), 4 if form == "own stem" else 16)
+    window = Window(d, rank, "NXC", **({"kernel": [1] * rank} if d.chance(0.7) else {}))
+    window.pads_begin, window.pads_end = window.reach, window.reach
+    weights = d.constant((channels, 1 if apart else channels, *window.kernel), 1, dtype)
+    for _ in range(d.whole(4, 6)):
+        x = d.input((d.size(1, 2), *d.sizes(rank), channels), dtype, 1)
         w = d.pick(weights, weights, d.graph.constant(weights.constant.copy()))
         build, order = d.pick((ops.convolution, "OIX"), (ops.convolution, "IOX"), (ops.conv_transpose, "IOX"))
-        y = build(x, w, **window.keywords, weights_format=order)
-        if d.chance():
+        if apart and build is ops.convolution:
+            order = "OIX"
+        window.fits(x.shape)
+        y = build(x, w, **window.keywords, weights_format=order, groups=channels if apart else 1)
+        if dtype == "f32" and d.chance(0.3):
             y = y * d.graph.constant(np.full((channels,), d.pick(2.0, -1.0), np.float32))
         d.leave(y)
 
@@ -90,14 +107,10 @@ def scratch(d: Draw, unmet: str | None) -> None:
     """Products of matrices that later ones read once more."""
     if d.chance():
         d.forced = [(memory, "MAX_PAIRS", 0)]
-    n = d.size(1, 4)
-    values = [d.input((d.size(1, 4), n)) for _ in range(2)]
+    n = d.size()
+    values = [d.input((n, n)) for _ in range(2)]
     for _ in range(d.whole(4, 8)):
-        value = d.pick(*values[-4:])
-        made = ops.concat(value, d.pick(*values), axis=0)
-        if d.chance(0.7):
-            made = ops.matmul(value, d.constant((n, n), 1))
-        if made.shape[0] > 40:
-            raise Again
+        other = d.constant((n, n), 1) if d.chance(0.3) else d.pick(*values)
+        made = ops.matmul(*((d.pick(*values[-4:]), other)[:: d.pick(1, -1)]), transpose_a=d.chance())
         values.append(ops.clamp(made, min=-3.0, max=3.0))
     d.outputs += [values[-1], ops.concat(*values[-5:], axis=0)]

@@ -148,8 +148,9 @@ def packed_weights(program: Program, description: Any, problem: Problem, threads
     weights = merged_weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
-    how = description.packing(problem.direction)
-    recipe = ("filters", how, weights.dtype, weights.shape, weights.strides)
+    # weights of one tap are packed by alike sizes, but transposed, for the other direction
+    how = problem.direction, description.packing(problem.direction)
+    recipe = ("filters", *how, weights.dtype, weights.shape, weights.strides)
     program.kernel(kernel, [weights], [packed], "transform weights", recipe=recipe)
     return packed
 
