@@ -13,6 +13,8 @@ import torch
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.torch import backend
 
+from .program import Program
+
 # what eager runs and the package refuses, by the message: why
 LIMITS = {
     "is written to": "an input or a parameter is written to, which no net does",
@@ -40,7 +42,7 @@ def copies(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
 
 
 @torch.no_grad()
-def exported(program: Any) -> list[list[torch.Tensor]]:
+def exported(program: Program) -> list[list[torch.Tensor]]:
     """The outputs of each call; of other sizes only where the exported program takes them."""
     shapes = [dict.fromkeys(range(t.ndim), torch.export.Dim.AUTO) for t in program.inputs.values()]
     with tracing():
@@ -82,7 +84,7 @@ class _Lines(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def compiled(program: Any) -> list[list[torch.Tensor]]:
+def compiled(program: Program) -> list[list[torch.Tensor]]:
     """The outputs of each call, and the inputs behind it, of nets, however fast PyTorch is.
 
     Raises:
@@ -105,7 +107,7 @@ def compiled(program: Any) -> list[list[torch.Tensor]]:
 
 
 @torch.no_grad()
-def _compiled(program: Any, chosen: Any) -> list[list[torch.Tensor]]:
+def _compiled(program: Program, chosen: Any) -> list[list[torch.Tensor]]:
     torch._dynamo.reset()
     made = torch.compile(program.module(), backend=chosen, dynamic=program.dynamic, fullgraph=True)
     results = []
@@ -115,12 +117,12 @@ def _compiled(program: Any, chosen: Any) -> list[list[torch.Tensor]]:
     return results
 
 
-def aot_eager(program: Any) -> list[list[torch.Tensor]]:
+def aot_eager(program: Program) -> list[list[torch.Tensor]]:
     with tracing():
         return _compiled(program, "aot_eager")
 
 
-WAYS: dict[str, Callable[[Any], list[list[torch.Tensor]]]] = {
+WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
     "export": exported,
     "compile": compiled,
     "aot_eager": aot_eager,

@@ -258,7 +258,7 @@ def _pooled(
     axes = int(next(letter for letter in call.node.op_type if letter in "123"))
     kernel = _per_axis(kernel, axes)
     if ceil and None in item.shape[-axes:]:
-        # of windows beyond the data, which the op here has not, PyTorch gives one
+        # a window larger than the data, which the op here refuses, has a result in PyTorch
         raise call.needs_sizes(f"of shape {item.shape}")
     src, batched = _batched(call, item, axes)
     made = call.std(
