@@ -14,6 +14,8 @@ from .drawing import NAME, NAMES
 
 NUMPY = {"f32": "f4", "f16": "f2", "bf16": "bf2"}
 
+Tensors = dict[str, torch.Tensor]
+
 
 class Step(NamedTuple):
     """One line: the value's name, and the call as text. `rounds`: its result may differ by rounding."""
@@ -37,13 +39,13 @@ class Program:
     # eager refuses the last line
     refused: bool = False
     steps: list[Step] = field(default_factory=list)
-    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
-    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
+    inputs: Tensors = field(default_factory=dict)
+    parameters: Tensors = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
-    grown: dict[str, torch.Tensor] = field(default_factory=dict)
+    grown: Tensors = field(default_factory=dict)
 
     @property
-    def calls(self) -> list[dict[str, torch.Tensor]]:
+    def calls(self) -> list[Tensors]:
         return [self.inputs, *[self.grown] * bool(self.grown)]
 
     def module(self) -> torch.nn.Module:
@@ -77,10 +79,10 @@ Seen = Callable[[Step, list[torch.Tensor]], Any]
 @torch.no_grad()
 def values_of(
     program: Program,
-    inputs: dict[str, torch.Tensor],
+    inputs: Tensors,
     change: Callable[[torch.Tensor], Any] | None = None,
     seen: Seen | None = None,
-) -> dict[str, torch.Tensor]:
+) -> Tensors:
     """All values by eager PyTorch; `change` writes to results that round, `seen` sees what a line reads and gives."""
     values = {name: tensor.clone() for name, tensor in {**program.parameters, **inputs}.items()}
     for step in program.steps:
@@ -93,7 +95,7 @@ def values_of(
 
 
 @torch.no_grad()
-def computed(text: str, values: dict[str, torch.Tensor]) -> torch.Tensor:
+def computed(text: str, values: Tensors) -> torch.Tensor:
     return eval(text, {"torch": torch, "F": F}, values)
 
 
@@ -102,7 +104,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().double().numpy() if tensor.dtype is torch.bfloat16 else tensor.detach().numpy()
 
 
-def tolerances(program: Program, inputs: dict[str, torch.Tensor], results: list[torch.Tensor]) -> list[float]:
+def tolerances(program: Program, inputs: Tensors, results: list[torch.Tensor]) -> list[float]:
     """How far off results may be: as far as they move where each result that rounds is moved; infinite: not judged."""
     if not any(step.rounds for step in program.steps):
         return [0.0] * len(results)
@@ -120,6 +122,6 @@ def tolerances(program: Program, inputs: dict[str, torch.Tensor], results: list[
     return [np.inf if e > VAGUE * largest(array_of(one)) else e for e, one in zip(errors, results, strict=True)]
 
 
-def results_of(program: Program, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+def results_of(program: Program, values: Tensors) -> list[torch.Tensor]:
     """The outputs, and the inputs, which lines may have written to."""
     return [values[name] for name in (*program.outputs, *program.inputs)]
