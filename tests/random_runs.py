@@ -4,6 +4,7 @@ import faulthandler
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 # how often a cell is to be drawn; cases of a process
@@ -15,15 +16,24 @@ Judged = Callable[[int, int, Aim], tuple[set[Cell], list[str]]]
 
 
 def long_run(judged: Judged, names: Iterable[str], seed: int, count: int, first: int = 0) -> None:
-    """Judge cases `first` and on, every other one of which aims at a cell drawn seldom so far; print how they ended."""
+    """Judge cases `first` and on until interrupted, and print how they ended and which cells were drawn seldom."""
     seen: Counter[Cell] = Counter()
     outcomes: Counter[str] = Counter()
-    case = first
-    while case < first + count:
+    with suppress(KeyboardInterrupt):
+        _run(judged, seed, range(first, first + count), seen, outcomes)
+    print(*(f"{number:6} {text}" for text, number in outcomes.most_common()), sep="\n")
+    rare = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
+    drawn = {op for op, _ in seen}
+    print(f"{len(drawn)} operators, {len(seen)} cells, below {FEW}: {len(rare)}", *rare, sep="\n")
+    print("never drawn:", *sorted(set(names) - drawn))
+
+
+def _run(judged: Judged, seed: int, cases: range, seen: Counter[Cell], outcomes: Counter[str]) -> None:
+    """Every other case aims at a cell drawn seldom so far; a case that ends its process is left out."""
+    case = cases.start
+    while case < cases.stop:
         few = sorted((cell for cell, number in seen.items() if number < FEW), key=lambda cell: (seen[cell], cell))
-        block = {
-            i: few[i // 2 % len(few)] if few and i % 2 else () for i in range(case, min(case + BLOCK, first + count))
-        }
+        block = {i: few[i // 2 % len(few)] if few and i % 2 else () for i in range(case, min(case + BLOCK, cases.stop))}
         for cells, texts in _block(judged, seed, block):
             seen.update(cells)
             for text in texts:
@@ -35,12 +45,6 @@ def long_run(judged: Judged, names: Iterable[str], seed: int, count: int, first:
             print(f"seed {seed}, case {case}, aim {block[case]}: the process ended", flush=True)
             outcomes["ended the process"] += 1
             case += 1
-    print(f"{count} cases from {first} with seed {seed}")
-    print(*(f"{number:6} {text}" for text, number in outcomes.most_common()), sep="\n")
-    rare = [f"{op} {text}: {number}" for (op, text), number in sorted(seen.items()) if number < FEW]
-    drawn = {op for op, _ in seen}
-    print(f"{len(drawn)} operators, {len(seen)} cells, below {FEW}: {len(rare)}", *rare, sep="\n")
-    print("never drawn:", *sorted(set(names) - drawn))
 
 
 def _block(judged: Judged, seed: int, block: dict[int, Aim]) -> Iterator[tuple[set[Cell], list[str]]]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from smaller import cut
 
 from .drawing import back
+from .program import Program, values_of
 
 
-def smaller(program: Any) -> Iterator[Any]:
+def smaller(program: Program) -> Iterator[Program]:
     """Fewer results, fewer lines, fixed sizes, shorter axes, plainer numbers."""
     if len(program.outputs) > 1:
         yield from (replace(program, outputs=[name]) for name in program.outputs)
@@ -32,10 +32,8 @@ def smaller(program: Any) -> Iterator[Any]:
                 yield _mapped(program, torch.ones_like, name)
 
 
-def _without(program: Any, index: int) -> Iterator[Any]:
+def _without(program: Program, index: int) -> Iterator[Program]:
     """The program without a line, whose result becomes an input if it is read."""
-    from .programs import values_of
-
     step = program.steps[index]
     steps = [*program.steps[:index], *program.steps[index + 1 :]]
     outputs = [name for name in program.outputs if name != step.name]
@@ -52,7 +50,7 @@ def _without(program: Any, index: int) -> Iterator[Any]:
     yield program.pruned(steps=steps, outputs=outputs)
 
 
-def _mapped(program: Any, change: Callable[[torch.Tensor], torch.Tensor], only: str = "") -> Any:
+def _mapped(program: Program, change: Callable[[torch.Tensor], torch.Tensor], only: str = "") -> Program:
     """With other inputs and parameters."""
     inputs, parameters = (
         {name: tensor if only and name != only else change(tensor).clone() for name, tensor in part.items()}
@@ -61,7 +59,7 @@ def _mapped(program: Any, change: Callable[[torch.Tensor], torch.Tensor], only: 
     return replace(program, inputs=inputs, parameters=parameters)
 
 
-def script(program: Any, way: str) -> str:
+def script(program: Program, way: str) -> str:
     """Runs in the folder tests, and raises where the program fails."""
     lines = "\n".join(f"    {step.name} = {step.text}" for step in program.steps)
     rounding = [step.name for step in program.steps if step.rounds]

@@ -4,14 +4,18 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
+from torch._subclasses import FakeTensorMode
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.torch import backend
+
+from .program import Program, Tensors, results_of, values_of
 
 # what eager runs and the package refuses, by the message: why
 LIMITS = {
@@ -35,12 +39,12 @@ def tracing() -> Iterator[None]:
         raise Theirs(f"{type(error).__name__} of PyTorch: {str(error).strip().splitlines()[0][:80]}") from None
 
 
-def copies(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+def copies(inputs: Tensors) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.clone() for tensor in inputs.values())
 
 
 @torch.no_grad()
-def exported(program: Any) -> list[list[torch.Tensor]]:
+def exported(program: Program) -> list[list[torch.Tensor]]:
     """The outputs of each call; of other sizes only where the exported program takes them."""
     shapes = [dict.fromkeys(range(t.ndim), torch.export.Dim.AUTO) for t in program.inputs.values()]
     with tracing():
@@ -58,7 +62,7 @@ def exported(program: Any) -> list[list[torch.Tensor]]:
     return results
 
 
-def _results(net: Any, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+def _results(net: Any, inputs: Tensors) -> list[torch.Tensor]:
     made = net.run(dict(zip(net.input_names, copies({n: inputs[n] for n in net.input_names}), strict=True)))
     return [tensor_of(array) for array in made.values()]
 
@@ -82,7 +86,7 @@ class _Lines(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def compiled(program: Any) -> list[list[torch.Tensor]]:
+def compiled(program: Program) -> list[list[torch.Tensor]]:
     """The outputs of each call, and the inputs behind it, of nets, however fast PyTorch is.
 
     Raises:
@@ -105,7 +109,7 @@ def compiled(program: Any) -> list[list[torch.Tensor]]:
 
 
 @torch.no_grad()
-def _compiled(program: Any, chosen: Any) -> list[list[torch.Tensor]]:
+def _compiled(program: Program, chosen: Any) -> list[list[torch.Tensor]]:
     torch._dynamo.reset()
     made = torch.compile(program.module(), backend=chosen, dynamic=program.dynamic, fullgraph=True)
     results = []
@@ -115,12 +119,21 @@ def _compiled(program: Any, chosen: Any) -> list[list[torch.Tensor]]:
     return results
 
 
-def aot_eager(program: Any) -> list[list[torch.Tensor]]:
+def aot_eager(program: Program) -> list[list[torch.Tensor]]:
     with tracing():
         return _compiled(program, "aot_eager")
 
 
-WAYS: dict[str, Callable[[Any], list[list[torch.Tensor]]]] = {
+def planned(program: Program, inputs: Tensors) -> list[torch.Tensor]:
+    """Results without numbers, with the strides that PyTorch's rules for them give."""
+    with FakeTensorMode() as mode:
+        given, parameters = (
+            {name: mode.from_tensor(tensor) for name, tensor in part.items()} for part in (inputs, program.parameters)
+        )
+        return results_of(program, values_of(replace(program, parameters=parameters), given))
+
+
+WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
     "export": exported,
     "compile": compiled,
     "aot_eager": aot_eager,

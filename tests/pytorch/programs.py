@@ -7,136 +7,24 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import torch
 from random_runs import Cell, long_run
-from reference.closeness import ROUNDING, VAGUE, distance, is_exact, largest
+from reference.closeness import distance, is_exact, largest
 from smaller import smallest
-from torch.nn import functional as F
 
-from . import program_layers, program_ops  # noqa: F401  (fill the table)
-from .drawing import NAME, NAMES, ROWS, Again, Draw, back, extents, where
+from . import program_layers, program_moves, program_ops  # noqa: F401  (fill the table)
+from .drawing import NAMES, ROWS, Again, Draw, back, extents, where
+from .program import NUMPY, Program, Step, Tensors, array_of, computed, results_of, tolerances, values_of
 from .program_shrinking import script, smaller
-from .program_ways import LIMITS, WAYS, Theirs
+from .program_ways import LIMITS, WAYS, Left, Theirs, planned
 
 MOST_CALLS, MOST_TRIES, AIMED_TRIES = 8, 40, 60
 # beyond it a result is drawn again
 MOST = {"f16": 300.0, "bf16": 1e3}
-NUMPY = {"f32": "f4", "f16": "f2", "bf16": "bf2"}
 REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
-
-
-class Step(NamedTuple):
-    """One line: the value's name, and the call as text. `rounds`: its result may differ by rounding."""
-
-    op: str
-    name: str
-    text: str
-    rounds: bool
-
-    @property
-    def reads(self) -> list[str]:
-        return NAME.findall(self.text)
-
-
-@dataclass
-class Program:
-    """Lines over inputs and parameters. `grown`: inputs of other sizes, where a program of dynamic sizes takes such."""
-
-    dynamic: bool = False
-    equal: bool = False
-    # eager refuses the last line
-    refused: bool = False
-    steps: list[Step] = field(default_factory=list)
-    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
-    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
-    outputs: list[str] = field(default_factory=list)
-    grown: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    @property
-    def calls(self) -> list[dict[str, torch.Tensor]]:
-        return [self.inputs, *[self.grown] * bool(self.grown)]
-
-    def module(self) -> torch.nn.Module:
-        lines = [f"{name} = self.{name}" for name in self.parameters]
-        lines += [f"{step.name} = {step.text}" for step in self.steps]
-        body = "\n    ".join([*lines, f"return ({', '.join(self.outputs)},)"])
-        names = {"torch": torch, "F": F}
-        exec(f"def forward(self, {', '.join(self.inputs)}):\n    {body}", names)
-        module = type("Module", (torch.nn.Module,), {"forward": names["forward"]})()
-        for name, tensor in self.parameters.items():
-            enter = module.register_buffer
-            if tensor.is_floating_point():
-                enter, tensor = module.register_parameter, torch.nn.Parameter(tensor.clone(), requires_grad=False)
-            enter(name, tensor)
-        return module
-
-    def pruned(self, **changes: Any) -> "Program":
-        """The changed program without inputs and parameters that no line reads; lines may write to what others read."""
-        program = replace(self, **changes)
-        reads = {name for step in program.steps for name in step.reads}
-        inputs, parameters, grown = (
-            {name: tensor for name, tensor in part.items() if name in reads}
-            for part in (program.inputs, program.parameters, program.grown)
-        )
-        return replace(program, inputs=inputs, parameters=parameters, grown=grown)
-
-
-Seen = Callable[[Step, list[torch.Tensor]], Any]
-
-
-@torch.no_grad()
-def values_of(
-    program: Program,
-    inputs: dict[str, torch.Tensor],
-    change: Callable[[torch.Tensor], Any] | None = None,
-    seen: Seen | None = None,
-) -> dict[str, torch.Tensor]:
-    """All values by eager PyTorch; `change` writes to results that round, `seen` sees what a line reads and gives."""
-    values = {name: tensor.clone() for name, tensor in {**program.parameters, **inputs}.items()}
-    for step in program.steps:
-        result = values[step.name] = computed(step.text, values)
-        if seen is not None:
-            seen(step, [*(values[name] for name in step.reads), result])
-        if change is not None and step.rounds:
-            change(result)
-    return values
-
-
-@torch.no_grad()
-def computed(text: str, values: dict[str, torch.Tensor]) -> torch.Tensor:
-    return eval(text, {"torch": torch, "F": F}, values)
-
-
-def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """Numbers that NumPy has."""
-    return tensor.detach().double().numpy() if tensor.dtype is torch.bfloat16 else tensor.detach().numpy()
-
-
-def tolerances(program: Program, inputs: dict[str, torch.Tensor], results: list[torch.Tensor]) -> list[float]:
-    """How far off results may be: as far as they move where each result that rounds is moved; infinite: not judged."""
-    if not any(step.rounds for step in program.steps):
-        return [0.0] * len(results)
-    rng = random.Random(1)
-    errors = [0.0] * len(results)
-    for sign in (lambda: 1, lambda: -1, *2 * (lambda: rng.choice((1, -1)),)):
-
-        def moved(result: torch.Tensor, sign: Callable[[], int] = sign) -> None:
-            kind = NUMPY[NAMES[result.dtype]]
-            signs = torch.tensor([sign() for _ in range(result.numel())], dtype=result.dtype).reshape(result.shape)
-            result.add_(signs * ROUNDING[kind] * largest(array_of(result)))
-
-        others = results_of(program, values_of(program, inputs, moved))
-        errors = [e + distance(array_of(a), array_of(b)) for e, a, b in zip(errors, results, others, strict=True)]
-    return [np.inf if e > VAGUE * largest(array_of(one)) else e for e, one in zip(errors, results, strict=True)]
-
-
-def results_of(program: Program, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs, and the inputs, which lines may have written to."""
-    return [values[name] for name in (*program.outputs, *program.inputs)]
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------
@@ -213,7 +101,7 @@ def _fits(result: Any) -> bool:
     return largest(array_of(result)) <= MOST.get(NAMES[result.dtype], 1e4)
 
 
-def _grown(rng: random.Random, program: Program) -> dict[str, torch.Tensor]:
+def _grown(rng: random.Random, program: Program) -> Tensors:
     """Inputs of which all axes of a size are longer by one, if eager takes them; else none."""
     sizes = sorted({n for tensor in program.inputs.values() for n in tensor.shape if n > 1})
     if not sizes:
@@ -246,6 +134,8 @@ def verdict(program: Program, way: str) -> str:
     except Theirs as error:
         return f"limit: {error}"
     except Exception as error:
+        if way == "compile" and not isinstance(error, Left) and _raises(lambda: WAYS["aot_eager"](program)):
+            return f"limit: {type(error).__name__} of PyTorch itself"
         limits = (f"limit: {why}" for part, why in LIMITS.items() if part in str(error))
         return next(limits, f"refused: {type(error).__name__}: {error}")
     for inputs, wants, got in zip(program.calls, wanted, results, strict=False):
@@ -254,8 +144,8 @@ def verdict(program: Program, way: str) -> str:
         names = [*program.outputs, *program.inputs][: len(got)]
         for name, mine, want, error in zip(names, got, wants, errors, strict=False):
             if text := difference(mine, want, error, way == "compile"):
-                theirs = way == "compile" and _theirs(program, inputs, got, errors)
-                return f"limit: eager and aot_eager differ: {text}" if theirs else f"wrong: {name} {text}"
+                theirs = _theirs(program, inputs, got, errors) if way == "compile" else ""
+                return theirs or f"wrong: {name} {text}"
     return ""
 
 
@@ -279,22 +169,28 @@ def difference(mine: torch.Tensor, want: torch.Tensor, error: float, strides: bo
     """In what one result is not the other."""
     if (mine.dtype, mine.shape) != (want.dtype, want.shape):
         return f"{mine.dtype}{list(mine.shape)}, not {want.dtype}{list(want.shape)}"
-    if strides and (placed(mine), mine.storage_offset()) != (placed(want), want.storage_offset()):
+    if strides and place(mine) != place(want):
         return f"strides {mine.stride()} from {mine.storage_offset()}, not {want.stride()} from {want.storage_offset()}"
     off = distance(array_of(mine), array_of(want))
     return f"is off by {off:.3g}, more than {error:.3g}" if off > error else ""
 
 
-def placed(tensor: torch.Tensor) -> list[int]:
-    """Strides without those of single elements, which say nothing."""
+def place(tensor: torch.Tensor) -> tuple[list[int], int]:
+    """Strides without those of single elements, which say nothing, and the offset."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return [stride for size, stride in pairs if size != 1] if tensor.numel() else []
+    return [stride for size, stride in pairs if size != 1] if tensor.numel() else [], tensor.storage_offset()
 
 
-def _theirs(program: Program, inputs: dict[str, torch.Tensor], got: list[torch.Tensor], errors: list[float]) -> bool:
-    """Whether PyTorch's own compiler gives the same, which eager does not."""
+def _theirs(program: Program, inputs: Tensors, got: list[torch.Tensor], errors: list[float]) -> str:
+    """In what PyTorch's own compiler differs from eager, as these results do: its plan or its numbers; or nothing."""
+    plans = planned(program, inputs)
+    if [place(one) for one in got] == [place(one) for one in plans]:
+        wanted = results_of(program, values_of(program, inputs))
+        if not any(difference(a, b, error, False) for a, b, error in zip(got, wanted, errors, strict=True)):
+            return "limit: PyTorch plans other strides than eager has"
     (results, *_) = WAYS["aot_eager"](replace(program, inputs=inputs, grown={}))
-    return not any(difference(a, b, error, True) for a, b, error in zip(got, results, errors, strict=True))
+    same = not any(difference(a, b, error, True) for a, b, error in zip(got, results, errors, strict=True))
+    return "limit: eager and aot_eager differ" if same else ""
 
 
 def check(program: Program, way: str, where: str) -> str:

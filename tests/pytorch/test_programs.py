@@ -187,6 +187,15 @@ FOUND = {
         "v1 = (x0 + 1).tensor_split(3, 1)[0]", {"x0": torch.arange(12).reshape(2, 6)}, {}, "v1",
         {"dynamic": True, "grown": {"x0": torch.arange(18).reshape(2, 9)}},
     ),
+    "a norm of columns by weights that are computed": (
+        "v1 = F.batch_norm(x0, p1, p2, x3, None)",
+        {"x0": X, "x3": X[1] + 2}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},
+    ),
+    "a norm of columns whose number a call tells": (
+        "v1 = F.batch_norm(x0, p1, x2, None, None)",
+        {"x0": X.half(), "x2": torch.tensor([3.0, 1.0]).half()}, {"p1": X[0].half()}, "v1",
+        {"rounding": ["v1"], "dynamic": True},
+    ),
     "a norm of channels by no weights": (
         "v1 = F.batch_norm(x0, p1, p2, None, None)",
         {"x0": X[..., None]}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},

@@ -82,9 +82,12 @@ def hardsigmoid(call: Call, self: Any, **_: Any) -> Any:
 @aten("clamp_max", low=None, high=None)
 def clamp(call: Call, self: Any, low: Any, high: Any, **given: Any) -> Any:
     low, high = given.get("min", given.get("min_val", low)), given.get("max", given.get("max_val", high))
-    # infinite numbers stay where no end is given: Clip would hold them at the largest of the type
-    low, high = (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
-    return call.op("Clamp", call.tensor(self), min=min(low, high), max=high)
+    dtype = call.meta.dtype
+    if low is None or high is None:
+        # Clip would hold infinite numbers at the largest of the type
+        kind, end = ("Max", low) if high is None else ("Min", high)
+        return call.std(kind, self, call.cast(float(end), dtype))
+    return call.std("Clip", self, call.cast(float(low), dtype), call.cast(float(high), dtype))
 
 
 @aten("softplus")

@@ -281,7 +281,7 @@ def stated(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class TorchStep:
-    """Ops as a step of a net, which gives the results of the last one."""
+    """Ops as a step of a net, which gives the first results of the last one."""
 
     where: str
     series: Series
@@ -319,7 +319,7 @@ class TorchStep:
         parts = self.parts
         tensors = [tensor_of(parts[i] if i in parts else next(rest)) for i in range(self.count)]
         try:
-            made = list(map(array_of, self._run(tensors)))
+            made = list(map(array_of, self._run(tensors)[: len(self.results)]))
         except (Error, MemoryError):
             raise
         except Exception as error:
@@ -344,11 +344,13 @@ def appended(step: Any) -> tuple[Value, ...]:
     Raises:
         UnsupportedError: results whose shape depends on data, or of types that the package does not have.
     """
-    metas = step.metas()
+    # those behind the last result that is read may be of other shapes than PyTorch announces
+    count = len(step.node.outputs)
+    metas = step.metas()[:count]
     if any(None in meta.shape for meta in metas):
         raise UnsupportedError(f"{step.where}: the shape of its result depends on data")
-    found, count = inferred(step), len(step.node.outputs)
-    if found is not None and [shape for _, shape in found[:count]] != [meta.shape for meta in metas[:count]]:
+    found = inferred(step)
+    if found is not None and [shape for _, shape in found[:count]] != [meta.shape for meta in metas]:
         raise ShapeError(f"{step.where}: gives {found}, where {metas} was announced")
     tensors: list[Any] = []
     apart = _taken_apart(step.series(), tensors)

@@ -154,9 +154,10 @@ def own_statistics(call: Call, input: Any, weight: Any, bias: Any, eps: float, *
 
 def _columns(call: Call, src: Any, weight: Any, bias: Any, mean: Any, variance: Any, eps: float) -> Any:
     """Of a matrix: one factor and one term for each column."""
-    arrays: list[Any] = [None if one is None else call.known_array(one) for one in (weight, bias, mean, variance)]
-    if arrays[2] is None or arrays[3] is None:
-        raise UnsupportedError(f"{call.where}: by statistics that are computed")
+    given = (weight, bias, mean, variance)
+    arrays: list[Any] = [None if one is None else call.known_array(one) for one in given]
+    if any(one is not None and array is None for one, array in zip(given, arrays, strict=True)):
+        raise UnsupportedError(f"{call.where}: by numbers that are computed")
     wide: list[Any] = [None if one is None else one.astype(np.float64) for one in arrays]
     scale = (1.0 if wide[0] is None else wide[0]) / np.sqrt(wide[3] + eps)
     shift = (0.0 if wide[1] is None else wide[1]) - wide[2] * scale
@@ -258,7 +259,7 @@ def _pooled(
     axes = int(next(letter for letter in call.node.op_type if letter in "123"))
     kernel = _per_axis(kernel, axes)
     if ceil and None in item.shape[-axes:]:
-        # of windows beyond the data, which the op here has not, PyTorch gives one
+        # a window larger than the data, which the op here refuses, has a result in PyTorch
         raise call.needs_sizes(f"of shape {item.shape}")
     src, batched = _batched(call, item, axes)
     made = call.std(
