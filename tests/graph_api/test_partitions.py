@@ -35,6 +35,35 @@ def test_an_op_alone():
             partition(*arguments)
 
 
+def test_layouts_that_no_partition_has_told():
+    """The library reads past its list of layouts, and ends the process."""
+    o = op(0, op.SoftPlus, [LT(0, LT.f32, [4], 5)], [strided(1, [4])])
+    for call in (lambda: partition(o, engine.cpu), lambda: single(o)):
+        with pytest.raises(dgo.InvalidArgumentError, match="has told the layout id 5"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ([strided(0, [4])], [strided(0, [4])], "both an input and an output"),
+        ([strided(0, [4])], [strided(1, [4]), strided(1, [4])], "more than one output"),
+        ([strided(0, [4]), strided(0, [5])], [strided(1, [4])], "tensor 0 is"),
+    ],
+)
+def test_an_op_that_contradicts_itself(inputs, outputs, message):
+    """A circle of one op ends the process in oneDNN 3.13."""
+    kind = op.Wildcard if len(inputs) == 1 else op.Add
+    for call in (partition, lambda o, _: single(o)):
+        with pytest.raises(dgo.InvalidArgumentError, match=message):
+            call(op(0, kind, inputs, outputs), engine.cpu)
+
+
+def test_the_kind_of_a_partition():
+    with pytest.raises(dgo.InvalidArgumentError, match=r"engine\.kind\.gpu, got any"):
+        partition(relu(), engine.any)
+
+
 def test_an_op_alone_computes(rng):
     part = partition(relu(), engine.cpu)
     x = integers(rng, 4)
