@@ -250,6 +250,13 @@ def native(o: op, runtime: Runtime) -> Op:
     return made
 
 
+def of_a_later_version(o: op, runtime: Runtime) -> UnsupportedError | None:
+    """The error for an op that a library refuses and later ones take; None for other ops."""
+    reads, makes = ([_dtype(t, o._where) for t in tensors] for tensors in (o._inputs, o._outputs))
+    reason = schema.availability(o._kind, reads, runtime.version_info, outputs=makes)
+    return UnsupportedError(f"{o._where}: {reason}") if reason else None
+
+
 def record(o: op, source: str = "graph") -> json_format.Op:
     """The op as benchdnn's format has it; messages name its source."""
     spec = schema.OPS[o._kind]
