@@ -8,8 +8,11 @@ from typing import Any
 from .. import dtypes, schema, shapes
 from .._core import LogicalTensor, Partition
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..graph import Graph, Value
+from ..graph import Graph, Node, Value
 from ..graph.json_format import ordered
+from ..lowering.broadcasts import misread
+from ..lowering.family import MEMBERS
+from ..lowering.trust import quantizes
 from ..ops.json_graph import append, weights_groups
 from ..runtime import Runtime
 from .logical_tensors import logical_tensor
@@ -73,6 +76,7 @@ def fitted(
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
+    _check_fusion(graph.nodes)
     version = runtime.version_info
     for item in records:
         attrs = schema.normalise_attrs(
@@ -83,6 +87,16 @@ def fitted(
         if reason := shapes.unsupported(item.kind, read_metas, made_metas, attrs, version):
             raise UnsupportedError(f"{item.where}: {reason}")
     return [_sized(t, values.get(t.get_id())) for t in outputs]
+
+
+def _check_fusion(nodes: Sequence[Node]) -> None:
+    """Refuse fused ops of which the library is known to read an operand wrongly, such as MaxPool with Add."""
+    if len(nodes) == 1 or nodes[0].kind in MEMBERS or quantizes(nodes) or not misread(nodes):
+        return
+    raise UnsupportedError(
+        f"partition.compile: oneDNN is known to read an operand of {' and '.join(node.kind for node in nodes)} in one "
+        "partition wrongly at these shapes; take partitions of single ops by partition.debug"
+    )
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:
