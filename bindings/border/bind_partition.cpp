@@ -46,7 +46,8 @@ public:
     std::size_t size() const { return count_; }
     const Tensor& operator[](std::size_t i) const { return *tensors_[i]; }
     const const_dnnl_graph_tensor_t* handles() const { return handles_; }
-    std::string where(std::size_t i) const { return std::string("execute: ") + side_ + " " + std::to_string(i); }
+    std::string name(std::size_t i) const { return std::string(side_) + " " + std::to_string(i); }
+    std::string where(std::size_t i) const { return "execute: " + name(i); }
 
 private:
     template <typename T>
@@ -128,6 +129,12 @@ void check_memory(const CompiledPartition& cp, const Operands& inputs, const Ope
     }
 }
 
+void check_scratchpad(const Tensor& scratchpad, const Operands& operands) {
+    for (std::size_t i = 0; i < operands.size(); ++i)
+        if (overlap(scratchpad, operands[i]))
+            fail(ErrorKind::invalid_argument, "execute: the scratchpad shares memory with " + operands.name(i));
+}
+
 // CompiledPartition.execute(stream, inputs, outputs, scratchpad=None)
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return translated<PyObject*>(nullptr, [&]() -> PyObject* {
@@ -155,6 +162,8 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         } else {
             const auto list = py::make_tuple(py::handle(args[3]));
             const Operands scratchpad("scratchpad", list.ptr(), {cp->scratchpad()}, *cp->engine, true);
+            check_scratchpad(scratchpad[0], inputs);
+            check_scratchpad(scratchpad[0], outputs);
             run(scratchpad[0].handle);
         }
         Py_RETURN_NONE;

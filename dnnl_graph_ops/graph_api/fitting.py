@@ -8,11 +8,14 @@ from typing import Any
 from .. import dtypes, schema, shapes
 from .._core import LogicalTensor
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..graph import Graph, Value
+from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
 from ..lowering.as_given import only_row_major
+from ..lowering.broadcasts import misread
+from ..lowering.family import MEMBERS
 from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View
 from ..lowering.staging import staged, wrong_when_narrow
+from ..lowering.trust import quantizes
 from ..ops.json_graph import append, weights_groups
 from ..runtime import Runtime
 from ..shapes.native import native_attrs
@@ -78,6 +81,7 @@ def fitted(
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
+    _check_fusion(graph.nodes)
     results = [_sized(t, values.get(t.get_id())) for t in outputs]
     _check_kernels(records, values, [*(t._native for t in inputs), *results], runtime.version_info)
     return results
@@ -132,6 +136,16 @@ def _view(native: LogicalTensor, value: Value) -> View:
 
 def _edge(value: Value) -> Edge:
     return Edge(value.shape, value.dtype)  # type: ignore[arg-type]
+
+
+def _check_fusion(nodes: Sequence[Node]) -> None:
+    """Refuse fused ops of which the library is known to read an operand wrongly, such as MaxPool with Add."""
+    if len(nodes) == 1 or nodes[0].kind in MEMBERS or quantizes(nodes) or not misread(nodes):
+        return
+    raise UnsupportedError(
+        f"partition.compile: oneDNN is known to read an operand of {' and '.join(node.kind for node in nodes)} in one "
+        "partition wrongly at these shapes; take partitions of single ops by partition.debug"
+    )
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:

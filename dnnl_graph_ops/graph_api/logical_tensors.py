@@ -16,8 +16,8 @@ from .enumerators import LogicalTensorNames, data_type, layout_type, property_ty
 # of a dim or stride that is not known; the C API writes DNNL_GRAPH_UNKNOWN_DIM
 UNKNOWN = -1
 _C_UNKNOWN = -(1 << 63)
-# the ids of opaque layouts that compiled partitions have told, by library
-_layout_ids: dict[str, set[int]] = {}
+# the opaque layouts that compiled partitions have told: by library and id, the data type and the sizes
+_layouts: dict[str, dict[int, tuple[Any, ...]]] = {}
 
 
 class logical_tensor(LogicalTensorNames):
@@ -141,12 +141,13 @@ class logical_tensor(LogicalTensorNames):
         return native.id, native.dtype, native.dims, *layout, native.property
 
     def _check_layout(self, library: str, where: str) -> None:
-        """Refuse the id of an opaque layout that this library has not told: it would read past its list of them."""
-        number = self._native.layout_id
-        if number is not None and number not in _layout_ids.get(library, ()):
+        """Refuse an opaque layout that this library has not told for such a tensor: it would read past its list."""
+        native = self._native
+        told = _layouts.get(library, {}).get(native.layout_id) if native.layout_id is not None else None
+        if native.layout_id is not None and told != (native.dtype, native.dims):
             raise InvalidArgumentError(
-                f"{where}: {self!r}: no compiled partition of {library!r} has told the layout id {number}; "
-                "take it from compiled_partition.query_logical_tensor"
+                f"{where}: {self!r}: no compiled partition of {library!r} has told the layout id {native.layout_id} "
+                "for this data type and these sizes; take it from compiled_partition.query_logical_tensor"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -172,7 +173,7 @@ class logical_tensor(LogicalTensorNames):
 def told(native: LogicalTensor, library: str) -> logical_tensor:
     """A description by the library; the id of its opaque layout is known from now on."""
     if native.layout_id is not None:
-        _layout_ids.setdefault(library, set()).add(native.layout_id)
+        _layouts.setdefault(library, {})[native.layout_id] = native.dtype, native.dims
     return logical_tensor._of(native)
 
 

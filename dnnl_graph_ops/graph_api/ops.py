@@ -189,8 +189,24 @@ def checked(o: op, version: tuple[int, ...]) -> None:
                 o._attrs[name] = one_of(o._attrs[name], f"{where}: {name}", attr.allowed)
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{error}{_builder(o._kind)}") from None
+    _check_tensors(o)
     slots_of(spec.outputs, spec.output_counts, len(o._outputs), "outputs", where)
     schema.check_inputs(o._kind, [_dtype(t, where) for t in o._inputs], where)
+
+
+def _check_tensors(o: op) -> None:
+    """Refuse an op that makes a tensor twice, makes its own input, or describes a tensor in two ways."""
+    made = [t.get_id() for t in o._outputs]
+    read = {t.get_id(): t for t in o._inputs}
+    for t in o._outputs:
+        number = t.get_id()
+        if number in read:
+            raise InvalidArgumentError(f"{o._where}: tensor {number} is both an input and an output")
+        if made.count(number) > 1:
+            raise InvalidArgumentError(f"{o._where}: tensor {number} is more than one output")
+    for t in o._inputs:
+        if (other := read[t.get_id()]) != t:
+            raise InvalidArgumentError(f"{o._where}: tensor {t.get_id()} is {t!r} here and {other!r} elsewhere")
 
 
 def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
@@ -221,6 +237,8 @@ def _text(version: tuple[int, ...]) -> str:
 def native(o: op, runtime: Runtime) -> Op:
     """The op as an object of a library."""
     spec = schema.OPS[o._kind]
+    for t in (*o._inputs, *o._outputs):
+        t._check_layout(runtime.path, o._where)
     made = Op(runtime.library, o._id, spec.value, o._name)
     for t in o._inputs:
         made.add_input(t._native)
@@ -230,6 +248,13 @@ def native(o: op, runtime: Runtime) -> Op:
         attr = spec.attrs[name]
         made.set_attr(attr.code, attr.type, list(value) if isinstance(value, tuple) else value)
     return made
+
+
+def of_a_later_version(o: op, runtime: Runtime) -> UnsupportedError | None:
+    """The error for an op that a library refuses and later ones take; None for other ops."""
+    reads, makes = ([_dtype(t, o._where) for t in tensors] for tensors in (o._inputs, o._outputs))
+    reason = schema.availability(o._kind, reads, runtime.version_info, outputs=makes)
+    return UnsupportedError(f"{o._where}: {reason}") if reason else None
 
 
 def record(o: op, source: str = "graph") -> json_format.Op:

@@ -41,6 +41,8 @@ class partition(PartitionNames):
     def __init__(self, o: op, kind: engine_kind, *, runtime: Runtime | str | None = None) -> None:
         copy = instance(op, o, "partition: 'o'")._copy()
         known = member(engine_kind, kind, "partition: 'kind'")
+        if known == engine_kind.any:
+            raise InvalidArgumentError("partition: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
         chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
         checked(copy, chosen.version_info)
         self._set(Partition.create_with_op(native(copy, chosen), known), chosen, {copy._id: copy})

@@ -43,7 +43,7 @@ def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) 
 
 
 def get_constant_tensor_cache(runtime: Runtime | str | None = None) -> bool:
-    """What `set_constant_tensor_cache` was told last; False before. C++: get_constant_tensor_cache."""
+    """The flag that `set_constant_tensor_cache` was given last; False before. C++: get_constant_tensor_cache."""
     return runtime_of(runtime, "get_constant_tensor_cache").path in _keeps_constants
 
 
@@ -54,6 +54,7 @@ def set_constant_tensor_cache_capacity(kind: engine_kind, size: int, runtime: Ru
     Args:
         kind: `engine.kind`.
         size: in megabytes, at least 1: without a cache, what was compiled with one ends the process.
+        runtime: the library; None: the CPU default.
 
     Raises:
         UnsupportedError: before oneDNN 3.4. InvalidArgumentError: 0. TypeError: no int.
@@ -224,7 +225,7 @@ def get_default_fpmath_mode(runtime: Runtime | str | None = None) -> fpmath_mode
 
 
 def set_verbose(level: int, runtime: Runtime | str | None = None) -> None:
-    """What the library prints to stdout: 0 nothing, 1 executions, 2 creations of primitives as well.
+    """Make the library print to stdout: 0 nothing, 1 executions, 2 creations of primitives as well.
 
     It holds for all of the package, which otherwise keeps the library silent unless ONEDNN_VERBOSE is set.
 

@@ -171,7 +171,10 @@ class tensor:
             memory._read(buffer)
         else:
             buffer = _bytes_at(self.get_data_handle(), has, memory)
-        return np.ndarray(shape, dtype, buffer[:needed], strides=strides)
+        try:
+            return np.ndarray(shape, dtype, buffer[:needed], strides=strides)
+        except ValueError as error:
+            raise ShapeError(f"{where}: {lt!r}: NumPy has no such array: {error}") from None
 
     def __repr__(self) -> str:
         return f"tensor({self._lt!r} on {self._engine!r})"

@@ -15,7 +15,7 @@ def names(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Without comments, the preprocessor's lines, macros in lines of their own, template heads; texts are emptied."""
+    """Without comments, the preprocessor's lines, macros on their own and template heads; texts are emptied."""
     text = re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
     text = re.sub(r"(?m)^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text)
     text = re.sub(r"(?m)^\s*DNNL_\w+\([^)]*\);?$", "", text)

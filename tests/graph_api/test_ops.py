@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.graph_api import engine, graph, op
+from dnnl_graph_ops.graph_api import engine, graph, op, status
 
 from .common import LT, relu, strided
 
@@ -226,6 +226,14 @@ def test_later_ops_and_attributes():
     soft = op(0, op.SoftMax, [strided(0, [2, 4])], [strided(1, [2, 4])]).set_attr(op.attr.mode, "inf_as_zero")
     with pytest.raises(dgo.UnsupportedError, match=r"3\.8"):
         add(soft)
+
+
+def test_types_that_later_versions_mix():
+    a, b = strided(0, [2, 3], LT.bf16), strided(1, [3, 4], LT.bf16)
+    item = op(5, op.MatMul, [a, b], [strided(2, [2, 4])], "mixed")
+    with pytest.raises(dgo.UnsupportedError, match=r"op 5 \(MatMul 'mixed'\): .*needs oneDNN 3\.8"):
+        add(item)
+    assert add(item, allow_exception=False) is status.unimplemented
 
 
 def test_the_copy_that_a_graph_takes():

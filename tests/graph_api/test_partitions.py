@@ -35,6 +35,35 @@ def test_an_op_alone():
             partition(*arguments)
 
 
+def test_layouts_that_no_partition_has_told():
+    """The library reads past its list of layouts, and ends the process."""
+    o = op(0, op.SoftPlus, [LT(0, LT.f32, [4], 5)], [strided(1, [4])])
+    for call in (lambda: partition(o, engine.cpu), lambda: single(o)):
+        with pytest.raises(dgo.InvalidArgumentError, match="has told the layout id 5"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ([strided(0, [4])], [strided(0, [4])], "both an input and an output"),
+        ([strided(0, [4])], [strided(1, [4]), strided(1, [4])], "more than one output"),
+        ([strided(0, [4]), strided(0, [5])], [strided(1, [4])], "tensor 0 is"),
+    ],
+)
+def test_an_op_that_contradicts_itself(inputs, outputs, message):
+    """A circle of one op ends the process in oneDNN 3.13."""
+    kind = op.Wildcard if len(inputs) == 1 else op.Add
+    for call in (partition, lambda o, _: single(o)):
+        with pytest.raises(dgo.InvalidArgumentError, match=message):
+            call(op(0, kind, inputs, outputs), engine.cpu)
+
+
+def test_the_kind_of_a_partition():
+    with pytest.raises(dgo.InvalidArgumentError, match=r"engine\.kind\.gpu, got any"):
+        partition(relu(), engine.any)
+
+
 def test_an_op_alone_computes(rng):
     part = partition(relu(), engine.cpu)
     x = integers(rng, 4)
@@ -172,3 +201,25 @@ def test_partitions_outlive_their_graph(rng):
     cp = parts[2].compile(*lts, cpu())
     del parts
     np.testing.assert_array_equal(run(cp, {2: x}, lts)[0], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AvgPool"])
+def test_operands_that_the_library_misreads(kind, rng):
+    """Behind a pooling one element of each vector stands for all."""
+    x, y, a, z = strided(0, [1, 4, 4, 3]), strided(1, [1, 2, 2, 3]), strided(2, [1, 2, 2, 3]), strided(3, [1, 2, 2, 3])
+    pool = op(0, op.kind[kind], [x], [y])
+    for name, value in {"kernel": 3, "strides": 1, "pads_begin": 0, "pads_end": 0}.items():
+        pool.set_attr(op.attr[name], [value] * 2)
+    if kind == "AvgPool":
+        pool.set_attr(op.exclude_pad, True)
+    ops = pool, op(1, op.Add, [y, a], [z])
+    (fused,) = partitions(*ops)
+    with pytest.raises(dgo.UnsupportedError, match=rf"operand of {kind} and Add .*partition\.debug"):
+        fused.compile([x, a], [z], cpu())
+    first, second = partitions(*ops, policy=partition.debug)
+    data, more = integers(rng, (1, 4, 4, 3)), integers(rng, (1, 2, 2, 3))
+    (pooled,) = run(first.compile([x], [y], cpu()), {0: data}, ([x], [y]))
+    (result,) = run(second.compile([y, a], [z], cpu()), {1: pooled, 2: more}, ([y, a], [z]))
+    windows = np.lib.stride_tricks.sliding_window_view(data, (3, 3), (1, 2))
+    expected = windows.max((-1, -2)) if kind == "MaxPool" else windows.mean((-1, -2))
+    np.testing.assert_allclose(result, expected + more, rtol=1e-6, atol=1e-6)

@@ -125,6 +125,12 @@ def test_empty_and_scalar_tensors(shape):
         assert t.to_numpy().shape == shape
 
 
+def test_sizes_beyond_those_of_numpy():
+    t = tensor(strided(0, [0, 2**62]), cpu())
+    with pytest.raises(dgo.ShapeError, match="NumPy has no such array"):
+        t.to_numpy()
+
+
 def test_a_dense_array_of_another_shape():
     array = np.arange(6, dtype=np.float32)
     t = tensor(strided(0, [2, 3]), cpu(), array)

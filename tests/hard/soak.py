@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops import graph_api as api
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import tune
 from dnnl_graph_ops.compile.net import Net
 
 from .work import FAMILY, Case, Draw, cases, dense_net, image_net, up_net
 
+LT = api.logical_tensor
 REBUILD_EVERY = 2000  # calls of a thread
 FORK_SECONDS = 20
 
@@ -99,12 +101,37 @@ class _Shapes:
         dgo.conv_transpose(src, draw(2, 2, 4, 4), **FAMILY)
 
 
+def _by_graph_api(draw: Draw) -> None:
+    """A graph of both policies by the objects of the Graph API, with the gradient of its first op."""
+    shapes = [[1, 4, 5, 16], [4, 4, 8, 16], [1, 8, 10, 8], [1, 8, 10, 8]]
+    x, w, y, z = (LT(i, LT.f32, shape, LT.strided) for i, shape in enumerate(shapes))
+    up = api.op(0, api.op.ConvTranspose, [x, w], [y], "up")
+    back = api.op(2, api.op.ConvTransposeBackwardWeights, [x, z], [LT(4, LT.f32, shapes[1], LT.strided)])
+    for name, value in {"strides": 2, "pads_begin": 1, "pads_end": 1, "dilations": 1}.items():
+        for op in (up, back):
+            op.set_attr(api.op.attr[name], [value] * 2)
+    g = api.graph(api.engine.cpu)
+    for op in (up, api.op(1, api.op.ReLU, [y], [z]), back):
+        g.add_op(op)
+    g.finalize()
+    e = api.engine(api.engine.cpu)
+    s = api.stream(e)
+    memory = {i: api.tensor(t, e, draw(*t.get_dims())) for i, t in enumerate((x, w, y, z))}
+    for policy in api.partition.policy:
+        for part in g.get_partitions(policy):
+            ins, outs = part.get_input_ports(), part.get_output_ports()
+            tensors = [[memory.setdefault(t.get_id(), api.tensor(t, e)) for t in side] for side in (ins, outs)]
+            part.compile(ins, outs, e).execute(s, *tensors)
+    s.wait()
+
+
 REBUILDS: dict[str, Callable[[], Callable[[Draw], None]]] = {
     "up": lambda: _up,
     "dense": lambda: _dense,
     "image": lambda: _image,
     "looked at": lambda: _looked_at,
     "shapes": _Shapes,
+    "graph_api": lambda: _by_graph_api,
 }
 
 

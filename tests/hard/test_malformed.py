@@ -19,6 +19,7 @@ CASES = {
     "kernels": 2_000,
     "one_shot": 2_000,
     "builders": 2_000,
+    "graph_api": 3_000,
 }
 PER_PROCESS = 1_000
 

@@ -13,6 +13,7 @@ SANITIZERS = "address,undefined,float-cast-overflow"
 TESTS = (
     "bindings",
     "family",
+    "graph_api",
     "lowering",
     "graph/test_json.py",
     "graph/test_json_fuzz.py",

@@ -21,6 +21,7 @@ TARGETS = {
         Target("kernels"),
         Target("declared"),
         Target("calls", guided=False),
+        Target("graph_api", guided=False),
     )
 }
 GUIDED = tuple(name for name, target in TARGETS.items() if target.guided)

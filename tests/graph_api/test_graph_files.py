@@ -1,0 +1,103 @@
+"""Graphs of the corpora, partition by partition on tensors of graph_api: exact, or refused in words."""
+
+import pytest
+from corpora.cases import needed
+from corpora.test_graph_json import (
+    BY_GROUP,
+    DRIVER,
+    ELEMENTS,
+    FAMILY,
+    SINGLE,
+    STALE,
+    WARNED,
+    by_name,
+    compare,
+    feed,
+    load,
+)
+from reference import graph as truth
+from reference.data import unwritten
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.graph_api import graph, partition, stream, tensor
+
+from .common import LT, RUNTIMES, cpu, runtime_or_skip
+
+pytestmark = [needed, pytest.mark.corpus]
+
+
+REASONS = (
+    "needs oneDNN",
+    "no implementation",
+    "no version of oneDNN",
+    "has a CPU kernel",
+    "is required",
+    "is known to",
+    "only row-major",
+    "do not fit",
+    "give one for each channel",
+    "could not create a primitive",
+    "computes it",
+)
+
+
+class Runner:
+    """A graph of a file with its partitions compiled in order, called as a net is."""
+
+    def __init__(self, data, runtime, policy):
+        self.engine = cpu(runtime)
+        g = graph.from_json({**data, "engine_kind": "cpu"}, runtime)
+        g.finalize()
+        self.steps = []
+        known = {i: self.input(t) for i, t in truth.tensors_of(data).items()}
+        for part in g.get_partitions(policy):
+            ins, outs = part.get_input_ports(), part.get_output_ports()
+            ids = [t.get_id() for t in ins]
+            ins = [known[i] for i in dict.fromkeys(ids)]
+            outs = [LT(t.get_id(), t.get_data_type(), LT.strided) for t in outs]
+            cp = part.compile(ins, outs, self.engine)
+            outs = [cp.query_logical_tensor(t.get_id()) for t in outs]
+            known.update((t.get_id(), t) for t in outs)
+            self.steps.append((cp, ins, outs))
+        self.input_names = [str(i) for i in truth.inputs_of(data)]
+
+    @staticmethod
+    def input(t):
+        strides = t["stride"] if len(t["stride"]) == len(t["shape"]) else LT.strided
+        return LT(t["id"], LT.data_type[t["dtype"]], t["shape"], strides)
+
+    def run(self, feeds):
+        arrays, s = {int(name): array for name, array in feeds.items()}, stream(self.engine)
+        for cp, ins, outs in self.steps:
+            arrays.update((t.get_id(), unwritten(t.get_dims(), t.get_data_type().name)) for t in outs)
+            operands = ([tensor(t, self.engine, arrays[t.get_id()]) for t in side] for side in (ins, outs))
+            cp.execute(s, *operands)
+            s.wait()
+        return {str(i): array for i, array in arrays.items()}
+
+
+def refused(path, error):
+    """The library of that version lacks something; the reason is told."""
+    text = str(error)
+    assert any(word in text for word in REASONS), text
+    pytest.skip(f"{path.name}: {text[:120]}")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("policy", list(partition.policy), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("path", by_name(p for p in FAMILY + SINGLE + DRIVER if p.name != STALE))
+def test_results(path, policy, runtime, full):
+    runtime_or_skip(runtime)
+    data = load(path, full, ELEMENTS if path not in DRIVER else ELEMENTS // 10)
+    try:
+        net = Runner(data, runtime, policy)
+    except (dgo.UnsupportedError, dgo.InvalidArgumentError) as error:
+        if WARNED.get(path.name) == "states shape":
+            pytest.skip(f"{path.name} contradicts itself")
+        refused(path, error)
+    if any(t["dtype"] in ("s4", "u4") for t in truth.tensors_of(data).values()):
+        pytest.skip("4-bit tensors are bytes here")
+    if path.name == BY_GROUP:
+        data["graph"][1]["attrs"]["axis"]["value"] = 0
+    inputs = feed(data, 0.125 if path.parent.name == "mha" else 1.0)
+    compare(data, net, inputs, exact=path not in DRIVER)
