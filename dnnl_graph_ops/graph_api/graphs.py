@@ -195,7 +195,10 @@ class graph(GraphNames):
         self._native.set_deterministic(bool(flag))
 
     def get_deterministic(self) -> bool:
-        """What `set_deterministic` was told last. UnsupportedError before oneDNN 3.14.
+        """Whether equal inputs must give equal bits at every execution.
+
+        Raises:
+            UnsupportedError: before oneDNN 3.14.
 
         C: dnnl_graph_graph_get_deterministic.
         """
