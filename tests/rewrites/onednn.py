@@ -9,6 +9,7 @@ from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.lowering import staging
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.forms import deconvolution
+from dnnl_graph_ops.lowering.program import Place
 from dnnl_graph_ops.runtime import cpu
 
 from .draw import Again, Draw, Window, channels_of
@@ -103,6 +104,15 @@ def _gradient(d: Draw, dtype: str, rank: int, short: bool):
     return ops.conv_transpose_backward_weights(moved, source, shape, weights_format="IOX", **window.keywords, **padding)
 
 
+def _is_wrong_for_the_caller(op) -> bool:
+    """For CPUs where the library gets nothing in bf16: as if f32 were wrong where it writes the caller's array."""
+    if op.kind not in staging._WINDOWED or op.outputs[0].buffer.place is not Place.OUTPUT:
+        return False
+    wrong = staging.wrong_when_narrow(op)
+    staging.WIDEN_GRADIENT.tell(op.name, "" if wrong else staging.WIDEN_GRADIENT.conditions[1])
+    return wrong
+
+
 @proves("widen_gradient")
 def widened(d: Draw, unmet: str | None) -> None:
     d.options, d.exact = {"tune": "off"}, 2.0**8
@@ -110,8 +120,7 @@ def widened(d: Draw, unmet: str | None) -> None:
     if unmet == "it is not in f32":
         dtype = "f32"
     elif not cpu.computes_natively("bf16", dgo.engine()):
-        # there the library gets nothing in bf16: as if f32 were what is wrong
-        dtype, d.forced = "f32", [(staging, "_WIDE", "bf16")]
+        dtype, d.forced = "f32", [(staging, "_is_widened", _is_wrong_for_the_caller)]
     short = unmet != "its window is longer than the source, or in padding alone"
     d.outputs.append(_gradient(d, dtype, d.whole(1, 3), short))
 
