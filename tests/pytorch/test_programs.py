@@ -165,6 +165,10 @@ FOUND = {
         "v1 = F.group_norm(x0, 2, p1, p2, eps=0.5)",
         {"x0": Y[:2, :, 0, 0].mT.contiguous().mT}, {"p1": X.flatten(), "p2": X.flatten()}, "v1", {"rounding": ["v1"]},
     ),
+    "groups of what is known and lies turned": (
+        "v1 = F.group_norm(p0.broadcast_to([2, 2, 2]), 2, None, None, eps=0.5)",
+        {}, {"p0": torch.arange(8.0).reshape(2, 2, 2).permute(1, 0, 2)}, "v1", {"rounding": ["v1"]},
+    ),
     "integers that lie turned": (
         "v1 = x0.transpose(0, 1) + 1", {"x0": X.long()}, {}, "v1", {"dynamic": True}
     ),
