@@ -46,11 +46,7 @@ def copies(inputs: Tensors) -> tuple[torch.Tensor, ...]:
 @torch.no_grad()
 def exported(program: Program) -> list[list[torch.Tensor]]:
     """The outputs of each call; of other sizes only where the exported program takes them."""
-    shapes = [dict.fromkeys(range(t.ndim), torch.export.Dim.AUTO) for t in program.inputs.values()]
-    with tracing():
-        exported = torch.export.export(
-            program.module(), copies(program.inputs), dynamic_shapes=tuple(shapes) if program.dynamic else None
-        )
+    exported = _exported(program)
     net = dgo.from_torch(exported).compile()
     results = [_results(net, program.inputs)]
     if program.grown:
@@ -60,6 +56,19 @@ def exported(program: Program) -> list[list[torch.Tensor]]:
             return results
         results.append(_results(net, program.grown))
     return results
+
+
+def _exported(program: Program) -> torch.export.ExportedProgram:
+    shapes = [dict.fromkeys(range(t.ndim), torch.export.Dim.AUTO) for t in program.inputs.values()]
+    with tracing():
+        return torch.export.export(
+            program.module(), copies(program.inputs), dynamic_shapes=tuple(shapes) if program.dynamic else None
+        )
+
+
+def decomposed(program: Program) -> list[list[torch.Tensor]]:
+    """The outputs of the exported program after PyTorch took it apart."""
+    return [list(_exported(program).run_decompositions().module()(*copies(program.inputs)))]
 
 
 def _results(net: Any, inputs: Tensors) -> list[torch.Tensor]:
@@ -137,4 +146,5 @@ WAYS: dict[str, Callable[[Program], list[list[torch.Tensor]]]] = {
     "export": exported,
     "compile": compiled,
     "aot_eager": aot_eager,
+    "decomposed": decomposed,
 }

@@ -158,6 +158,8 @@ _IN_ANY_ORDER = {
     "aten._unsafe_view.default": "aten.reshape.default",
     "aten.view_as.default": "aten.reshape_as.default",
 }
+# kernels of row-major tensors alone, as PyTorch's graphs give them
+_ROW_MAJOR = frozenset({"aten.native_group_norm.default"})
 
 
 def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequence[Any]], list[Any]]:
@@ -184,7 +186,7 @@ def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequ
         named = {key: fixed(arguments[key]) for key in found.named if key in arguments}
         moving = [i for i, value in enumerate(given) if _moves(value)], [key for key in named if _moves(named[key])]
         op = overload(_IN_ANY_ORDER[name], where, {}).op if name in _IN_ANY_ORDER else found.op
-        calls.append((op, given, named, *moving))
+        calls.append((op, given, named, *moving, name in _ROW_MAJOR))
 
     def run(tensors: Sequence[Any]) -> list[Any]:
         made: list[list[Any]] = []
@@ -196,10 +198,10 @@ def _prepared(series: Series, where: str, device: str = "cpu") -> Callable[[Sequ
                 return made[value.number][value.part]
             return [real(item) for item in value] if isinstance(value, list) else value
 
-        for op, given, named, places, keys in calls:
+        for op, given, named, places, keys, is_row_major in calls:
             filled = list(given)
             for i in places:
-                filled[i] = real(filled[i])
+                filled[i] = real(filled[i]).contiguous() if is_row_major else real(filled[i])
             result = op(*filled, **{**named, **{key: real(named[key]) for key in keys}} if keys else named)
             made.append(list(result) if isinstance(result, tuple | list) else [result])
         return made[-1]
