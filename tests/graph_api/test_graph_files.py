@@ -106,7 +106,7 @@ def test_results(path, policy, runtime, full):
 
 
 def check(data, runtime, policy):
-    """oneDNN 3.13 keeps scales by a hash that a few in ten thousand partitions share: made again, they have other ids."""
+    """oneDNN 3.13 keeps scales by a hash that some partitions share; made again, these have other ids."""
     for last in (runtime == "omp", True):
         net = Runner(data, runtime, policy)
         try:
