@@ -81,7 +81,7 @@ def fitted(
     groups = weights_groups(records)
     for item in records:
         append(graph, item, values, groups)
-    _check_fusion(graph.nodes)
+    _check_fusion(graph.nodes, runtime.version_info)
     results = [_sized(t, values.get(t.get_id())) for t in outputs]
     _check_kernels(records, values, [*(t._native for t in inputs), *results], runtime.version_info)
     return results
@@ -138,14 +138,23 @@ def _edge(value: Value) -> Edge:
     return Edge(value.shape, value.dtype)  # type: ignore[arg-type]
 
 
-def _check_fusion(nodes: Sequence[Node]) -> None:
+def _check_fusion(nodes: Sequence[Node], version: tuple[int, ...]) -> None:
     """Refuse fused ops of which the library is known to read an operand wrongly, such as MaxPool with Add."""
-    if len(nodes) == 1 or nodes[0].kind in MEMBERS or quantizes(nodes) or not misread(nodes):
-        return
-    raise UnsupportedError(
-        f"partition.compile: oneDNN is known to read an operand of {' and '.join(node.kind for node in nodes)} in one "
-        "partition wrongly at these shapes; take partitions of single ops by partition.debug"
-    )
+    if len(nodes) > 1 and _misreads(nodes, version):
+        raise UnsupportedError(
+            f"partition.compile: oneDNN is known to read an operand of {' and '.join(node.kind for node in nodes)} in "
+            "one partition wrongly at these shapes; take partitions of single ops by partition.debug"
+        )
+
+
+def _misreads(nodes: Sequence[Node], version: tuple[int, ...]) -> bool:
+    head, first = nodes[:2]
+    if head.kind == "ConvTranspose":
+        # 3.13 reads a channel's operand wrongly behind a binary op of the result with itself
+        return version >= (3, 3) and len(nodes) > 2 and tuple(first.inputs) == head.outputs[:1] * 2
+    # only MatMul of batches mistakes axis 1
+    flat = head.kind == "MatMul" and len(head.outputs[0].shape) == 2
+    return not flat and head.kind not in MEMBERS and not quantizes(nodes) and misread(nodes)
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:

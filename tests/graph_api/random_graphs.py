@@ -12,24 +12,31 @@ UNARY = {
     "SoftPlus": {}, "Sqrt": {}, "Square": {}, "Tanh": {}, "SoftMax": {"axis": ("s64", -1)}, "Reciprocal": {},
     "LogSoftmax": {"axis": ("s64", 1)}, "Wildcard": {}, "Pow": {"beta": ("f32", 2.0)},
 }  # fmt: skip
+MAKING_NAN = {"Wildcard", "Reciprocal", "Pow", "Log", "Sqrt", "Divide", "Exp"}
+POOLING = {"kernel": 3, "strides": 1, "pads_begin": 1, "pads_end": 1}
 BINARY = ("Add", "Multiply", "Maximum", "Minimum", "Divide", "Subtract", "SquaredDifference")
 KERNELS = {"Convolution": "XIO", "ConvTranspose": "XOI"}
 
 
 class Builder:
-    """A graph that grows by one op at a time from tensors that are there."""
+    """A graph that grows by one op at a time from tensors that are there.
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
+    `plain`: all sizes are known, all layouts strided, and no op makes NaN of small numbers.
+    """
+
+    def __init__(self, random: Random, plain: bool = False) -> None:
+        self.random, self.plain = random, plain
+        self.unary = {kind: attrs for kind, attrs in UNARY.items() if not plain or kind not in MAKING_NAN}
+        self.two = [kind for kind in BINARY if not plain or kind not in MAKING_NAN]
         self.ops: list[dict[str, Any]] = []
         self.tensors: list[dict[str, Any]] = []
         self.next_id = random.choice((0, 1, 1000, 2**40))
-        self.known = random.random() < 0.7
+        self.known = plain or random.random() < 0.7
 
     def tensor(self, shape: list[int], dtype: str, made: bool = False) -> dict[str, Any]:
         self.next_id += self.random.choice((1, 1, 1, 7))
-        unknown = made and (not self.known or self.random.random() < 0.1)
-        layout = self.random.choice(("strided", "any")) if made else "strided"
+        unknown = made and not self.plain and (not self.known or self.random.random() < 0.1)
+        layout = self.random.choice(("strided", "any")) if made and not self.plain else "strided"
         sizes = [UNKNOWN] * len(shape) if unknown else list(shape)
         strides = [UNKNOWN] * len(shape) if unknown else dense(shape)
         use = self.random.choice(("variable", "variable", "undef", "constant")) if not made else "variable"
@@ -60,8 +67,8 @@ class Builder:
             return
         choice = random.random()
         if choice < 0.4:
-            kind = random.choice(list(UNARY))
-            self.add(kind, [source], source["true"], source["dtype"], UNARY[kind])
+            kind = random.choice(list(self.unary))
+            self.add(kind, [source], source["true"], source["dtype"], self.unary[kind])
         elif choice < 0.65:
             self.binary(source)
         elif choice < 0.8:
@@ -74,6 +81,8 @@ class Builder:
                 self.add("TypeCast", [source], source["true"], other, {})
         elif choice < 0.94 and len(source["true"]) > 2:
             self.reduce(source)
+        elif choice < 0.96 and len(source["true"]) == 4:
+            self.pool(source)
         elif choice < 0.97:
             self.add("Reorder", [source], source["true"], source["dtype"], {})
         else:
@@ -91,7 +100,7 @@ class Builder:
             sizes = self.random.choice((shape, [1] * len(shape), [1] * (len(shape) - 1) + shape[-1:]))
             other = self.input(list(sizes), source["dtype"])
         pair = [source, other] if self.random.random() < 0.8 else [other, source]
-        self.add(self.random.choice(BINARY), pair, shape, source["dtype"], {})
+        self.add(self.random.choice(self.two), pair, shape, source["dtype"], {})
 
     def product(self, source: dict[str, Any]) -> None:
         shape, dtype, random = source["true"], source["dtype"], self.random
@@ -113,6 +122,13 @@ class Builder:
             "data_format": ("string", "NXC"), "weights_format": ("string", KERNELS[kind]),
         }  # fmt: skip
         self.add(kind, [source, self.input(weights_shape, dtype), *bias], [*shape[:-1], channels], dtype, attrs)
+
+    def pool(self, source: dict[str, Any]) -> None:
+        attrs: dict[str, Any] = {name: ("s64[]", [n] * 2) for name, n in POOLING.items()}
+        kind = self.random.choice(("MaxPool", "AvgPool"))
+        if kind == "AvgPool":
+            attrs["exclude_pad"] = ("bool", 1)
+        self.add(kind, [source], source["true"], source["dtype"], attrs)
 
     def reduce(self, source: dict[str, Any]) -> None:
         axis = self.random.randrange(len(source["true"]))
@@ -150,9 +166,9 @@ def scaling(random: Random) -> dict[str, Any]:
     }
 
 
-def random_graph(seed: int, number: int) -> dict[str, Any]:
+def random_graph(seed: int, number: int, plain: bool = False) -> dict[str, Any]:
     random = Random(f"{seed} {number}")
-    builder = Builder(random)
+    builder = Builder(random, plain)
     builder.tensors.append(builder.fresh())
     for _ in range(random.choice((1, 2, 4, 8, 16))):
         builder.step()

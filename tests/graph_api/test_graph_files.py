@@ -1,4 +1,6 @@
-"""Graphs of the corpora, partition by partition on tensors of graph_api: exact, or refused in words."""
+"""Graphs of the corpora, and random ones, partition by partition by graph_api: right, or refused in words."""
+
+from collections import Counter
 
 import pytest
 from corpora.cases import needed
@@ -22,9 +24,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops.graph_api import graph, partition, stream, tensor
 
 from .common import LT, RUNTIMES, cpu, runtime_or_skip
-
-pytestmark = [needed, pytest.mark.corpus]
-
+from .random_graphs import random_graph
 
 REASONS = (
     "needs oneDNN",
@@ -83,6 +83,8 @@ def refused(path, error):
     pytest.skip(f"{path.name}: {text[:120]}")
 
 
+@needed
+@pytest.mark.corpus
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("policy", list(partition.policy), ids=lambda policy: policy.name)
 @pytest.mark.parametrize("path", by_name(p for p in FAMILY + SINGLE + DRIVER if p.name != STALE))
@@ -101,3 +103,34 @@ def test_results(path, policy, runtime, full):
         data["graph"][1]["attrs"]["axis"]["value"] = 0
     inputs = feed(data, 0.125 if path.parent.name == "mha" else 1.0)
     compare(data, net, inputs, exact=path not in DRIVER)
+
+
+def check(data, runtime, policy):
+    """oneDNN 3.13 keeps scales by a hash that some partitions share; made again, these have other ids."""
+    for last in (runtime == "omp", True):
+        net = Runner(data, runtime, policy)
+        try:
+            compare(data, net, feed(data), exact=False)
+            return
+        except AssertionError:
+            if last:
+                raise
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.cases(40, 200, 2000, each=20)
+def test_random_results(start, runtime, seed):
+    runtime_or_skip(runtime)
+    counts = Counter()
+    for number in range(start, start + 20):
+        data = {**random_graph(seed, number, plain=True), "fpmath_mode": "strict"}
+        if not data["graph"]:
+            continue
+        for policy in partition.policy:
+            print(f"seed {seed}, graph {number}, {policy.name}")
+            try:
+                check(data, runtime, policy)
+                counts["right"] += 1
+            except dgo.UnsupportedError:
+                counts["refused"] += 1
+    assert counts["right"] > counts["refused"]

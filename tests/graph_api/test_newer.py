@@ -7,7 +7,7 @@ from reference.data import integers, unwritten
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.graph_api import engine, graph, op, stream, tensor
 
-from .common import LT, compiled, cpu, partitions, run, runtime_or_skip, strided
+from .common import LT, RUNTIMES, compiled, cpu, partitions, run, runtime_or_skip, strided
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +102,27 @@ def test_bf16_and_fusion(sycl, rng):
     arrays = {t.get_id(): integers(rng, t.get_dims(), "bf16", 1) for t in inputs}
     (result,) = run(part.compile(inputs, [end], cpu(sycl)), arrays, (inputs, [end]), sycl)
     assert not np.isnan(result.astype(np.float32)).any() and result.astype(np.float32).min() == 0
+
+
+@pytest.mark.parametrize("kind", ["Add", "Maximum", "Multiply"])
+def test_a_result_with_itself_before_an_operand_of_channels(sycl, kind):
+    """oneDNN 3.13 reads another channel's element there."""
+    o, inputs, outputs = conv()
+    y = outputs[0]
+    own, z = strided(3, [1, 6, 6, 16]), strided(5, [1, 6, 6, 16])
+    ops = o, op(1, op.kind[kind], [y, y], [own]), op(2, op.Add, [own, strided(4, [1, 1, 1, 16])], [z])
+    (part,) = partitions(*ops, runtime=sycl)
+    with pytest.raises(dgo.UnsupportedError, match="known to read an operand"):
+        part.compile([*inputs, strided(4, [1, 1, 1, 16])], [z], cpu(sycl))
+
+
+@pytest.mark.parametrize("shape", [[1, 4], [2, 1], [4], [2, 4]])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_products_with_operands_of_each_axis(runtime, shape, rng):
+    runtime_or_skip(runtime)
+    a, b, y = strided(0, [2, 3]), strided(1, [3, 4]), strided(2, [2, 4])
+    c, z = strided(3, shape), strided(4, [2, 4])
+    (part,) = partitions(op(0, op.MatMul, [a, b], [y]), op(1, op.Add, [y, c], [z]), runtime=runtime)
+    arrays = {t.get_id(): integers(rng, t.get_dims()) for t in (a, b, c)}
+    (result,) = run(part.compile([a, b, c], [z], cpu(runtime)), arrays, ([a, b, c], [z]), runtime)
+    np.testing.assert_array_equal(result, arrays[0] @ arrays[1] + arrays[3])
