@@ -247,12 +247,15 @@ def _plain(value: Any) -> Any:
 
 def _tensor(t: logical_tensor) -> json_format.Tensor:
     native = t._native
-    strides = tuple(-1 if stride is None else stride for stride in native.strides or ())
+    dims, strides = native.dims, native.strides or ()
+    if dims is None:
+        # the library's dumps have one unknown size for an unknown rank; () is a scalar
+        dims, strides = (None,), (None,) if t.get_layout_type() == layout_type.strided else ()
     return json_format.Tensor(
         native.id,
         _dtype(t, "graph.to_json"),
-        native.dims or (),
-        tuple(json_format.UNKNOWN if stride == -1 else stride for stride in strides),
+        dims,
+        tuple(json_format.UNKNOWN if stride is None else stride for stride in strides),
         layout_type(native.layout_type).name,
         property_type(native.property).name,
     )
@@ -283,7 +286,9 @@ def of_record(item: json_format.Op) -> op:
 
 
 def _logical_tensor(tensor: json_format.Tensor) -> logical_tensor:
-    dims = [-1 if dim is None else dim for dim in tensor.shape]
+    # the library's dumps have one unknown size for every tensor with a size or a rank that is not known
+    open_rank = tensor.shape == (None,)
+    dims: Any = -1 if open_rank else [-1 if dim is None else dim for dim in tensor.shape]
     known = tensor.is_strided and tensor.stride and json_format.UNKNOWN not in tensor.stride
     layout: Any = list(tensor.stride) if known else layout_type[tensor.layout if tensor.layout != "opaque" else "any"]
     return logical_tensor(tensor.id, data_type[tensor.dtype], dims, layout, property_type[tensor.use])
