@@ -185,7 +185,7 @@ def test_sycl_interop():
     cp = compiled(relu(), "sycl")
     sycl_interop.execute(cp, sycl_interop.make_stream(e, queue), [tensor(X[0], e, x)], [tensor(Y[0], e, y)])
     np.testing.assert_array_equal(y, [0, 2, 0, 4])
-    own = sycl_interop.make_engine_with_allocator(engine.cpu, 0, sycl_interop.make_allocator(runtime="sycl"))
+    own = make_engine_with_allocator(engine.cpu, 0, sycl_interop.make_allocator(runtime="sycl"))
     y[...] = np.nan
     cp = single(relu(), "sycl").compile(X, Y, own)
     cp.execute(stream(own), [tensor(X[0], own, x)], [tensor(Y[0], own, y)])
