@@ -188,9 +188,26 @@ def checked(o: op, version: tuple[int, ...]) -> None:
             try:
                 o._attrs[name] = one_of(o._attrs[name], f"{where}: {name}", attr.allowed)
             except InvalidArgumentError as error:
-                raise InvalidArgumentError(f"{error}{_builder(o._kind)}") from None
+                words = schema.KEYWORDS.get(WORDS.get(o._kind, ""), {}).values()
+                more = any(word.attribute == name and set(word.choices) - set(attr.allowed) for word in words)
+                raise InvalidArgumentError(f"{error}{_builder(o._kind) if more else ''}") from None
+    _check_scales(o)
     slots_of(spec.outputs, spec.output_counts, len(o._outputs), "outputs", where)
     schema.check_inputs(o._kind, [_dtype(t, where) for t in o._inputs], where)
+
+
+def _check_scales(o: op) -> None:
+    """Quantize and Dequantize take one scale for a tensor, or one for each channel, and as many zero points."""
+    if o._kind not in ("Quantize", "Dequantize"):
+        return
+    scales = len(o._attrs["scales"])
+    points = len(o._attrs.get("zps", o._attrs["scales"]))
+    if scales > 1 and o._attrs.get("qtype", "per_tensor") == "per_tensor":
+        raise InvalidArgumentError(
+            f"{o._where}: got {scales} scales, but qtype='per_tensor' takes one; give one, or set qtype='per_channel'"
+        )
+    if scales != points:
+        raise InvalidArgumentError(f"{o._where}: got {scales} scales and {points} zps; give as many zps as scales")
 
 
 def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
