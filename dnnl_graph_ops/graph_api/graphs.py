@@ -13,7 +13,7 @@ from ..schema.defects import Edges, crashes_matcher
 from .arguments import instance, member, runtime_of
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
 from .logical_tensors import logical_tensor
-from .ops import checked, native, of_record, op, record
+from .ops import checked, native, of_record, op, record, refused
 from .partitions import partition
 
 # the status that the C API has for an error of ours
@@ -97,7 +97,12 @@ class graph(GraphNames):
                 raise InvalidArgumentError(
                     f"{o._where}: tensor {t.get_id()} is made by {self._made[t.get_id()]._where} already"
                 )
-        self._native.add_op(native(o, self._runtime))
+        try:
+            self._native.add_op(native(o, self._runtime))
+        except InvalidArgumentError:
+            if self.is_finalized():
+                raise
+            raise InvalidArgumentError(refused(o, self._runtime)) from None
         self._ops[o._id] = o
         self._tensors.update((t.get_id(), t) for t in (*o._inputs, *o._outputs))
         self._made.update((t.get_id(), o) for t in o._outputs)

@@ -249,6 +249,18 @@ def native(o: op, runtime: Runtime) -> Op:
     return made
 
 
+def refused(o: op, runtime: Runtime) -> str:
+    """A library takes no such op, which fits the op table: what it was given, and where to compare that."""
+    read, made = (", ".join(t.get_data_type().name for t in ts) or "nothing" for ts in (o._inputs, o._outputs))
+    attrs = ", ".join(
+        f"{name}={show(list(value) if isinstance(value, tuple) else value)}" for name, value in o._attrs.items()
+    )
+    return (
+        f"{o._where}: oneDNN {runtime.version} refuses {read} -> {made} with the attributes {attrs or 'none'}; compare "
+        f"https://uxlfoundation.github.io/oneDNN/dev_guide_op_{o._kind.lower()}.html"
+    )
+
+
 def record(o: op, source: str = "graph") -> json_format.Op:
     """The op as benchdnn's format has it; messages name its source."""
     spec = schema.OPS[o._kind]

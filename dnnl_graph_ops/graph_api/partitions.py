@@ -16,7 +16,7 @@ from .engines import engine, stream
 from .enumerators import PartitionNames, data_type, engine_kind, layout_type, property_type
 from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
-from .ops import checked, native, op
+from .ops import checked, native, op, refused
 from .tensors import tensor
 from .unit_axes import dense_unit_axes
 
@@ -43,7 +43,11 @@ class partition(PartitionNames):
         known = member(engine_kind, kind, "partition: 'kind'")
         chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
         checked(copy, chosen.version_info)
-        self._set(Partition.create_with_op(native(copy, chosen), known), chosen, {copy._id: copy})
+        try:
+            made = Partition.create_with_op(native(copy, chosen), known)
+        except InvalidArgumentError:
+            raise InvalidArgumentError(refused(copy, chosen)) from None
+        self._set(made, chosen, {copy._id: copy})
 
     def _set(self, native: Partition, runtime: Runtime, ops: Mapping[int, op]) -> None:
         self._native, self._runtime = native, runtime

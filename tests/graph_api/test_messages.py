@@ -130,3 +130,16 @@ def test_scales_and_zero_points(kind):
     eights = np.full((2, 3), 8, "f" if kind == "Quantize" else "B")
     p.compile([x], [y], cpu()).execute(stream(cpu()), [tensor(x, cpu(), eights)], [result])
     assert result.to_numpy().tolist() == ([[8, 4, 2]] if kind == "Quantize" else [[8, 16, 32]]) * 2
+
+
+def test_an_op_that_the_library_refuses():
+    g = graph(engine.cpu)
+    mixed = op(0, op.Add, [strided(0, [2]), strided(1, [2], LT.bf16)], [strided(2, [2])], "sum")
+    with pytest.raises(dgo.InvalidArgumentError, match=r"op 0 \(Add 'sum'\): .* f32, bf16 -> f32 .*dev_guide_op_add"):
+        g.add_op(mixed)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"op 0 \(Add 'sum'\): .* f32, bf16 -> f32 .*dev_guide_op_add"):
+        partition(mixed, engine.cpu)
+    assert g.add_op(mixed, allow_exception=False) == status.invalid_graph_op
+    g.finalize()
+    with pytest.raises(dgo.InvalidArgumentError, match="finalized"):
+        g.add_op(relu())
