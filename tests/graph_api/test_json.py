@@ -1,10 +1,12 @@
 """Graphs in benchdnn's format, by this module and by the library's dumps."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 
+import dnnl_graph_ops as dgo
 from dnnl_graph_ops.graph_api import dump_mode, engine, graph, op, partition, set_dump_mode, stream, tensor
 
 from .common import LT, RUNTIMES, cpu, runtime_or_skip, strided
@@ -47,6 +49,9 @@ def test_a_fused_graph_of_the_librarys_dump(runtime, tmp_path, monkeypatch):
         for tensors in (data["graph"][0]["outputs"], data["graph"][1]["inputs"]):
             tensors[0].update(shape=[UNKNOWN], stride=[UNKNOWN])
         source = json.dumps(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(dgo.Graph.from_json(source).outputs) == 1
     again = graph.from_json(source, runtime)
     again.finalize()
     (p,) = again.get_partitions()
