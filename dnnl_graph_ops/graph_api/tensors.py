@@ -178,7 +178,7 @@ class tensor:
         has = self._lt.get_mem_size(self._engine._runtime)
         if needed > has:
             raise ShapeError(f"{where}: {lt!r} needs {needed} bytes, the tensor has {has}")
-        if isinstance(memory, np.ndarray) and lt is self._lt and list(memory.shape) == shape:
+        if isinstance(memory, np.ndarray) and lt is self._lt and (memory.dtype, list(memory.shape)) == (dtype, shape):
             return memory.view()
         if isinstance(memory, DeviceArrayBase):
             buffer = np.empty(has, np.uint8)
