@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._core import Graph
@@ -204,7 +205,7 @@ class graph(GraphNames):
         """The graph in benchdnn's format: what `benchdnn --graph --case=FILE` and `graph.from_json` read.
 
         Raises:
-            InvalidArgumentError: a tensor has a data type that no op takes.
+            InvalidArgumentError: an attribute is infinite, which JSON has no number for.
         """
         header = {
             "version": self._runtime.version,
@@ -212,6 +213,13 @@ class graph(GraphNames):
             "fpmath_mode": self._mode[0].name,
             "fpmath_mode_apply_to_int": "true" if self._mode[1] else "false",
         }
+        for o in self._ops.values():
+            for name, value in o._attrs.items():
+                if math.inf in (values := value if isinstance(value, tuple) else (value,)) or -math.inf in values:
+                    raise InvalidArgumentError(
+                        f"graph.to_json: {o._where}: attribute {name!r} is infinite, and JSON has no such number; give "
+                        "the largest one of float32, 3.4028234663852886e38, or its negative"
+                    )
         ops = tuple(record(o) for o in self._ops.values())
         read = dict.fromkeys(t.id for o in ops for t in o.inputs)
         made = dict.fromkeys(t.id for o in ops for t in o.outputs)

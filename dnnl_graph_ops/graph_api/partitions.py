@@ -156,7 +156,9 @@ class partition(PartitionNames):
         for t in tensors:
             number, where = t.get_id(), f"partition.compile: '{side}'"
             if ids.count(number) > 1:
-                raise InvalidArgumentError(f"{where} names tensor {number} twice")
+                raise InvalidArgumentError(
+                    f"{where} names tensor {number} twice; name it once for all ops that read it"
+                )
             if types.get(number, t.get_data_type()) != t.get_data_type():
                 raise InvalidArgumentError(f"{where}: {t!r}: the ops have {data_type(types[number]).name} there")
             if t.get_layout_type() == layout_type.undef:

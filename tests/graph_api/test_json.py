@@ -61,3 +61,11 @@ def test_a_fused_graph_of_the_librarys_dump(runtime, tmp_path, monkeypatch):
     result = tensor(y, e)
     compiled.execute(stream(e), [tensor(t, e, arrays[t.get_id()]) for t in p.get_input_ports()], [result])
     assert np.array_equal(result.to_numpy(), np.maximum(arrays[0], 0))
+
+
+def test_json_has_no_infinities():
+    g = graph(engine.cpu)
+    o = op(0, op.Clamp, [strided(0, [2])], [strided(1, [2])], "c").set_attr(op.attr.min, float("-inf"))
+    g.add_op(o.set_attr(op.attr.max, 6.0))
+    with pytest.raises(dgo.InvalidArgumentError, match=r"op 0 \(Clamp 'c'\): attribute 'min' is infinite"):
+        g.to_json()

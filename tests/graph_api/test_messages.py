@@ -143,3 +143,11 @@ def test_an_op_that_the_library_refuses():
     g.finalize()
     with pytest.raises(dgo.InvalidArgumentError, match="finalized"):
         g.add_op(relu())
+
+
+def test_a_tensor_that_two_inputs_read_is_named_once():
+    x, y = strided(0, [4]), strided(1, [4])
+    p = partition(op(0, op.Add, [x, x], [y]), engine.cpu)
+    with pytest.raises(dgo.InvalidArgumentError, match="name it once"):
+        p.compile([x, x], [y], cpu())
+    p.compile([x], [y], cpu())
