@@ -132,8 +132,14 @@ class tensor:
         number = np.asarray(value)
         if number.size != 1 or number.dtype.kind not in "biufV":
             raise TypeError(f"{where}: 'value' must be a number, got {show(value)}")
+        chosen = runtime_of(runtime, where)
+        if chosen.version_info < _SCALARS_SINCE:
+            raise UnsupportedError(
+                f"{where}: needs oneDNN 3.9, {chosen.name!r} is {chosen.version}; name the library of the graph by "
+                "runtime=, or give a tensor of one element without the property host_scalar"
+            )
         made = tensor.__new__(tensor)
-        made._lt, made._engine = lt, engine(engine_kind.cpu, runtime=runtime_of(runtime, where))
+        made._lt, made._engine = lt, engine(engine_kind.cpu, runtime=chosen)
         made._memory = _fitting(number, _numpy_dtype(lt, where), where).reshape(lt.get_dims())
         made._native = Tensor.scalar(lt._native, made._engine._native, made._memory)
         return made
@@ -263,6 +269,8 @@ def _host_array(array: Any, lt: logical_tensor) -> Array:
         if source.dtype != np.uint8 or not source.flags.c_contiguous:
             raise InvalidArgumentError(f"tensor: {lt!r} takes its bytes as a dense array of uint8, got {source.dtype}")
         return source
+    if not name:
+        raise InvalidArgumentError(f"tensor: {lt!r}: no op takes {lt.get_data_type().name}; give another data type")
     found = dtypes.label(source.dtype)
     if found != name:
         raise InvalidArgumentError(f"tensor: {lt!r} takes an array of {name}, got {found}")

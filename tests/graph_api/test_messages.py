@@ -151,3 +151,13 @@ def test_a_tensor_that_two_inputs_read_is_named_once():
     with pytest.raises(dgo.InvalidArgumentError, match="name it once"):
         p.compile([x, x], [y], cpu())
     p.compile([x], [y], cpu())
+
+
+def test_scalars_of_a_library_that_has_none():
+    with pytest.raises(dgo.UnsupportedError, match=r"needs oneDNN 3\.9, 'omp' is 3\..* runtime="):
+        tensor.make_scalar_tensor(LT(0, LT.f32, [], LT.strided, LT.host_scalar), 2.0)
+
+
+def test_an_array_for_a_type_that_no_op_takes():
+    with pytest.raises(dgo.InvalidArgumentError, match="no op takes f64"):
+        tensor(strided(0, [2], LT.f64), cpu(), np.zeros(2))
