@@ -30,12 +30,22 @@ def member(enumeration: type[Member], value: Any, where: str) -> Member:
         return value
     path = enumeration.__qualname__
     if isinstance(value, IntEnum) or is_bool(value) or not isinstance(value, int):
-        raise TypeError(f"{where} must be a {path}, got {show(value)}")
+        raise TypeError(f"{where} must be {_article(path)}, got {show(value)}{_hint(enumeration, value)}")
     try:
         return enumeration(value)
     except ValueError:
         names = ", ".join(enumeration.__members__)
-        raise InvalidArgumentError(f"{where} must be a {path} ({names}), got {show(value)}") from None
+        raise InvalidArgumentError(f"{where} must be {_article(path)} ({names}), got {show(value)}") from None
+
+
+def _article(path: str) -> str:
+    return f"{'an' if path[0] in 'aeo' else 'a'} {path}"
+
+
+def _hint(enumeration: type[IntEnum], value: Any) -> str:
+    """The enumerator of the name that was given: "f32" is logical_tensor.data_type.f32."""
+    name = value if isinstance(value, str) else value.name if isinstance(value, IntEnum) else ""
+    return f"; write {enumeration.__qualname__}.{name}" if name in enumeration.__members__ else ""
 
 
 def identifier(value: Any, where: str) -> int:

@@ -147,7 +147,8 @@ class allocator:
 
     Args:
         host_malloc: `void *(size_t size, size_t alignment)`, a C function: its address, or a function of ctypes. It
-            is called from any thread, without the GIL. None: memory aligned to 64 bytes.
+            is called from any thread, without the GIL, and must return memory: by NULL, which a function of ctypes
+            returns where it raises, the process ends. None: memory aligned to 64 bytes.
         host_free: `void (void *buffer)`, likewise. Both are given or neither.
         runtime: the library whose engines will use it; None: the CPU default.
 

@@ -31,9 +31,16 @@ OTHER_KINDS = {"ConvTransposeBackpropFilters": "ConvTransposeBackwardWeights"}
 OTHER_ATTRS = {"filter_shape": "weights_shape"}
 
 
+# what precedes a path in C++, where it is not dnnl::graph::
+_CPP = dict.fromkeys(("engine", "stream", "fpmath_mode", "cpu_isa", "cpu_isa_hints"), "dnnl::")
+_CPP["dump_mode"] = "dnnl::graph::graph_"
+
+
 def _enumeration(path: str, values: Mapping[str, int]) -> Any:
     """An IntEnum by its path in the module; what pickle looks it up by."""
-    return IntEnum(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
+    made = IntEnum(path.rpartition(".")[2], dict(values), module=_HERE, qualname=path)  # type: ignore[misc]
+    made.__doc__ = f"C++: {_CPP.get(path.partition('.')[0], 'dnnl::graph::')}{path.replace('.', '::')}."
+    return made
 
 
 def _like(path: str, native: type[IntEnum], **more: int) -> Any:

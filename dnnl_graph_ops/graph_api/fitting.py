@@ -98,6 +98,7 @@ def _check_kernels(
             item.kind, {name: attr.value for name, attr in item.attrs.items()}, item.where, lenient=True
         )
         ins, outs = ([values[t.id].meta for t in some] for some in (item.inputs, item.outputs))
+        _check_axis(item, len(ins[0].shape), alone=len(records) == 1)
         if reason := shapes.unsupported(item.kind, ins, outs, schema.native_attrs(item.kind, attrs, version), version):
             raise UnsupportedError(f"{item.where}: {reason}")
         spec = schema.OPS[item.kind]
@@ -123,6 +124,16 @@ def _check_kernels(
         raise UnsupportedError(
             f"{names}: oneDNN's kernel is known to read or write wrong elements at these shapes and "
             f"strides; {' and '.join(f'dgo.ops.{schema.OPS[item.kind].builder}' for item in records)} computes it"
+        )
+
+
+def _check_axis(item: Op, ndim: int, alone: bool) -> None:
+    """Refuse a negative axis of channels where the library sets no scales by it: outside of a fused partition."""
+    axis = item.attrs["axis"].value if "axis" in item.attrs else 1
+    channels = item.kind in ("Quantize", "Dequantize") and "qtype" in item.attrs
+    if alone and channels and item.attrs["qtype"].value == "per_channel" and axis < 0:
+        raise UnsupportedError(
+            f"{item.where}: oneDNN has no kernel for axis = {axis} of one op alone; give axis = {axis + ndim}"
         )
 
 

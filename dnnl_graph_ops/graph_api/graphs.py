@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._core import Graph
@@ -13,7 +14,7 @@ from ..schema.defects import Edges, crashes_matcher
 from .arguments import instance, member, runtime_of
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
 from .logical_tensors import logical_tensor
-from .ops import checked, native, of_a_later_version, of_record, op, record
+from .ops import checked, native, of_a_later_version, of_record, op, record, refused
 from .partitions import partition
 
 # the status that the C API has for an error of ours
@@ -100,10 +101,11 @@ class graph(GraphNames):
         made = native(o, self._runtime)
         try:
             self._native.add_op(made)
-        except InvalidArgumentError as error:
+        except InvalidArgumentError:
             if self.is_finalized():
                 raise
-            raise of_a_later_version(o, self._runtime) or error from None
+            later = of_a_later_version(o, self._runtime)
+            raise later or InvalidArgumentError(refused(o, self._runtime)) from None
         self._ops[o._id] = o
         self._tensors.update((t.get_id(), t) for t in (*o._inputs, *o._outputs))
         self._made.update((t.get_id(), o) for t in o._outputs)
@@ -208,7 +210,7 @@ class graph(GraphNames):
         """The graph in benchdnn's format: what `benchdnn --graph --case=FILE` and `graph.from_json` read.
 
         Raises:
-            InvalidArgumentError: a tensor has a data type that no op takes.
+            InvalidArgumentError: an attribute is infinite, which JSON has no number for.
         """
         header = {
             "version": self._runtime.version,
@@ -216,6 +218,13 @@ class graph(GraphNames):
             "fpmath_mode": self._mode[0].name,
             "fpmath_mode_apply_to_int": "true" if self._mode[1] else "false",
         }
+        for o in self._ops.values():
+            for name, value in o._attrs.items():
+                if math.inf in (values := value if isinstance(value, tuple) else (value,)) or -math.inf in values:
+                    raise InvalidArgumentError(
+                        f"graph.to_json: {o._where}: attribute {name!r} is infinite, and JSON has no such number; give "
+                        "the largest one of float32, 3.4028234663852886e38, or its negative"
+                    )
         ops = tuple(record(o) for o in self._ops.values())
         read = dict.fromkeys(t.id for o in ops for t in o.inputs)
         made = dict.fromkeys(t.id for o in ops for t in o.outputs)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from .._core import LogicalTensor
 from ..errors import InvalidArgumentError, ShapeError
 from ..runtime import Runtime
@@ -26,10 +28,10 @@ class logical_tensor(LogicalTensorNames):
     Args:
         tid: its id. One id is one tensor in all ops of a graph.
         dtype: `logical_tensor.data_type`, such as `logical_tensor.f32`.
-        dims: the sizes, a sequence of ints, -1 for one that is not known; or the rank, an int: no size is known; or
-            nothing, or a layout type in its place: not even the rank is known.
-        layout: `logical_tensor.layout_type` (strided: row-major), or the strides in elements, a sequence of ints, or
-            the id of an opaque layout, an int, that a compiled partition has told.
+        dims: the sizes, a sequence or one-dimensional array of ints, -1 for one that is not known; or the rank, an
+            int: no size is known; or nothing, or a layout type in its place: not even the rank is known.
+        layout: `logical_tensor.layout_type` (strided: row-major), or the strides in elements, likewise a sequence or
+            an array, or the id of an opaque layout, an int, that a compiled partition has told.
         ptype: `logical_tensor.property_type`: variable, constant, host_scalar or undef.
 
     Raises:
@@ -45,8 +47,8 @@ class logical_tensor(LogicalTensorNames):
         self,
         tid: int,
         dtype: data_type,
-        dims: Sequence[int] | int | layout_type = layout_type.undef,
-        layout: layout_type | Sequence[int] | int | None = None,
+        dims: Sequence[int] | np.ndarray[Any, Any] | int | layout_type = layout_type.undef,
+        layout: layout_type | Sequence[int] | np.ndarray[Any, Any] | int | None = None,
         ptype: property_type = property_type.undef,
     ) -> None:
         where = "logical_tensor"
@@ -167,7 +169,9 @@ class logical_tensor(LogicalTensorNames):
         return logical_tensor, (native.id, data_type(native.dtype), dims, layout, property_type(native.property))
 
     def __repr__(self) -> str:
-        return f"logical_tensor({repr(self._native)[len('LogicalTensor(') : -1]})"
+        use = self.get_property_type()
+        rest = "" if use == property_type.undef else f" {use.name}"
+        return f"logical_tensor({repr(self._native)[len('LogicalTensor(') : -1]}{rest})"
 
 
 def told(native: LogicalTensor, library: str) -> logical_tensor:

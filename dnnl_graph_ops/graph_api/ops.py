@@ -188,8 +188,11 @@ def checked(o: op, version: tuple[int, ...]) -> None:
             try:
                 o._attrs[name] = one_of(o._attrs[name], f"{where}: {name}", attr.allowed)
             except InvalidArgumentError as error:
-                raise InvalidArgumentError(f"{error}{_builder(o._kind)}") from None
+                words = schema.KEYWORDS.get(WORDS.get(o._kind, ""), {}).values()
+                more = any(word.attribute == name and set(word.choices) - set(attr.allowed) for word in words)
+                raise InvalidArgumentError(f"{error}{_builder(o._kind) if more else ''}") from None
     _check_tensors(o)
+    _check_scales(o)
     slots_of(spec.outputs, spec.output_counts, len(o._outputs), "outputs", where)
     schema.check_inputs(o._kind, [_dtype(t, where) for t in o._inputs], where)
 
@@ -207,6 +210,20 @@ def _check_tensors(o: op) -> None:
     for t in o._inputs:
         if (other := read[t.get_id()]) != t:
             raise InvalidArgumentError(f"{o._where}: tensor {t.get_id()} is {t!r} here and {other!r} elsewhere")
+
+
+def _check_scales(o: op) -> None:
+    """Quantize and Dequantize take one scale for a tensor, or one for each channel, and as many zero points."""
+    if o._kind not in ("Quantize", "Dequantize"):
+        return
+    scales = len(o._attrs["scales"])
+    points = len(o._attrs.get("zps", o._attrs["scales"]))
+    if scales > 1 and o._attrs.get("qtype", "per_tensor") == "per_tensor":
+        raise InvalidArgumentError(
+            f"{o._where}: got {scales} scales, but qtype='per_tensor' takes one; give one, or set qtype='per_channel'"
+        )
+    if scales != points:
+        raise InvalidArgumentError(f"{o._where}: got {scales} scales and {points} zps; give as many zps as scales")
 
 
 def _other_way(kind: str, name: str, spec: schema.OpSchema) -> str:
@@ -257,6 +274,18 @@ def of_a_later_version(o: op, runtime: Runtime) -> UnsupportedError | None:
     return UnsupportedError(f"{o._where}: {reason}") if reason else None
 
 
+def refused(o: op, runtime: Runtime) -> str:
+    """A library takes no such op, which fits the op table: what it was given, and where to compare that."""
+    read, made = (", ".join(t.get_data_type().name for t in ts) or "nothing" for ts in (o._inputs, o._outputs))
+    attrs = ", ".join(
+        f"{name}={show(list(value) if isinstance(value, tuple) else value)}" for name, value in o._attrs.items()
+    )
+    return (
+        f"{o._where}: oneDNN {runtime.version} refuses {read} -> {made} with the attributes {attrs or 'none'}; compare "
+        f"https://uxlfoundation.github.io/oneDNN/dev_guide_op_{o._kind.lower()}.html"
+    )
+
+
 def record(o: op, source: str = "graph") -> json_format.Op:
     """The op as benchdnn's format has it; messages name its source."""
     spec = schema.OPS[o._kind]
@@ -272,12 +301,15 @@ def _plain(value: Any) -> Any:
 
 def _tensor(t: logical_tensor) -> json_format.Tensor:
     native = t._native
-    strides = tuple(-1 if stride is None else stride for stride in native.strides or ())
+    dims, strides = native.dims, native.strides or ()
+    if dims is None:
+        # the library's dumps have one unknown size for an unknown rank; () is a scalar
+        dims, strides = (None,), (None,) if t.get_layout_type() == layout_type.strided else ()
     return json_format.Tensor(
         native.id,
         _dtype(t, "graph.to_json"),
-        native.dims or (),
-        tuple(json_format.UNKNOWN if stride == -1 else stride for stride in strides),
+        dims,
+        tuple(json_format.UNKNOWN if stride is None else stride for stride in strides),
         layout_type(native.layout_type).name,
         property_type(native.property).name,
     )
@@ -308,7 +340,9 @@ def of_record(item: json_format.Op) -> op:
 
 
 def _logical_tensor(tensor: json_format.Tensor) -> logical_tensor:
-    dims = [-1 if dim is None else dim for dim in tensor.shape]
+    # the library's dumps have one unknown size for every tensor with a size or a rank that is not known
+    open_rank = tensor.shape == (None,)
+    dims: Any = -1 if open_rank else [-1 if dim is None else dim for dim in tensor.shape]
     known = tensor.is_strided and tensor.stride and json_format.UNKNOWN not in tensor.stride
     layout: Any = list(tensor.stride) if known else layout_type[tensor.layout if tensor.layout != "opaque" else "any"]
     return logical_tensor(tensor.id, data_type[tensor.dtype], dims, layout, property_type[tensor.use])

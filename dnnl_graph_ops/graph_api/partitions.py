@@ -16,7 +16,7 @@ from .engines import engine, stream
 from .enumerators import PartitionNames, data_type, engine_kind, layout_type, property_type
 from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
-from .ops import checked, native, op
+from .ops import checked, native, op, refused
 from .tensors import tensor
 from .unit_axes import dense_unit_axes
 
@@ -45,7 +45,11 @@ class partition(PartitionNames):
             raise InvalidArgumentError("partition: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
         chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
         checked(copy, chosen.version_info)
-        self._set(Partition.create_with_op(native(copy, chosen), known), chosen, {copy._id: copy})
+        try:
+            made = Partition.create_with_op(native(copy, chosen), known)
+        except InvalidArgumentError:
+            raise InvalidArgumentError(refused(copy, chosen)) from None
+        self._set(made, chosen, {copy._id: copy})
 
     def _set(self, native: Partition, runtime: Runtime, ops: Mapping[int, op]) -> None:
         self._native, self._runtime = native, runtime
@@ -154,7 +158,9 @@ class partition(PartitionNames):
         for t in tensors:
             number, where = t.get_id(), f"partition.compile: '{side}'"
             if ids.count(number) > 1:
-                raise InvalidArgumentError(f"{where} names tensor {number} twice")
+                raise InvalidArgumentError(
+                    f"{where} names tensor {number} twice; name it once for all ops that read it"
+                )
             if types.get(number, t.get_data_type()) != t.get_data_type():
                 raise InvalidArgumentError(f"{where}: {t!r}: the ops have {data_type(types[number]).name} there")
             if t.get_layout_type() == layout_type.undef:

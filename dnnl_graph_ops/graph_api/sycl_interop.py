@@ -36,7 +36,8 @@ def make_allocator(
 
     Args:
         sycl_malloc: `void *(size_t size, size_t alignment, const void *device, const void *context)`, a C function:
-            its address, or a function pointer of ctypes. None: memory of the host, which suits CPU engines only.
+            its address, or a function pointer of ctypes; by NULL the process ends. None: memory of the host, which
+            suits CPU engines only.
         sycl_free: `void (void *buffer, const void *device, const void *context, void *event)`, likewise.
         runtime: the library; None: the SYCL build.
 

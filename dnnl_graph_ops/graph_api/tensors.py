@@ -14,6 +14,7 @@ from ..runtime import Runtime
 from ..runtime.arrays import as_array, element_strides
 from ..runtime.device_array import DeviceArray
 from ..schema.arguments import is_bool, show
+from ..strides import dense_strides
 from .arguments import identifier, instance, runtime_of
 from .engines import engine
 from .enumerators import data_type as data_types
@@ -21,9 +22,20 @@ from .enumerators import engine_kind, layout_type, property_type
 from .logical_tensors import logical_tensor
 
 Array = np.ndarray[Any, Any]
+
+
+class _NewMemory:
+    """The default of `tensor`'s array, as `help` shows it."""
+
+    def __repr__(self) -> str:
+        return "<new memory>"
+
+
 # of memory that this module brings; the library's kernels load vectors of up to 64 bytes
 _ALIGNMENT = 64
-_MISSING: Any = object()
+_MISSING: Any = _NewMemory()
+# host scalars: dnnl_graph_tensor_create_scalar
+_SCALARS_SINCE = (3, 9)
 
 
 class _MakesOrRebinds:
@@ -61,6 +73,7 @@ class tensor:
         self._lt = instance(logical_tensor, lt, "tensor: 'lt'")
         self._engine = instance(engine, e, "tensor: 'e'")
         lt._check_layout(e._runtime.path, "tensor")
+        _check_description(lt, e._runtime)
         self._memory = _allocated(lt, e) if array is _MISSING else _checked(array, lt, e)
         self._native = Tensor(lt._native, e._native, _handed(self._memory))
 
@@ -107,7 +120,8 @@ class tensor:
             runtime: the library; None: the CPU default.
 
         Raises:
-            UnsupportedError: before oneDNN 3.9. InvalidArgumentError: another property. TypeError: no number.
+            UnsupportedError: before oneDNN 3.9. InvalidArgumentError: another property, a number beyond the integers
+            of the data type. TypeError: no number.
 
         C++: make_scalar_tensor (dnnl_graph_tensor_create_scalar).
         """
@@ -118,9 +132,15 @@ class tensor:
         number = np.asarray(value)
         if number.size != 1 or number.dtype.kind not in "biufV":
             raise TypeError(f"{where}: 'value' must be a number, got {show(value)}")
+        chosen = runtime_of(runtime, where)
+        if chosen.version_info < _SCALARS_SINCE:
+            raise UnsupportedError(
+                f"{where}: needs oneDNN 3.9, {chosen.name!r} is {chosen.version}; name the library of the graph by "
+                "runtime=, or give a tensor of one element without the property host_scalar"
+            )
         made = tensor.__new__(tensor)
-        made._lt, made._engine = lt, engine(engine_kind.cpu, runtime=runtime_of(runtime, where))
-        made._memory = number.reshape(lt.get_dims()).astype(_numpy_dtype(lt, where))
+        made._lt, made._engine = lt, engine(engine_kind.cpu, runtime=chosen)
+        made._memory = _fitting(number, _numpy_dtype(lt, where), where).reshape(lt.get_dims())
         made._native = Tensor.scalar(lt._native, made._engine._native, made._memory)
         return made
 
@@ -164,7 +184,7 @@ class tensor:
         has = self._lt.get_mem_size(self._engine._runtime)
         if needed > has:
             raise ShapeError(f"{where}: {lt!r} needs {needed} bytes, the tensor has {has}")
-        if isinstance(memory, np.ndarray) and lt is self._lt and list(memory.shape) == shape:
+        if isinstance(memory, np.ndarray) and lt is self._lt and (memory.dtype, list(memory.shape)) == (dtype, shape):
             return memory.view()
         if isinstance(memory, DeviceArrayBase):
             buffer = np.empty(has, np.uint8)
@@ -185,6 +205,18 @@ _engine_class = engine
 
 def _default_engine() -> engine:
     return engine(engine_kind.cpu)
+
+
+def _check_description(lt: logical_tensor, runtime: Runtime) -> None:
+    """Refuse descriptions that no memory fits."""
+    native = lt._native
+    if lt.get_layout_type() in (layout_type.any, layout_type.undef) or native.dims is None or None in native.dims:
+        raise ShapeError(
+            f"tensor: {lt!r}: needs known sizes and a layout, strided or opaque; "
+            f"take compiled_partition.query_logical_tensor({lt.get_id()})"
+        )
+    if lt.get_property_type() == property_type.host_scalar and runtime.version_info >= _SCALARS_SINCE:
+        raise InvalidArgumentError(f"tensor: {lt!r} takes no memory; call tensor.make_scalar_tensor(lt, value)")
 
 
 def _allocated(lt: logical_tensor, e: engine) -> Any:
@@ -240,6 +272,8 @@ def _host_array(array: Any, lt: logical_tensor) -> Array:
         if source.dtype != np.uint8 or not source.flags.c_contiguous:
             raise InvalidArgumentError(f"tensor: {lt!r} takes its bytes as a dense array of uint8, got {source.dtype}")
         return source
+    if not name:
+        raise InvalidArgumentError(f"tensor: {lt!r}: no op takes {lt.get_data_type().name}; give another data type")
     found = dtypes.label(source.dtype)
     if found != name:
         raise InvalidArgumentError(f"tensor: {lt!r} takes an array of {name}, got {found}")
@@ -250,11 +284,27 @@ def _host_array(array: Any, lt: logical_tensor) -> Array:
             return source
         raise ShapeError(
             f"tensor: {lt!r} has strides {lt.get_strides()}, the array {element_strides(source, 'tensor')} in elements;"
-            " give the logical tensor the array's strides, or pass numpy.ascontiguousarray(array)"
+            f" give the logical tensor the array's strides, or {_copied(lt)}"
         )
     if source.flags.c_contiguous and source.nbytes == lt.get_mem_size():
         return source
     raise ShapeError(f"tensor: {lt!r} takes an array of shape {tuple(dims)}, got {source.shape}")
+
+
+def _copied(lt: logical_tensor) -> str:
+    """How an array gets the strides of a logical tensor."""
+    if lt.get_strides() == list(dense_strides(tuple(lt.get_dims()))):
+        return "pass numpy.ascontiguousarray(array)"
+    return "copy the array: t = tensor(lt, e); t.to_numpy()[...] = array"
+
+
+def _fitting(number: Array, dtype: np.dtype[Any], where: str) -> Array:
+    """A number as an integer or boolean type has it, or as near as a floating-point type does."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = number.astype(dtype)
+    if dtype.kind in "biu" and number.item() != converted.item():
+        raise InvalidArgumentError(f"{where}: 'value' {show(number.item())} does not fit into {dtype}")
+    return converted
 
 
 def _numpy_dtype(lt: logical_tensor, where: str) -> np.dtype[Any]:

@@ -212,7 +212,9 @@ def _family(
 def _compare_shapes(document: Document, values: Mapping[int, Value], notes: list[str]) -> None:
     """Note the tensors of which the file states a shape that the ops contradict; to state none is no contradiction."""
     stated = ((op, tensor) for op in document.ops for tensor in (*op.outputs, *op.inputs))
-    wrong = {t.id: (op, t) for op, t in stated if t.shape and not same_shape(values[t.id].shape, t.shape)}
+    # the library's dumps have one unknown size for every tensor with a size or a rank that is not known
+    told = ((op, t) for op, t in stated if t.shape not in ((), (None,)))
+    wrong = {t.id: (op, t) for op, t in told if not same_shape(values[t.id].shape, t.shape)}
     notes += [
         f"op {op.id} states shape {t.shape} of tensor {t.id}, but the ops give {values[t.id].shape}, which counts"
         for op, t in wrong.values()

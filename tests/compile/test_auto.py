@@ -9,7 +9,7 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import precision
+from dnnl_graph_ops.passes import mixed_precision as precision
 
 pytestmark = pytest.mark.choice
 
@@ -203,7 +203,7 @@ def test_wrong_choices(rng, choices, expected, said):
 EMULATED = """
 import numpy as np, dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import precision
+from dnnl_graph_ops.passes import mixed_precision as precision
 from dnnl_graph_ops.lowering import lower
 ranked = lower.ranked
 lower.ranked = lambda *about: sorted(ranked(*about), key=lambda item: item[0].name != "own narrow")

@@ -8,7 +8,6 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import fixed
 
 from .test_packed import arrays_of, plans
 

@@ -9,7 +9,7 @@ from reference.graph import evaluate_built
 import dnnl_graph_ops as dgo
 from compile.layout_graphs import laid_out, random_graph
 from dnnl_graph_ops import ops, schema
-from dnnl_graph_ops.compile import precision
+from dnnl_graph_ops.passes import mixed_precision as precision
 
 pytestmark = pytest.mark.choice
 

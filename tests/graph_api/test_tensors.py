@@ -235,3 +235,18 @@ def test_scalars():
             tensor.make_scalar_tensor(lt, value)
     with pytest.raises(TypeError):
         tensor.make_scalar_tensor("lt", 2.0)
+
+
+@pytest.mark.parametrize("dtype", ["s8", "boolean", "u8", "f8_e5m2", "f8_e4m3"])
+def test_elements_of_a_byte_in_memory_of_the_module(dtype):
+    flat, square = (tensor(LT(0, LT.data_type[dtype], dims, LT.strided), cpu()) for dims in ([4], [2, 2]))
+    assert flat.to_numpy().dtype == square.to_numpy().dtype == DTYPES[dtype]
+
+
+def test_negative_elements_of_s8_in_memory_of_the_module():
+    x, y = strided(0, [4]), strided(1, [4], LT.s8)
+    o = op(0, op.Quantize, [x], [y]).set_attr(op.attr.scales, [1.0]).set_attr(op.attr.zps, [0])
+    result = tensor(y, cpu())
+    source = np.array([-1, -2, 3, -128], np.float32)
+    compiled(o).execute(stream(cpu()), [tensor(x, cpu(), source)], [result])
+    assert result.to_numpy().tolist() == source.tolist()
