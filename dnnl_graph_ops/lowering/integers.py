@@ -30,6 +30,7 @@ from .problem import FORWARD, Problem
 from .program import Buffer, Place, Program, View
 from .rewrites import Rewrite
 from .tail import Tail
+from .trust import channels, integer_words
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -56,6 +57,7 @@ FUSE_INT8 = Rewrite(
         "no tensor is empty",
         "the integers have 8 bits",
         "the source has one scale",
+        "scales of weights lie along the result's channels",
         "the result has one scale",
         "sums fit into 32 bits",
         "few products are with zeros that fill up",
@@ -108,6 +110,8 @@ def _unmet(q: Quantized) -> str:
         unmet = "the integers have 8 bits"
     elif len(q.src.attrs["scales"]) != 1:
         unmet = "the source has one scale"
+    elif "axis" in integer_words(q.weights, channels(q.head)).split():
+        unmet = "scales of weights lie along the result's channels"
     elif q.quantize is not None and len(q.quantize.attrs["scales"]) != 1:
         unmet = "the result has one scale"
     return unmet

@@ -8,6 +8,7 @@ from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.passes import fold_constants
 
 from .test_packed import arrays_of, plans
 
@@ -47,7 +48,7 @@ def test_they_are_computed_and_packed_once_for_all_sizes(rng, monkeypatch):
     y, weights = normed(graph, graph.input("x", (1, 32, None)), rng)
     net = graph.compile(y)
     made = []
-    monkeypatch.setattr(fixed, "_computed", lambda _, compute: made.append(compute()) or made[-1])
+    monkeypatch.setattr(fold_constants, "_computed", lambda _, compute: made.append(compute()) or made[-1])
     for size in (300, 517, 1024):
         x = small(rng, 1, 32, size)
         want = dgo.convolution(x, weights, data_format="NCX", weights_format="OIX")

@@ -54,8 +54,20 @@ def _product(d: Draw, data_format: str, unmet: str | None = None):
     if unmet == "both operands come of a Dequantize":
         src, weights = (ops.abs(src), weights) if d.chance() else (src, ops.abs(weights))
     bias = [d.constant((made,))] if d.chance() else []
+    elsewhere = unmet == "scales of weights lie along the result's channels"
     build, order = (ops.conv_transpose, "IOX") if transposed else (ops.convolution, "OIX")
-    return build(src, weights, *bias, **window.keywords, weights_format=order)
+    y = build(src, weights, *bias, **window.keywords, weights_format=order)
+    if elsewhere:
+        _along_another_axis(d, weights, int(transposed))
+    return y
+
+
+def _along_another_axis(d: Draw, weights, channels: int) -> None:
+    """Scales as ONNX models have them, which the builders refuse."""
+    axis = d.pick(*(axis for axis in range(weights.ndim) if axis != channels))
+    count = max(weights.shape[axis], 1)
+    weights.node.attrs |= {"qtype": "per_channel", "axis": axis, "zps": (0,) * count}
+    weights.node.attrs["scales"] = tuple(d.pick(*SCALES) for _ in range(count))
 
 
 @proves("fuse_int8")
