@@ -14,7 +14,7 @@ from ..schema.defects import Edges, crashes_matcher
 from .arguments import instance, member, runtime_of
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
 from .logical_tensors import logical_tensor
-from .ops import checked, native, of_a_later_version, of_record, op, record, refused
+from .ops import checked, native, of_record, op, record, refused
 from .partitions import partition
 
 # the status that the C API has for an error of ours
@@ -104,8 +104,7 @@ class graph(GraphNames):
         except InvalidArgumentError:
             if self.is_finalized():
                 raise
-            later = of_a_later_version(o, self._runtime)
-            raise later or InvalidArgumentError(refused(o, self._runtime)) from None
+            raise refused(o, self._runtime) from None
         self._ops[o._id] = o
         self._tensors.update((t.get_id(), t) for t in (*o._inputs, *o._outputs))
         self._made.update((t.get_id(), o) for t in o._outputs)

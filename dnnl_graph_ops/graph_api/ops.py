@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes, schema
 from .._core import Op
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..graph import json_format
 from ..ops.typed import WORDS
 from ..runtime import Runtime
@@ -267,21 +267,17 @@ def native(o: op, runtime: Runtime) -> Op:
     return made
 
 
-def of_a_later_version(o: op, runtime: Runtime) -> UnsupportedError | None:
-    """The error for an op that a library refuses and later ones take; None for other ops."""
+def refused(o: op, runtime: Runtime) -> Error:
+    """The error for an op that fits the op table and that a library refuses: later versions may take it."""
     reads, makes = ([_dtype(t, o._where) for t in tensors] for tensors in (o._inputs, o._outputs))
-    reason = schema.availability(o._kind, reads, runtime.version_info, outputs=makes)
-    return UnsupportedError(f"{o._where}: {reason}") if reason else None
-
-
-def refused(o: op, runtime: Runtime) -> str:
-    """A library takes no such op, which fits the op table: what it was given, and where to compare that."""
-    read, made = (", ".join(t.get_data_type().name for t in ts) or "nothing" for ts in (o._inputs, o._outputs))
+    if reason := schema.availability(o._kind, reads, runtime.version_info, outputs=makes):
+        return UnsupportedError(f"{o._where}: {reason}")
     attrs = ", ".join(
         f"{name}={show(list(value) if isinstance(value, tuple) else value)}" for name, value in o._attrs.items()
     )
-    return (
-        f"{o._where}: oneDNN {runtime.version} refuses {read} -> {made} with the attributes {attrs or 'none'}; compare "
+    return InvalidArgumentError(
+        f"{o._where}: oneDNN {runtime.version} refuses {', '.join(reads) or 'nothing'} -> "
+        f"{', '.join(makes) or 'nothing'} with the attributes {attrs or 'none'}; compare "
         f"https://uxlfoundation.github.io/oneDNN/dev_guide_op_{o._kind.lower()}.html"
     )
 

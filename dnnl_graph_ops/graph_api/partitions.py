@@ -45,10 +45,11 @@ class partition(PartitionNames):
             raise InvalidArgumentError("partition: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
         chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
         checked(copy, chosen.version_info)
+        single = native(copy, chosen)
         try:
-            made = Partition.create_with_op(native(copy, chosen), known)
+            made = Partition.create_with_op(single, known)
         except InvalidArgumentError:
-            raise InvalidArgumentError(refused(copy, chosen)) from None
+            raise refused(copy, chosen) from None
         self._set(made, chosen, {copy._id: copy})
 
     def _set(self, native: Partition, runtime: Runtime, ops: Mapping[int, op]) -> None:
