@@ -196,6 +196,12 @@ class tensor:
         except ValueError as error:
             raise ShapeError(f"{where}: {lt!r}: NumPy has no such array: {error}") from None
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.to_numpy()
+        if dtype is not None and array.dtype != np.dtype(dtype):
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
     def __repr__(self) -> str:
         return f"tensor({self._lt!r} on {self._engine!r})"
 

@@ -250,3 +250,11 @@ def test_negative_elements_of_s8_in_memory_of_the_module():
     source = np.array([-1, -2, 3, -128], np.float32)
     compiled(o).execute(stream(cpu()), [tensor(x, cpu(), source)], [result])
     assert result.to_numpy().tolist() == source.tolist()
+
+
+def test_numpy_takes_a_tensor():
+    held = tensor.from_numpy(integers(np.random.default_rng(0), (3, 4)))
+    np.testing.assert_array_equal(np.asarray(held), held.to_numpy())
+    assert np.asarray(held, np.float64).dtype == np.float64
+    assert np.shares_memory(np.asarray(held), held.to_numpy())
+    assert not np.shares_memory(np.array(held, copy=True), held.to_numpy())
