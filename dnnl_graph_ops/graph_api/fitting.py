@@ -11,7 +11,7 @@ from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
 from ..lowering.as_given import only_row_major
-from ..lowering.broadcasts import misread
+from ..lowering.broadcasts import OTHER, misread
 from ..lowering.family import MEMBERS
 from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View
 from ..lowering.staging import staged, wrong_when_narrow
@@ -165,7 +165,9 @@ def _misreads(nodes: Sequence[Node], version: tuple[int, ...]) -> bool:
         return version >= (3, 3) and len(nodes) > 2 and tuple(first.inputs) == head.outputs[:1] * 2
     # only MatMul of batches mistakes axis 1
     flat = head.kind == "MatMul" and len(head.outputs[0].shape) == 2
-    return not flat and head.kind not in MEMBERS and not quantizes(nodes) and misread(nodes)
+    # behind it, what is spread otherwise is an op of its own within the partition
+    besides = OTHER if head.kind == "MatMul" else ""
+    return not flat and head.kind not in MEMBERS and not quantizes(nodes) and misread(nodes, besides=besides)
 
 
 def _input(graph: Graph, t: logical_tensor) -> Value:

@@ -23,8 +23,11 @@ _TAKEN = {
 _FULL_RANK = schema.kinds("full_rank")
 
 
-def misread(nodes: Sequence[Node]) -> bool:
-    """Whether a partition of these nodes would read an operand of a binary op wrongly, or does not compile for it."""
+def misread(nodes: Sequence[Node], *, besides: str = "") -> bool:
+    """Whether a partition of these nodes would read an operand of a binary op wrongly, or does not compile for it.
+
+    besides: a spread that is taken as well.
+    """
     main = ""
     for node in nodes:
         if node.kind not in schema.POST_OPS:
@@ -32,7 +35,7 @@ def misread(nodes: Sequence[Node]) -> bool:
         elif len(node.inputs) > 1 and node.kind != "BiasAdd":
             result = node.outputs[0]
             given = [value for value in node.inputs if value.node not in nodes]
-            if any(spread(value, result) not in _TAKEN.get(main, _ALL) for value in given):
+            if any(spread(value, result) not in _TAKEN.get(main, _ALL) | {besides} for value in given):
                 return True
             if main in _FULL_RANK and any(len(value.shape) < len(result.shape) for value in given):
                 return True

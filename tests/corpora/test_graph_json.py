@@ -27,8 +27,6 @@ MANIFEST = {e["file"]: e for e in read_lines("graph_json/convtranspose/manifest.
 STALE = "biasadd_bwd.json"
 # what the driver's files say that their ops contradict, or that nothing needs; the others are read without a word
 WARNED = {
-    "codegemma-bf16-f32.json": "states shape",
-    "gemma2-bf16-f32.json": "states shape",
     "int8_maxpool_add_mul_fusion.json": "states shape",
     "int8_softmax_add.json": "output_ports names tensor 5, which no op has",
     "sdpa-compressed-k-int8-gs32.json": "input_ports names tensor [678], which no op reads",
