@@ -58,6 +58,12 @@ def identifier(value: Any, where: str) -> int:
     return int(number)
 
 
+def boolean(value: Any, where: str) -> bool:
+    if not is_bool(value):
+        raise TypeError(f"{where} must be True or False, got {show(value)}")
+    return bool(value)
+
+
 def instance(kind: type[T], value: Any, where: str) -> T:
     if not isinstance(value, kind):
         raise TypeError(f"{where} must be of type {kind.__name__}, got {show(value)} of type {type(value).__name__}")

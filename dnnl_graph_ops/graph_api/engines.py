@@ -41,7 +41,7 @@ class engine(EngineNames):
         runtime: Runtime | str | None = None,
         memory: str | None = None,
     ) -> None:
-        name = _kind_name(kind, "engine: 'kind'")
+        name = kind_name(kind, "engine: 'kind'")
         index = identifier(index, "engine: 'index'")
         self._set(shared_engine(name, index, runtime_of(runtime, "engine", name), memory))
 
@@ -64,7 +64,7 @@ class engine(EngineNames):
     @staticmethod
     def get_count(kind: engine_kind, runtime: Runtime | str | None = None) -> int:
         """How many devices of a kind a library finds. C++: get_count (dnnl_engine_get_count)."""
-        name = _kind_name(kind, "engine.get_count: 'kind'")
+        name = kind_name(kind, "engine.get_count: 'kind'")
         return runtime_of(runtime, "engine.get_count", "cpu").library.engine_count(engine_kind[name])
 
     def __eq__(self, other: object) -> bool:
@@ -86,7 +86,8 @@ def wrapped(shared: Engine) -> engine:
     return made
 
 
-def _kind_name(kind: engine_kind, where: str) -> str:
+def kind_name(kind: engine_kind, where: str) -> str:
+    """The name of a kind of engines that there are: not any."""
     known = member(engine_kind, kind, where)
     if known == engine_kind.any:
         raise InvalidArgumentError(f"{where} must be engine.kind.cpu or engine.kind.gpu, got any")
@@ -221,7 +222,7 @@ def make_engine_with_allocator(kind: engine_kind, index: int, allocator: allocat
     C++: make_engine_with_allocator (dnnl_graph_make_engine_with_allocator).
     """
     where = "make_engine_with_allocator"
-    name = _kind_name(kind, f"{where}: 'kind'")
+    name = kind_name(kind, f"{where}: 'kind'")
     chosen = instance(_allocator_class, allocator, f"{where}: 'allocator'")
     number = identifier(index, f"{where}: 'index'")
     native = NativeEngine(chosen._runtime.library, engine_kind[name], number, chosen._native)

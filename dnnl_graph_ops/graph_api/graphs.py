@@ -9,9 +9,9 @@ from .._core import Graph
 from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import json_format
 from ..runtime import Runtime
-from ..schema.arguments import is_bool, show
 from ..schema.defects import Edges, crashes_matcher
-from .arguments import instance, member, runtime_of
+from .arguments import boolean, instance, member, runtime_of
+from .engines import kind_name
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
 from .logical_tensors import logical_tensor
 from .ops import checked, native, of_record, op, record, refused
@@ -49,12 +49,10 @@ class graph(GraphNames):
         *,
         runtime: Runtime | str | None = None,
     ) -> None:
-        known = member(engine_kind, kind, "graph: 'kind'")
-        if known == engine_kind.any:
-            raise InvalidArgumentError("graph: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
+        name = kind_name(kind, "graph: 'kind'")
         self._mode: tuple[fpmath_modes, bool] = member(fpmath_modes, fpmath_mode, "graph: 'fpmath_mode'"), False
-        self._runtime = runtime_of(runtime, "graph", known.name)
-        self._native = Graph(self._runtime.library, known, self._mode[0])
+        self._runtime = runtime_of(runtime, "graph", name)
+        self._native = Graph(self._runtime.library, engine_kind[name], self._mode[0])
         self._ops: dict[int, op] = {}
         self._tensors: dict[int, logical_tensor] = {}
         self._made: dict[int, op] = {}
@@ -77,12 +75,11 @@ class graph(GraphNames):
         C++: add_op (dnnl_graph_add_op).
         """
         instance(op, o, "graph.add_op: 'o'")
-        if not is_bool(allow_exception):
-            raise TypeError(f"graph.add_op: 'allow_exception' must be True or False, got {show(allow_exception)}")
+        raises = boolean(allow_exception, "graph.add_op: 'allow_exception'")
         try:
             self._add(o._copy())
         except Error as error:
-            if allow_exception:
+            if raises:
                 raise
             return next(code for kind, code in _STATUSES if isinstance(error, kind))
         return status.success
@@ -170,12 +167,11 @@ class graph(GraphNames):
         C++: set_fpmath_mode (dnnl_graph_graph_set_fpmath_mode).
         """
         chosen = member(fpmath_modes, mode, "graph.set_fpmath_mode: 'mode'")
-        if not is_bool(apply_to_int):
-            raise TypeError(f"graph.set_fpmath_mode: 'apply_to_int' must be True or False, got {show(apply_to_int)}")
+        of_int = boolean(apply_to_int, "graph.set_fpmath_mode: 'apply_to_int'")
         if self.is_finalized():
             raise InvalidArgumentError("graph.set_fpmath_mode: the graph is finalized")
-        self._native.set_fpmath_mode(chosen, bool(apply_to_int))
-        self._mode = chosen, bool(apply_to_int)
+        self._native.set_fpmath_mode(chosen, of_int)
+        self._mode = chosen, of_int
 
     def get_fpmath_mode(self) -> tuple[fpmath_modes, bool]:
         """The `fpmath_mode`, and whether it holds for integer ops. C++: get_fpmath_mode."""
@@ -189,11 +185,10 @@ class graph(GraphNames):
 
         C: dnnl_graph_graph_set_deterministic.
         """
-        if not is_bool(flag):
-            raise TypeError(f"graph.set_deterministic: 'flag' must be True or False, got {show(flag)}")
+        wanted = boolean(flag, "graph.set_deterministic: 'flag'")
         if self.is_finalized():
             raise InvalidArgumentError("graph.set_deterministic: the graph is finalized")
-        self._native.set_deterministic(bool(flag))
+        self._native.set_deterministic(wanted)
 
     def get_deterministic(self) -> bool:
         """Whether equal inputs must give equal bits at every execution.

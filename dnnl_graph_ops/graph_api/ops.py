@@ -13,10 +13,10 @@ from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..graph import json_format
 from ..ops.typed import WORDS
 from ..runtime import Runtime
-from ..schema.arguments import is_bool, one_of, show, suggest
+from ..schema.arguments import one_of, show, suggest
 from ..schema.attributes import scalar
 from ..schema.types import slots_of
-from .arguments import identifier, instance, instances, member, sequence
+from .arguments import boolean, identifier, instance, instances, member, sequence
 from .enumerators import OpNames, data_type, layout_type, op_attr, op_kind, property_type
 from .logical_tensors import logical_tensor
 
@@ -154,9 +154,7 @@ def _value(value: Any, kind: str, where: str) -> Any:
 
 def _scalar(value: Any, kind: str, where: str) -> Any:
     if kind == "bool":
-        if not is_bool(value):
-            raise TypeError(f"{where} must be True or False, got {show(value)}")
-        return bool(value)
+        return boolean(value, where)
     if kind == "string":
         return instance(str, value, where)
     return scalar(kind, value, where)

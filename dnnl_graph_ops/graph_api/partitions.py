@@ -11,8 +11,8 @@ from .._core import CompiledPartition, Engine, LogicalTensor, Partition
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..runtime import Runtime
 from . import settings
-from .arguments import identifier, instance, instances, member, runtime_of
-from .engines import engine, stream
+from .arguments import identifier, instance, instances, runtime_of
+from .engines import engine, kind_name, stream
 from .enumerators import PartitionNames, data_type, engine_kind, layout_type, property_type
 from .fitting import fitted, refusal
 from .logical_tensors import logical_tensor, told
@@ -40,14 +40,12 @@ class partition(PartitionNames):
 
     def __init__(self, o: op, kind: engine_kind, *, runtime: Runtime | str | None = None) -> None:
         copy = instance(op, o, "partition: 'o'")._copy()
-        known = member(engine_kind, kind, "partition: 'kind'")
-        if known == engine_kind.any:
-            raise InvalidArgumentError("partition: 'kind' must be engine.kind.cpu or engine.kind.gpu, got any")
-        chosen = runtime_of(runtime, "partition", "gpu" if known == engine_kind.gpu else "cpu")
+        name = kind_name(kind, "partition: 'kind'")
+        chosen = runtime_of(runtime, "partition", name)
         checked(copy, chosen.version_info)
         single = native(copy, chosen)
         try:
-            made = Partition.create_with_op(single, known)
+            made = Partition.create_with_op(single, engine_kind[name])
         except InvalidArgumentError:
             raise refused(copy, chosen) from None
         self._set(made, chosen, {copy._id: copy})

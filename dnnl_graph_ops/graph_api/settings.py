@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import InvalidArgumentError
 from ..runtime import Runtime
-from ..schema.arguments import is_bool, show
-from .arguments import identifier, member, runtime_of
+from ..schema.arguments import show
+from .arguments import boolean, identifier, member, runtime_of
 from .enumerators import cpu_isa, cpu_isa_hints, dump_mode, engine_kind, fpmath_modes
 
 # libraries, by path, whose caches keep the constants of partitions that this module compiles
@@ -20,9 +20,8 @@ _alone = Lock()
 
 
 def _flag(value: Any, where: str) -> bool:
-    if not is_bool(value) and value not in (0, 1):
-        raise TypeError(f"{where} must be True or False, got {show(value)}")
-    return bool(value)
+    """A bool, or 0 or 1, as the C API takes it."""
+    return boolean(bool(value) if value in (0, 1) else value, where)
 
 
 def set_constant_tensor_cache(flag: bool, runtime: Runtime | str | None = None) -> None:
