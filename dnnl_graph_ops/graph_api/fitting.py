@@ -20,7 +20,7 @@ from ..ops.json_graph import append, weights_groups
 from ..runtime import Runtime
 from ..shapes.native import native_attrs
 from ..strides import dense_strides, extent
-from .logical_tensors import logical_tensor
+from .logical_tensors import changed, logical_tensor
 from .ops import op, record
 
 
@@ -192,6 +192,4 @@ def _sized(t: logical_tensor, value: Value | None) -> LogicalTensor:
     if None not in native.dims or all(dim is None for dim in native.dims):
         return native
     strides = None if native.strides is None or None in native.strides else native.strides
-    return LogicalTensor(
-        native.id, native.dtype, value.shape, strides, native.layout_type, native.property, native.layout_id
-    )
+    return changed(native, dims=value.shape, strides=strides)

@@ -174,6 +174,12 @@ class logical_tensor(LogicalTensorNames):
         return f"logical_tensor({repr(self._native)[len('LogicalTensor(') : -1]}{rest})"
 
 
+def changed(native: LogicalTensor, **facts: Any) -> LogicalTensor:
+    """The description with other facts, by the names of the parameters of LogicalTensor."""
+    same = {name: getattr(native, name) for name in ("id", "dtype", "dims", "strides", "property", "layout_id")}
+    return LogicalTensor(**{**same, "layout": native.layout_type, **facts})
+
+
 def told(native: LogicalTensor, library: str) -> logical_tensor:
     """A description by the library; the id of its opaque layout is known from now on."""
     if native.layout_id is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -15,7 +16,7 @@ from .arguments import identifier, instance, instances, runtime_of
 from .engines import engine, kind_name, stream
 from .enumerators import PartitionNames, data_type, engine_kind, layout_type, property_type
 from .fitting import fitted, refusal
-from .logical_tensors import logical_tensor, told
+from .logical_tensors import changed, logical_tensor, told
 from .ops import checked, native, op, refused
 from .tensors import tensor
 from .unit_axes import dense_unit_axes
@@ -137,7 +138,9 @@ class partition(PartitionNames):
         constants = [i for i, t in enumerate(given) if t.get_property_type() == property_type.constant]
         cached = bool(constants) and settings.get_constant_tensor_cache(self._runtime)
         if not cached:
-            natives = [_variable(item) if i in constants else item for i, item in enumerate(natives)]
+            # to a library whose cache of constants is not used they are variables
+            as_variable = partial(changed, property=property_type.variable)
+            natives = [as_variable(item) if i in constants else item for i, item in enumerate(natives)]
         self._claim(e)
         backward = any("Back" in o._kind for o in self._ops)
         alone = settings.constants_anew(self._runtime, e.get_kind()) if cached else nullcontext()
@@ -179,19 +182,6 @@ class partition(PartitionNames):
     def __repr__(self) -> str:
         kinds = ", ".join(o._kind for o in self._ops)
         return f"<partition {self.get_id()} of {kinds}{'' if self.is_supported() else ', not supported'}>"
-
-
-def _variable(native: LogicalTensor) -> LogicalTensor:
-    """A constant as the variable that it is to a library whose cache of constants is not used."""
-    return LogicalTensor(
-        native.id,
-        native.dtype,
-        native.dims,
-        native.strides,
-        native.layout_type,
-        property_type.variable,
-        native.layout_id,
-    )
 
 
 class compiled_partition:

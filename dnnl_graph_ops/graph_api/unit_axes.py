@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._core import LogicalTensor
+from .logical_tensors import changed
 
 
 def dense_unit_axes(native: LogicalTensor) -> LogicalTensor:
@@ -19,6 +20,4 @@ def dense_unit_axes(native: LogicalTensor) -> LogicalTensor:
             behind = zip(reversed(dims), dense, strict=False)
             stride = max((n * step for n, step in behind if n is not None and step is not None), default=1)
         dense.append(stride)
-    return LogicalTensor(
-        native.id, native.dtype, dims, dense[::-1], native.layout_type, native.property, native.layout_id
-    )
+    return changed(native, strides=dense[::-1])
