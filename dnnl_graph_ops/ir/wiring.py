@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..graph import Node, Value
 from ..graph.constants import Constant
 
@@ -15,6 +17,13 @@ UNSEEN = -1
 def like(value: Value, dtype: str | None = None, shape: tuple[int | None, ...] | None = None) -> Value:
     """A new value of a value's name; of its data type and shape, unless others are told."""
     return Value(value.graph, UNSEEN, value.shape if shape is None else shape, dtype or value.dtype, value.name)
+
+
+def constant_like(value: Value, array: np.ndarray[Any, Any]) -> Value:
+    """A new f32 constant of a value's name."""
+    constant = like(value, "f32", array.shape)
+    constant.constant = np.ascontiguousarray(array, np.float32)
+    return constant
 
 
 def linked(node: Node, outputs: Sequence[Value]) -> Node:
@@ -30,16 +39,15 @@ def twin(
     kind: str | None = None,
     inputs: Sequence[Value] | None = None,
     attrs: Mapping[str, Any] | None = None,
-    name: str | None = None,
 ) -> Node:
-    """A node of the same id; of the same kind, operands, attributes and name, unless others are told.
+    """A node of the same id; of the same kind, operands and attributes, unless others are told, and of the same name.
 
     It took over what the node did, and gives nothing yet.
     """
     made = Node(
         node.id,
         kind or node.kind,
-        name or node.name,
+        node.name,
         node.inputs if inputs is None else tuple(inputs),
         node.attrs if attrs is None else attrs,
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..graph import Node, Value
 from ..graph.constants import Constant
-from ..ir import GraphView, like, linked, twin
+from ..ir import GraphView, constant_like, like, linked, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
 from ..lowering.rewrites import Rewrite
 from ..schema import kinds
@@ -108,7 +108,7 @@ def decompose_batch_norm(graph: GraphView) -> None:
         DECOMPOSE_BATCH_NORM.fired(node)
         src, gamma = node.inputs[:2]
         shape = (-1, *(1,) * (src.ndim - 2)) if node.attrs["data_format"] == "NCX" else (-1,)
-        scale, shift = (_constant(gamma, vector.reshape(shape)) for vector in affine)
+        scale, shift = (constant_like(gamma, vector.reshape(shape)) for vector in affine)
         attrs = {"auto_broadcast": "numpy"}
         scaled = like(node.outputs[0], "f32")
         product = Node(node.id, "Multiply", node.name, (src, scale), attrs)
@@ -185,7 +185,7 @@ def _with(head: Node, scale: Array, shift: Array) -> Node:
         held = scaled(weights.held, _along_weights(head.attrs, weights, scale))
         weights = like(weights)
         weights.held = held
-    inputs = (src, weights, _constant(rest[0] if rest else weights, bias * scale + shift))
+    inputs = (src, weights, constant_like(rest[0] if rest else weights, bias * scale + shift))
     attrs = resolved(head.kind, [value.shape for value in inputs], replace(head.attrs, resolved=None), head.name)
     return twin(head, inputs=inputs, attrs=attrs)
 
@@ -215,9 +215,3 @@ def _along_weights(attrs: Attributes, weights: Value, scale: Array) -> Array:
     shape[i], shape[o] = int(weights.shape[i] or 0), len(scale) // groups
     matrix = np.repeat(scale.reshape(groups, -1), shape[i] // groups, axis=0)
     return (matrix if i < o else matrix.T).reshape(shape)
-
-
-def _constant(named: Value, array: Array) -> Value:
-    value = like(named, "f32", array.shape)
-    value.constant = np.ascontiguousarray(array, np.float32)
-    return value

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
-from ..ir import GraphView, like, twin
+from ..ir import GraphView, constant_like, twin
 from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE, No, scalar
 from ..lowering.rewrites import Rewrite
 from ..shapes.common import channel_axis
@@ -160,12 +160,6 @@ def _along(array: Array, ndim: int, axis: int, size: int) -> Array | None:
     return np.broadcast_to(full.reshape(-1), (size,))
 
 
-def _constant(named: Value, array: Array) -> Value:
-    value = like(named, "f32", array.shape)
-    value.constant = np.ascontiguousarray(array, np.float32)
-    return value
-
-
 def _size(value: Value, axis: int) -> int:
     """Of a net that is compiled all sizes are known."""
     return int(value.shape[axis] or 0)
@@ -214,7 +208,7 @@ def _affine(node: Node, readers: _Readers, no: No) -> Match | None:
     wide = vector.astype(np.float64)
     scale, shift = (scale * wide, shift * wide) if node.kind == "Multiply" else (scale, shift + wide)
     like = node.inputs[0] if node.inputs[0].constant is not None else node.inputs[1]
-    inputs = (src, _constant(like, scale), _constant(like, shift))
+    inputs = (src, constant_like(like, scale), constant_like(like, shift))
     return Match(norm.kind, inputs, {**norm.attrs, "use_affine": True}, (norm,))
 
 
@@ -252,7 +246,7 @@ def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
     vectors = _vectors(no, norm, count)
     if vectors is None:
         return None
-    each = (_constant(norm.inputs[1], np.repeat(vector, channels // count)) for vector in vectors)
+    each = (constant_like(norm.inputs[1], np.repeat(vector, channels // count)) for vector in vectors)
     return Match("GroupNorm", (src, *each), {**made, "use_affine": True}, (there, norm))
 
 
