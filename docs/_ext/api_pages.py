@@ -73,7 +73,6 @@ def index(there: list[str]) -> Iterator[str]:
 
 def write(app: Sphinx) -> None:
     folder = Path(app.srcdir, "api")
-    folder.mkdir(exist_ok=True)
     there = [name for name in MODULES if name not in _NEEDS or find_spec(_NEEDS[name])]
     for name in there:
         put(folder / f"{name}.md", page(name, import_module(name)))

@@ -43,9 +43,7 @@ def page() -> Iterator[str]:
 
 
 def write(app: Sphinx) -> None:
-    folder = Path(app.srcdir, "api")
-    folder.mkdir(exist_ok=True)
-    put(folder / "commands.md", page())
+    put(Path(app.srcdir, "api", "commands.md"), page())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

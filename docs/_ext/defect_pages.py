@@ -28,9 +28,7 @@ def page() -> Iterator[str]:
 
 
 def write(app: Sphinx) -> None:
-    folder = Path(app.srcdir, "api")
-    folder.mkdir(exist_ok=True)
-    put(folder / "defects.md", page())
+    put(Path(app.srcdir, "api", "defects.md"), page())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

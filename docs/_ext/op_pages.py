@@ -139,7 +139,6 @@ def index() -> Iterator[str]:
 
 def write(app: Sphinx) -> None:
     folder = Path(app.srcdir, "ops")
-    folder.mkdir(exist_ok=True)
     pages = {builder_of(kind): page(kind) for kind in kinds()} | {"index": index()}
     for name, lines in pages.items():
         put(folder / f"{name}.md", lines)
@@ -147,6 +146,7 @@ def write(app: Sphinx) -> None:
 
 def put(path: Path, lines: Iterator[str]) -> None:
     """Write a page if it changed, so that another build reads it no more."""
+    path.parent.mkdir(exist_ok=True)
     text = "\n".join(lines) + "\n"
     if not path.exists() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
