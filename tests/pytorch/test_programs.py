@@ -191,6 +191,10 @@ FOUND = {
         "v1 = (x0 + 1).tensor_split(3, 1)[0]", {"x0": torch.arange(12).reshape(2, 6)}, {}, "v1",
         {"dynamic": True, "grown": {"x0": torch.arange(18).reshape(2, 9)}},
     ),
+    "a part of what a view sizes": (
+        "v1 = torch.logical_xor(x0.ravel(), x0.ravel()).chunk(3, -1)[0]", {"x0": torch.ones(2, 2, 1)}, {}, "v1",
+        {"dynamic": True, "grown": {"x0": torch.ones(3, 3, 1)}},
+    ),
     "a norm of columns by weights that are computed": (
         "v1 = F.batch_norm(x0, p1, p2, x3, None)",
         {"x0": X, "x3": X[1] + 2}, {"p1": X[0], "p2": torch.tensor([3.0, 1.0])}, "v1", {"rounding": ["v1"]},

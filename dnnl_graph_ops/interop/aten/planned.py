@@ -59,12 +59,26 @@ def base_of(result: fx.Node, may_vary: bool = False) -> tuple[fx.Node, tuple[fx.
 
 
 def _is_told(node: fx.Node) -> bool:
-    """Whether a number is computed of the graph's arguments."""
-    import torch
+    """Whether a number is an argument of the graph, or follows from sizes of them."""
+    from torch import SymInt
 
-    return node.op == "placeholder" or (
-        not isinstance(node.meta.get("val"), torch.Tensor) and all(map(_is_told, node.all_input_nodes))
-    )
+    val = node.meta.get("val")
+    if node.op == "placeholder" or not isinstance(val, SymInt):
+        return node.op == "placeholder"
+    given = [one for one in node.graph.nodes if one.op == "placeholder"]
+    return val.node.expr.free_symbols <= _symbols({one: one.meta.get("val") for one in given}).keys()
+
+
+def _symbols(arguments: Mapping[fx.Node, Any]) -> dict[Any, Any]:
+    """Symbols of the sizes that vary, and what they are where the arguments are these."""
+    from torch import SymInt, Tensor
+
+    sizes: dict[Any, Any] = {}
+    for node, value in arguments.items():
+        val = node.meta.get("val")
+        pairs = zip(val.shape, value.shape, strict=True) if isinstance(val, Tensor) else [(val, value)]
+        sizes |= {dim.node.expr: size for dim, size in pairs if isinstance(dim, SymInt) and dim.node.expr.is_Symbol}
+    return sizes
 
 
 def viewed(tensor: Any, views: Sequence[fx.Node], arguments: Mapping[fx.Node, Any]) -> Any:
@@ -74,7 +88,7 @@ def viewed(tensor: Any, views: Sequence[fx.Node], arguments: Mapping[fx.Node, An
     def number(node: fx.Node) -> Any:
         if node in arguments:
             return arguments[node]
-        return node.target(*map_arg(node.args, number), **map_arg(node.kwargs, number))  # type: ignore[operator]
+        return int(node.meta["val"].node.expr.xreplace(_symbols(arguments)))
 
     for node in views:
         given = map_arg((node.args[1:], node.kwargs), number)
