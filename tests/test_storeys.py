@@ -25,6 +25,7 @@ STOREYS = (
     ("ops",),
     ("ir",),
     ("lowering",),
+    ("backends",),
     ("passes",),
     ("graph_api",),
     ("compile",),

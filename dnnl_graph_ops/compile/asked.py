@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
+from ..backends.partitions import POLICIES
 from ..errors import InvalidArgumentError
 from ..graph import Graph
 from ..lowering.env import ALGORITHMS, default_algorithm
 from ..passes.mixed_precision import AUTO, PRECISIONS
 from ..runtime.engines import Engine, default_engine
 from .auto import checked_bound, within
-from .grouping import POLICIES
 from .net import Net, made
 from .specialise import Options
 

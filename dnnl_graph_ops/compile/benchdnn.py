@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..lowering.family import MEMBERS
-from ..lowering.groups import Group
 from ..lowering.problem import BACKWARD_WEIGHTS
 from ..shapes import resolved
 from ..shapes.descriptor import descriptor_of
@@ -14,7 +14,7 @@ from ..shapes.descriptor import descriptor_of
 _TAGS = {"NXC": "axb", "NCX": "abx"}
 
 
-def lines(groups: Sequence[Group]) -> Iterator[str]:
+def lines(groups: Sequence[FusionGroup]) -> Iterator[str]:
     """A line for each convolution, transposed convolution and gradient of these, in the order of the plan."""
     for group in groups:
         for node in group.nodes:

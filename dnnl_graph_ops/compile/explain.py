@@ -11,10 +11,10 @@ from typing import Any
 
 from .. import dtypes
 from .._core import Executor, kernels
+from ..backends.backend import FusionGroup
 from ..errors import Error
 from ..lowering import fits
 from ..lowering.family import MEMBERS
-from ..lowering.groups import Group
 from ..lowering.lower import Decision
 from ..lowering.program import HostStep, KernelStep, Place, View, data_of
 from ..lowering.registry import REMARKS
@@ -247,7 +247,7 @@ def rewrites_of(reports: Sequence[Report]) -> tuple[RewriteReport, ...]:
     return tuple(RewriteReport(*row) for row in dict.fromkeys(rows) if not row[2] or row[:2] not in fired)
 
 
-def ops_of(group: Group) -> tuple[str, ...]:
+def ops_of(group: FusionGroup) -> tuple[str, ...]:
     return tuple(node.name for node in group.listed)
 
 
@@ -284,7 +284,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
     )
 
 
-def _estimated_from(group: Group, decision: Decision, engine: Engine) -> str:
+def _estimated_from(group: FusionGroup, decision: Decision, engine: Engine) -> str:
     heads = [node for node in group.nodes if node.kind in MEMBERS]
     if engine.kind != "cpu" or decision.measured or not decision.candidates or not heads:
         return ""

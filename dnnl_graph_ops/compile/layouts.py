@@ -12,18 +12,17 @@ from itertools import pairwise
 from math import prod
 
 from .. import dtypes, schema
+from ..backends.backend import FusionGroup
+from ..backends.movement import VIEWS, parts
+from ..backends.places import Places
+from ..backends.window import REDUCTIONS
 from ..graph import Node, Value
-from ..lowering import patterned
-from ..lowering.as_given import Places
+from ..ir import order_of, readers_of
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
-from ..lowering.groups import Group
-from ..lowering.matching import order_of
-from ..lowering.own import VIEWS, parts
 from ..lowering.problem import BACKWARD_WEIGHTS, is_channels_last
 from ..lowering.program import Place, Program, View
 from ..lowering.rewrites import Rewrite
-from ..lowering.windows import REDUCTIONS
 from ..strides import channels_last
 
 Ints = tuple[int, ...]
@@ -118,15 +117,6 @@ def _values(nodes: Sequence[Node]) -> dict[Value, None]:
     return dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
 
 
-def readers_of(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
-    """Who reads which value."""
-    found: dict[Value, list[Node]] = {}
-    for node in nodes:
-        for value in dict.fromkeys(node.inputs):
-            found.setdefault(value, []).append(node)
-    return found
-
-
 def _all_in(nodes: Sequence[Node], kinds: Collection[str]) -> bool:
     return all(node.kind in kinds for node in nodes)
 
@@ -203,12 +193,12 @@ def _transpose(regions: _Regions, node: Node) -> None:
 _MOVES: dict[str, Callable[[_Regions, Node], None]] = {"StaticReshape": _reshape, "StaticTranspose": _transpose}
 
 
-def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
+def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
     """Places for the values between the groups; `given`: inputs, constants and outputs."""
     nodes = [node for item in groups for node in item.nodes]
     places = Places(given)
-    patterns = [item.nodes for item in groups if patterned.known(item.nodes) is not None]
-    taking = {node for some in patterns for node in some}
+    patterns = [item for item in groups if item.backend.takes_any_strides]
+    taking = {node for item in patterns for node in item.nodes}
     last = last_in_memory([node for node in nodes if node not in taking], given)
     heads = {value: item.nodes[0].kind for item in groups for value in item.outputs}
     readers = readers_of(nodes)
@@ -223,25 +213,23 @@ def lay_out(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
             _beside(places, value, heads.get(value, ""), readers.get(value, ()), last)
     alone = [item.nodes[0] for item in groups if len(item.nodes) == 1]
     _join(places, alone, last)
-    for some in patterns:
-        _order_heads(places, some, readers)
+    for item in patterns:
+        _order_heads(places, item, readers)
     _alias(places, alone, readers, last, taking)
     return places
 
 
-def _order_heads(places: Places, nodes: Sequence[Node], readers: Mapping[Value, Sequence[Node]]) -> None:
+def _order_heads(places: Places, group: FusionGroup, readers: Mapping[Value, Sequence[Node]]) -> None:
     """What attention gives, for one, in the order in which heads stand side by side where they are put so."""
-    value = nodes[-1].outputs[0]
-    read, rank = readers.get(value, ()), value.ndim
+    value = group.result
+    read, order = readers.get(value, ()), group.backend.order(group)
     if value in places or value in places.planned or len(read) != 1:
         return
-    if patterned.is_flipped(nodes):
-        order = [*range(rank - 2), rank - 1, rank - 2]
-    elif read[0].kind == "StaticTranspose":
+    if order is None and read[0].kind == "StaticTranspose":
         order = order_of(read[0])
-        if order[-1] != rank - 1:
+        if order[-1] != value.ndim - 1:
             return
-    else:
+    if order is None:
         return
     places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
@@ -326,7 +314,7 @@ def _lies_in(view: View, last: bool) -> bool:
     return all(a >= b > 0 for a, b in pairwise(strides)) if strides else True
 
 
-def as_given(groups: Sequence[Group], given: Mapping[Value, View]) -> Places:
+def as_given(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:
     """Every value in the order of its axes."""
     return Places(given)
 

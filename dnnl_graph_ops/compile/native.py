@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,16 +10,15 @@ from typing import Any
 
 from .. import dtypes, schema
 from .._core import Graph, LayoutType, LogicalTensor, Op, PartitionPolicy, TensorProperty
+from ..backends.onednn import ONEDNN_PARTITION
 from ..errors import Error, UnsupportedError
+from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.program import Condition, Edge, NativeOp, NativeStep, Operand, Program, View
 from ..lowering.rewrites import Rewrite
-from ..lowering.split import ONEDNN_PARTITION
 from ..lowering.staging import wrong_when_narrow
 from ..runtime.engines import KINDS, Engine
 from ..runtime.verbose import verbose
 from ..strides import dense_strides
-
-FPMATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 
 BAKE_CONSTANTS = Rewrite(
     "bake_constants",
@@ -32,13 +30,6 @@ SPLIT_PARTITION = Rewrite(
     "the first op of a partition runs apart from the others",
     ("a reference kernel would run the whole", "no reference kernel runs the first op"),
 )
-
-# Ids are unique in the process, so that no cache inside the library takes one plan's tensors for another's.
-_ids = itertools.count(1)
-
-
-def fresh_id() -> int:
-    return next(_ids)
 
 
 def _as_beside(view: View) -> list[int]:
@@ -65,27 +56,6 @@ def logical_tensor(operand: Operand, identity: int, baked: bool = True) -> Logic
     # the library guesses layouts from the strides of all axes, also of those of size 1
     strides = dense_strides(operand.shape) if operand.row_major else _as_beside(operand)
     return LogicalTensor(identity, code, list(operand.shape), list(strides), property=kind)
-
-
-def native_op(
-    engine: Engine,
-    kind: str,
-    attrs: Mapping[str, Any],
-    name: str,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-) -> Op:
-    """An op object of the library, with logical tensors as inputs and outputs."""
-    spec = schema.OPS[kind]
-    op = Op(engine.runtime.library, fresh_id(), spec.value, name or kind)
-    for tensor in inputs:
-        op.add_input(tensor)
-    for tensor in outputs:
-        op.add_output(tensor)
-    for key, value in attrs.items():
-        attr = spec.attrs[key]
-        op.set_attr(attr.code, attr.type, list(value) if isinstance(value, tuple) else value)
-    return op
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
 from .._core import Executor, NetBase, PlanCache
+from ..backends import onednn
+from ..backends.backend import FusionGroup
+from ..backends.table import group
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Node, Value, hooks
 from ..graph.drawing import net_to_dot, net_to_svg
+from ..ir import reachable
 from ..lowering.env import Env
-from ..lowering.groups import Group
 from ..lowering.rewrites import listening
 from ..passes.pipeline import watching
 from ..runtime import arrays
@@ -25,7 +28,6 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..strides import dense_strides, is_row_major
 from .explain import Benchmark, Explanation, StepTime, explain, rewrites_of
-from .grouping import group, reachable
 from .pickled import MadeBy, made_here
 from .plan import Plan
 from .profile import profile
@@ -379,7 +381,7 @@ class Net(NetBase):
         if latest is None or self.options.tune == "off":
             env = self.env()
             groups = group(list(self._nodes), list(self.outputs.values()), env, self.options.policy)
-            return tuple(_describe_group(item) for item in groups)
+            return tuple(_describe_group(item, env) for item in groups)
         return latest.partitions
 
     def benchmark(self, *args: Any, repeat: int = 100, **kwargs: Any) -> Benchmark:
@@ -507,13 +509,13 @@ def _result_strides(name: str, value: Value) -> tuple[int, ...] | None:
     )
 
 
-def _describe_group(item: Group) -> PartitionInfo:
+def _describe_group(item: FusionGroup, env: Env) -> PartitionInfo:
     made = {value for node in item.nodes for value in node.outputs}
     read = {value for node in item.nodes for value in node.inputs}
     return PartitionInfo(
         tuple(node.name for node in item.nodes),
         tuple(node.kind for node in item.nodes),
-        item.supported,
+        all(onednn.runs(node, env) for node in item.nodes),
         tuple(dict.fromkeys(v.name for node in item.nodes for v in node.inputs if v not in made)),
         tuple(v.name for node in item.nodes for v in node.outputs if v not in read or item.nodes[-1] is node),
     )

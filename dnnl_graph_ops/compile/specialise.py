@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..backends.backend import Built
+from ..backends.places import Places
+from ..backends.table import build, group
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..ir import GraphView, linked
-from ..lowering.as_given import Places
 from ..lowering.bands import in_bands
-from ..lowering.build import Built, build
 from ..lowering.env import Env
 from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
-from ..lowering.split import split
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
 from ..shapes import Meta, checked
 from ..strides import dense_strides
-from .grouping import group
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .plan import Plan, assemble
@@ -183,16 +182,15 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
-    parts = split(groups, env)
     if rewrites and env.engine.memory is None:
-        groups = parts = fold_dequantize(parts, results, prepare)
+        groups = fold_dequantize(groups, results, prepare)
         views |= _constants(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
         places = (lay_out if chosen(env, policy) else as_given)(groups, views)
-        return build(parts, places, env, choose), places
+        return build(groups, places, env, choose), places
 
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):

@@ -6,22 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .. import schema
-from ..lowering.family import MEMBERS
-from ..lowering.own import OWN
-from ..lowering.routes import How, Target, route
+from ..backends.builtin import KERNELS
+from ..backends.convolution import CONVOLUTION
+from ..backends.kinds import Kind, Target, Version
+from ..backends.table import NOWHERE, who_runs
 from ..runtime import cpu
 
-Version = tuple[int, ...]
 # the bundled library, and the newest one that was tried
 VERSIONS: tuple[Version, ...] = ((3, 2), (3, 13))
-
-_NAMES = {
-    How.NATIVELY: "library",
-    How.AS_ANOTHER: "equal op",
-    How.BY_OWN_CODE: "own kernel",
-    How.ON_HOST: "NumPy",
-    How.NOWHERE: "not supported",
-}
 
 _SPREAD = "the first operand is spread, or either over its last axis or two axes apart"
 _REDUCED = "axes are reduced that are not the last in memory"
@@ -54,13 +46,14 @@ class Row(NamedTuple):
 
 def how(kind: str, version: Version) -> tuple[str, str]:
     """What runs an op of ordinary data and default attributes, and the library's reason if it is not the library."""
-    if kind in MEMBERS or (kind in OWN and OWN[kind].preferred):
-        return "library or own kernels", ""
+    if kind in KERNELS and KERNELS[kind].preferred:
+        return CONVOLUTION.title, ""
     if kind == "End":
         return "nothing to do", ""
-    way = route(kind, Target(version))
-    nothing = way.how is How.NOWHERE and schema.OPS[kind].cpu_since is None
-    return _NAMES[way.how], f"nothing computes {kind}" if nothing else way.reason
+    backend, reason = who_runs(Kind(kind), Target(version))
+    if backend is NOWHERE and schema.OPS[kind].cpu_since is None:
+        reason = f"nothing computes {kind}"
+    return backend.title, reason
 
 
 def rows(versions: Sequence[Version] = VERSIONS) -> list[Row]:

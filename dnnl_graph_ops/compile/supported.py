@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import dtypes, schema
+from ..backends.builtin import BUILTIN
+from ..backends.convolution import CONVOLUTION
+from ..backends.equal import EQUAL
+from ..backends.kinds import Kind, Target
+from ..backends.onednn import ONEDNN
+from ..backends.table import NOWHERE, who_runs
 from ..errors import InvalidArgumentError
 from ..lowering.env import Env
-from ..lowering.equal import EQUAL
-from ..lowering.routes import How, Target, route
 from ..runtime import engine as open_engine
 from ..runtime.engines import Engine, default_engine
 
 _ALIASES = dict.fromkeys(
     ("conv_transpose_backprop_filters", "ConvTransposeBackpropFilters"), "ConvTransposeBackwardWeights"
 )
-_DOES = {How.BY_OWN_CODE: "an own kernel", How.ON_HOST: "NumPy"}
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,12 @@ def supported(op: str | Callable[..., Any], *, dtype: Any = "f32", engine: Engin
     except InvalidArgumentError as error:
         return answer("", str(error))
     here = Target.of(Env(target, threads=1))
-    way = route(kind, here, inputs, outputs)
-    if way.how is How.NOWHERE:
-        return answer("", way.reason)
-    if way.how is not How.NATIVELY:
-        does = "an equal op or NumPy" if kind in EQUAL else _DOES[way.how]
-        return answer("on the host", f"{way.reason}; {does} does it")
+    backend, why = who_runs(Kind(kind, inputs, outputs), here)
+    if backend is NOWHERE:
+        return answer("", why)
+    if backend not in (ONEDNN, CONVOLUTION):
+        own = "an own kernel" if backend is BUILTIN else "NumPy"
+        return answer("on the host", f"{why}; {'an equal op or NumPy' if kind in EQUAL else own} does it")
     if any(here.compute_dtype(item, kind) != item for item in (*inputs, *outputs)):
         lacks = "no" if here.compute_dtype(name) != name else f"for {kind} a reference kernel among its"
         return answer("in f32", f"the library has {lacks} {name} kernels for {here.isa}; converted at the edges")

@@ -7,10 +7,10 @@ from typing import Any
 
 from .. import dtypes, schema, shapes
 from .._core import LogicalTensor
+from ..backends.onednn import only_row_major
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Node, Value
 from ..graph.json_format import Op, ordered
-from ..lowering.as_given import only_row_major
 from ..lowering.broadcasts import OTHER, misread
 from ..lowering.family import MEMBERS
 from ..lowering.program import Buffer, Edge, NativeOp, NativeStep, Place, View

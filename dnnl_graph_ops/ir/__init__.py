@@ -1,6 +1,10 @@
 """A graph as passes change it: ops in order, who reads a value, and the only code that wires ops and values."""
 
+from .facts import dims, is_empty, is_open, order_of, reachable, readers_of, scalar
 from .view import GraphView
 from .wiring import UNSEEN, constant_like, like, linked, make_constant, stand_in, twin
 
-__all__ = ["UNSEEN", "GraphView", "constant_like", "like", "linked", "make_constant", "stand_in", "twin"]
+__all__ = [
+    "UNSEEN", "GraphView", "constant_like", "dims", "is_empty", "is_open", "like", "linked", "make_constant",
+    "order_of", "reachable", "readers_of", "scalar", "stand_in", "twin",
+]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..graph import Node, Value
 from . import chain
 from .env import Env
-from .groups import native_attributes
+from .native_attributes import native_attributes
 from .problem import data_view
 from .program import View
 from .tail import Tail, TailOp

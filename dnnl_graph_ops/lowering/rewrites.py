@@ -6,13 +6,18 @@ graphs that miss one of its conditions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..graph import Node
+
+# is told the condition that does not hold
+No = Callable[[str], None]
+READ_ONCE, NOT_RETURNED = "nobody else reads what lies between", "the net does not return what lies between"
+ALONE = (READ_ONCE, NOT_RETURNED)
 
 
 class Report(NamedTuple):

@@ -12,8 +12,7 @@ import numpy as np
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import GraphView, constant_like, like, linked, twin
-from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
-from ..lowering.rewrites import Rewrite
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..schema import kinds
 from ..shapes import Attributes, resolved
 from ..shapes.common import channel_axis

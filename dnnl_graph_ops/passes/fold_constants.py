@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, schema
+from ..backends.backend import FusionGroup
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import GraphView, make_constant
-from ..lowering.groups import Group
 from ..lowering.rewrites import Rewrite
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ def run(graph: GraphView, prepare: Prepare) -> None:
     graph.remove(*(gone - needed))
 
 
-def fold_dequantize(groups: Sequence[Group], kept: Collection[Value], prepare: Prepare) -> list[Group]:
+def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prepare: Prepare) -> list[FusionGroup]:
     """The groups without a Dequantize of a constant that runs alone: what reads it packs floats."""
     found = []
     for group in groups:
@@ -105,7 +105,7 @@ def fold_dequantize(groups: Sequence[Group], kept: Collection[Value], prepare: P
     return found
 
 
-def _may_fold(group: Group, kept: Collection[Value]) -> bool:
+def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
     node = group.nodes[0]
     if len(group.nodes) > 1:
         FOLD_DEQUANTIZE.declined(node, "it runs alone")

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from ..graph import Node, Value
 from ..ir import GraphView, twin
-from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE
-from ..lowering.rewrites import Rewrite
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..shapes import Attributes, resolved
 from ..shapes.pieces import ranges
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Node, Value
-from ..ir import GraphView, constant_like, twin
-from ..lowering.matching import ALONE, NOT_RETURNED, READ_ONCE, No, scalar
-from ..lowering.rewrites import Rewrite
+from ..ir import GraphView, constant_like, scalar, twin
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..shapes.common import channel_axis
 
 Array = np.ndarray[Any, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..backends import window
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, twin
-from ..lowering import windows
 from ..lowering.rewrites import Rewrite
 from ..schema import kinds
 
@@ -47,7 +47,7 @@ def _moves(node: Node) -> int:
     """How many of its first operands a node moves without computing anything; 0: it computes."""
     if node.kind == "Concat":
         return len(node.inputs)
-    return int(node.kind in ("StaticReshape", "StaticTranspose") or windows.repeats(node))
+    return int(node.kind in ("StaticReshape", "StaticTranspose") or window.repeats(node))
 
 
 def _move_integers(graph: GraphView) -> None:

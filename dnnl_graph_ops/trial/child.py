@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes
+from ..backends.backend import Built
+from ..backends.onednn import build_native
 from ..compile.native import Partitioned, compile_partitions, partitioned
 from ..compile.plan import executor_of
 from ..errors import Error
-from ..lowering.as_given import build_native
 from ..lowering.env import Env
-from ..lowering.groups import Group
 from ..lowering.program import NativeStep, Place, Program, View, argument
 from ..lowering.trust import Features
 from ..runtime import cpu
@@ -87,7 +87,7 @@ def _views(made: Trial) -> dict[Any, View]:
 
 def _step(made: Trial, views: dict[Any, View], env: Env) -> NativeStep:
     program = Program()
-    build_native(program, Group(tuple(made.graph.nodes)), set(views), views, env)
+    build_native(Built(views, set(views), env, program=program), made.graph.nodes)
     (step,) = (step for step in program.steps if isinstance(step, NativeStep))
     return step
 

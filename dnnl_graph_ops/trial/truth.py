@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.host_ops import HOST
+from ..backends.host_ops.quantization import static
 from ..graph import Node, Value
-from ..lowering.host_ops import HOST
-from ..lowering.host_ops.quantization import static
 from .graphs import Array, Trial
 
 

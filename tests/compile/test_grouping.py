@@ -6,8 +6,11 @@ from reference.graph import evaluate_built
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.compile import grouping, native
+from dnnl_graph_ops.backends import partitions
+from dnnl_graph_ops.backends.table import group
+from dnnl_graph_ops.compile import native
 from dnnl_graph_ops.compile.plan import assemble
+from dnnl_graph_ops.ir import reachable
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.program import Edge, NativeOp, Place, Program, argument
 from dnnl_graph_ops.strides import dense_strides
@@ -34,9 +37,9 @@ def image(graph, name="x"):
 
 def groups(*outputs, policy="fusion", tune="heuristic"):
     """The kinds of each group, sorted."""
-    nodes, _ = grouping.reachable(outputs)
+    nodes, _ = reachable(outputs)
     env = Env(dgo.engine("cpu"), 1, tune)
-    return sorted(tuple(node.kind for node in item.nodes) for item in grouping.group(nodes, outputs, env, policy))
+    return sorted(tuple(node.kind for node in item.nodes) for item in group(nodes, outputs, env, policy))
 
 
 def computes(graph, *outputs):
@@ -55,7 +58,7 @@ def no_partitioner(monkeypatch):
     def called(*args):
         raise AssertionError("the library's partitioner was asked")
 
-    monkeypatch.setattr(grouping, "_partitions", called)
+    monkeypatch.setattr(partitions, "_partitions", called)
 
 
 def test_what_hangs_on_a_convolution_runs_with_it(graph, no_partitioner):
@@ -150,8 +153,8 @@ def test_products_and_their_post_ops_are_the_librarys(graph):
 @pytest.mark.parametrize("asked", [{"policy": "debug"}, {"tune": "off"}])
 def test_otherwise_the_library_decides(graph, monkeypatch, asked):
     calls = []
-    real = grouping._partitions
-    monkeypatch.setattr(grouping, "_partitions", lambda *args: calls.append(args) or real(*args))
+    real = partitions._partitions
+    monkeypatch.setattr(partitions, "_partitions", lambda *args: calls.append(args) or real(*args))
     groups(ops.tanh(ops.relu(image(graph))), **asked)
     assert len(calls) == 1
 
@@ -174,8 +177,8 @@ def test_random_dags_have_no_circles(no_partitioner):
             else:
                 values.append((ops.add, ops.multiply)[make - 3](one, other))
         outputs = [values[-1], *(values[i] for i in rng.integers(1, len(values), 2))]
-        nodes, _ = grouping.reachable(outputs)
-        found = grouping.group(nodes, outputs, Env(dgo.engine("cpu"), 1), "fusion")
+        nodes, _ = reachable(outputs)
+        found = group(nodes, outputs, Env(dgo.engine("cpu"), 1), "fusion")
         assert sorted(node.id for item in found for node in item.nodes) == sorted(node.id for node in nodes), seed
         for item in found:
             inside = {value for node in item.nodes for value in node.inputs}

@@ -8,9 +8,10 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.compile import packed
 from dnnl_graph_ops.compile.native import Compiled
-from dnnl_graph_ops.lowering import integers, registry
+from dnnl_graph_ops.lowering import registry
 from dnnl_graph_ops.lowering.choice import grid
 
 
@@ -176,7 +177,7 @@ FORMS = [(in_f32, "own direct"), (in_int8, "own integer")] + [(in_f32, "own narr
 @pytest.mark.parametrize(("taken", "form"), FORMS)
 def test_a_convolution_and_a_transposed_one_of_the_same_weights(rng, monkeypatch, taken, form):
     """Of one tap and as many channels on both sides: they read the weights transposed to each other."""
-    monkeypatch.setattr(integers, "_floats_are_faster", lambda *_: False)
+    monkeypatch.setattr(int8, "_floats_are_faster", lambda *_: False)
     if form != "own integer":
         monkeypatch.setattr(registry, "FORMULATIONS", tuple(f for f in registry.FORMULATIONS if f.name == form))
     dtype = "bf16" if form == "own narrow" else "f32"

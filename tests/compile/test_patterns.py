@@ -12,7 +12,7 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import specialise as storey
-from dnnl_graph_ops.compile.grouping import reachable
+from dnnl_graph_ops.ir import reachable
 
 torch = pytest.importorskip("torch", reason="the reference")
 

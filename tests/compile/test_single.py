@@ -16,10 +16,7 @@ from dnnl_graph_ops.lowering.program import HostStep, KernelStep
 
 ROOT = os.path.dirname(dgo.errors.__file__)  # the clone may stand for the package that is installed
 # what a call of the family has no need of, while nets do
-AROUND = (
-    *("graph", "compile/grouping", "compile/net", "compile/specialise"),
-    *("lowering/build", "lowering/split", "lowering/routes", "lowering/groups"),
-)
+AROUND = (*("graph", "ir", "backends", "compile/net", "compile/specialise"),)
 
 
 def problem(seed, number):
@@ -101,7 +98,7 @@ def test_a_miss_goes_straight_and_a_hit_stays_in_one_file():
     missed = passed(call(6))
     assert "compile/single" in missed
     assert [name for name in missed if name.startswith(AROUND)] == []
-    assert len(missed) <= 45, sorted(missed)
+    assert len(missed) <= 46, sorted(missed)
     assert passed(call(6)) == {"functional"}
 
 

@@ -160,9 +160,9 @@ def test_exact_where_the_library_is_not(isa, seed, start):
     if refusal(isa):
         pytest.skip(refusal(isa))
     code = f"""
-from dnnl_graph_ops.lowering import integers
+from dnnl_graph_ops.backends import int8
 from graph.test_integers import exact
-integers._floats_are_faster = lambda *what: False
+int8._floats_are_faster = lambda *what: False
 print("own", exact({seed}, {start}))"""
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8=isa)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]
@@ -175,10 +175,10 @@ print("own", exact({seed}, {start}))"""
 def test_few_channels_are_not_multiplied_in_tiles(seed):
     # the emulated sets stand for those of a CPU with tiles
     code = f"""
-from dnnl_graph_ops.lowering import integers
-integers._TILES, integers._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
+from dnnl_graph_ops.backends import int8
+int8._TILES, int8._WITHOUT_TILES = "emulatedint8tiles", "emulatedint8"
 from graph import test_integers as cases
-print(cases.exact({seed}, 0), [integers.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
+print(cases.exact({seed}, 0), [int8.set_for("emulatedint8tiles", depth) for depth in (15, 16)])
 """
     done = child("-c", code, ONEDNN_MAX_CPU_ISA="AVX2", DNNL_GRAPH_OPS_INT8="emulatedint8tiles")
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-3000:]

@@ -11,7 +11,7 @@ from reference import windows as truth
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.lowering.host_ops import HOST
+from dnnl_graph_ops.backends.host_ops import HOST
 
 GIGABYTE = 2**30
 

@@ -13,16 +13,17 @@ from shapes.generate import GENERATORS
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
+from dnnl_graph_ops.backends.backend import group_of
+from dnnl_graph_ops.backends.kinds import Target
+from dnnl_graph_ops.backends.table import build
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.compile.status import REFERENCE, markdown
-from dnnl_graph_ops.lowering import build, lower, registry
+from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
-from dnnl_graph_ops.lowering.groups import Group
 from dnnl_graph_ops.lowering.problem import BACKWARD_WEIGHTS, FORWARD
 from dnnl_graph_ops.lowering.program import Buffer, NativeStep, Place, Program, View
-from dnnl_graph_ops.lowering.routes import Target
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.strides import dense_strides
 
@@ -124,7 +125,7 @@ def nodes():
 def test_ops_of_a_graph(name):
     values, computed = nodes()[name]
     env = env_of("avx512_core_amx_fp16")
-    built = build.build([Group(tuple(value.node for value in values))], ends(values), env)
+    built = build([group_of([value.node for value in values], env)], ends(values), env)
     assert dtypes_of_native_steps(built.program) == {computed}
     ((_, decision),) = built.decisions
     assert decision.compute == computed
@@ -151,7 +152,7 @@ def test_tune_off_takes_no_literal_op_that_is_one():
         x, diff, weights_shape=(32, 16, 2, 2), strides=2, data_format="NXC", weights_format="IOX"
     )
     env = env_of("avx512_core_amx_fp16", tune="off")
-    ((_, decision),) = build.build([Group((value.node,))], ends([value]), env).decisions
+    ((_, decision),) = build([group_of([value.node], env)], ends([value]), env).decisions
     assert decision.formulation not in ("literal", "convolution", "deconvolution")
 
 

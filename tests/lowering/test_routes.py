@@ -1,4 +1,4 @@
-"""One ladder: what `route` says of a kind and of a node, what `supported` and `status` print, and what compile does."""
+"""One table of backends: who runs a kind and a node, what `supported` and `status` print, and what compile does."""
 
 from math import prod
 from random import Random
@@ -9,16 +9,22 @@ from shapes.generate import GENERATORS
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import schema
+from dnnl_graph_ops.backends import onednn
+from dnnl_graph_ops.backends.backend import group_of
+from dnnl_graph_ops.backends.builtin import BUILTIN, KERNELS
+from dnnl_graph_ops.backends.convolution import CONVOLUTION
+from dnnl_graph_ops.backends.equal import EQUAL, EQUAL_OP
+from dnnl_graph_ops.backends.host_ops import HOST
+from dnnl_graph_ops.backends.kinds import Kind, Target
+from dnnl_graph_ops.backends.norm import NORM, OWN_NORMS
+from dnnl_graph_ops.backends.numpy_fallback import NUMPY
+from dnnl_graph_ops.backends.onednn import ONEDNN
+from dnnl_graph_ops.backends.table import NOWHERE, who_runs
 from dnnl_graph_ops.compile import status
 from dnnl_graph_ops.lowering import chain
 from dnnl_graph_ops.lowering.env import Env
-from dnnl_graph_ops.lowering.equal import EQUAL
 from dnnl_graph_ops.lowering.family import MEMBERS
-from dnnl_graph_ops.lowering.host_ops import HOST
-from dnnl_graph_ops.lowering.norms import OWN_NORMS
-from dnnl_graph_ops.lowering.own import OWN
 from dnnl_graph_ops.lowering.program import NativeStep
-from dnnl_graph_ops.lowering.routes import How, Target, route, route_of
 from dnnl_graph_ops.runtime.engines import Engine
 
 CASES = 4
@@ -26,7 +32,7 @@ MOST_ELEMENTS = 50_000
 FLOATS = ("f32", "bf16", "f16")
 # End gives nothing that could be compiled, Wildcard's builder takes the shapes of its results
 KINDS = sorted(set(schema.OPS) - {"End", "Wildcard"})
-ELSEWHERE = {"own kernel": How.BY_OWN_CODE, "NumPy": How.ON_HOST}
+ELSEWHERE = {"own kernel": BUILTIN, "NumPy": NUMPY}
 
 
 def values_of(kind, case, dtype):
@@ -44,12 +50,12 @@ def values_of(kind, case, dtype):
 
 
 def way_of(net, kind):
-    """The way that the only op of a net has taken."""
+    """The backend of the only op of a net, by its steps."""
     built = net.latest().built
     ((_, decision),) = built.decisions
     kinds = {op.kind for step in built.program.steps if isinstance(step, NativeStep) for op in step.ops}
-    native = How.NATIVELY if kind in kinds or kind in MEMBERS else How.AS_ANOTHER
-    elsewhere = {} if decision.formulation == "own kernel" and kind not in OWN else ELSEWHERE
+    native = CONVOLUTION if kind in MEMBERS else ONEDNN if kind in kinds else EQUAL_OP
+    elsewhere = {} if decision.formulation == "own kernel" and kind not in KERNELS else ELSEWHERE
     return elsewhere.get(decision.formulation, native), decision.compute
 
 
@@ -69,9 +75,9 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
         try:
             net = graph.compile({f"y{i}": value for i, value in enumerate(outputs)})
         except dgo.UnsupportedError as error:
-            way = route_of(node, Env(dgo.engine("cpu"), 1))
-            assert way.how is How.NOWHERE
-            assert str(error).endswith(way.reason)
+            env = Env(dgo.engine("cpu"), 1)
+            assert group_of([node], env).backend is NOWHERE
+            assert str(error).endswith(onednn.why_not(node, env))
             continue
         if any(0 in value.shape for value in outputs):
             continue
@@ -85,13 +91,14 @@ def test_the_ladder_is_what_compile_climbs(kind, dtype, seed):
             # its operands are written where they belong
             continue
         taken, compute = way_of(net, kind)
-        # own code may take what the library has a kernel for, where data lies badly for that
-        assert route_of(node, net.env()).how is taken or (taken is How.BY_OWN_CODE and kind in OWN_NORMS)
+        # kernels of the package may take what the library has one for, where data lies badly for that
+        backend = group_of([node], net.env()).backend
+        assert backend is taken or (taken is BUILTIN and (kind in OWN_NORMS or backend is NORM))
         assert answer or node.inputs[0].dtype != dtype
-        if taken is How.NATIVELY and kind not in MEMBERS and node.inputs[0].dtype == dtype:
+        if taken is ONEDNN and node.inputs[0].dtype == dtype:
             assert answer.how == ("natively" if compute == outputs[-1].dtype else "in f32")
         if node.inputs[0].dtype == dtype and answer.how == "on the host":
-            assert taken is not How.NATIVELY
+            assert taken not in (ONEDNN, CONVOLUTION)
     # no case is too large, or of no such dtype, for all kinds
     assert compiled or kind != "Add"
 
@@ -110,24 +117,17 @@ def engine_like(kind, version, **more):
 @pytest.mark.parametrize("version", [(3, 2), (3, 5), (3, 8), (3, 13)])
 @pytest.mark.parametrize("kind", schema.OPS)
 def test_the_answers_print_the_ladder(kind, version):
-    way = route(kind, Target(version))
+    backend, _ = who_runs(Kind(kind), Target(version))
     name, reason = status.how(kind, version)
-    expected = {
-        How.NATIVELY: "library",
-        How.AS_ANOTHER: "equal op",
-        How.BY_OWN_CODE: "own kernel",
-        How.ON_HOST: "NumPy",
-        How.NOWHERE: "not supported",
-    }[way.how]
-    own = kind in MEMBERS or (kind in OWN and OWN[kind].preferred)
-    special = "nothing to do" if kind == "End" else "library or own kernels" if own else expected
-    assert name == special
+    own = kind in MEMBERS or (kind in KERNELS and KERNELS[kind].preferred)
+    assert name == ("nothing to do" if kind == "End" else "library or own kernels" if own else backend.title)
     assert bool(reason) == (name not in ("library", "library or own kernels", "nothing to do"))
     answer = dgo.supported(kind, dtype="f32", engine=engine_like("cpu", version))
     # TypeCast takes no f32 to f32, so that it never is of ordinary data alone
     if "f32" in (schema.OPS[kind].inputs[0].dtypes or ("f32",)) and not schema.OPS[kind].past:
-        way = route(kind, Target(version, prefers_own=True))
-        assert answer.how == {How.NATIVELY: "natively", How.NOWHERE: ""}.get(way.how, "on the host")
+        backend, _ = who_runs(Kind(kind), Target(version, prefers_own=True))
+        ways = {CONVOLUTION: "natively", ONEDNN: "natively", NOWHERE: ""}
+        assert answer.how == ways.get(backend, "on the host")
 
 
 @pytest.mark.parametrize("kind", ["Reciprocal", "StaticReshape", "Pow", "Dropout"])
@@ -145,10 +145,10 @@ def test_conversions_that_fall_away_are_copies(kind, dtype):
     """Where the library computes in f32, nothing is left of them for it to do."""
     target = Target((3, 2), "avx2", lambda item: "f32" if item in ("bf16", "f16") else item)
     outputs = [dtype if kind == "Reorder" else "f32"]
-    way = route(kind, target, [dtype], outputs)
-    assert way.how is How.BY_OWN_CODE
-    assert way.reason == f"the library has no {dtype} kernels for avx2"
-    assert route(kind, Target((3, 2)), [dtype], outputs).how is How.NATIVELY
+    backend, reason = who_runs(Kind(kind, [dtype], outputs), target)
+    assert backend is BUILTIN
+    assert reason == f"the library has no {dtype} kernels for avx2"
+    assert who_runs(Kind(kind, [dtype], outputs), Target((3, 2)))[0] is ONEDNN
 
 
 def test_the_table_of_ops_knows_the_ways_that_are_open_to_some_uses_only():
@@ -159,7 +159,7 @@ def test_the_table_of_ops_knows_the_ways_that_are_open_to_some_uses_only():
 
 
 def test_no_op_has_two_ways_but_numpy_as_the_last():
-    assert not OWN.keys() & EQUAL.keys()
-    assert not (OWN.keys() | EQUAL.keys() | HOST.keys()) - schema.OPS.keys()
-    only = {kind for kind, own in OWN.items() if not own.preferred and kind not in OWN_NORMS}
+    assert not KERNELS.keys() & EQUAL.keys()
+    assert not (KERNELS.keys() | EQUAL.keys() | HOST.keys()) - schema.OPS.keys()
+    only = {kind for kind, kernel in KERNELS.items() if not kernel.preferred and kind not in OWN_NORMS}
     assert not only & HOST.keys()

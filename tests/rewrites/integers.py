@@ -2,7 +2,7 @@
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.lowering import integers
+from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.lowering.forms import filtering
 
 from .draw import Draw, Window
@@ -71,16 +71,16 @@ def _along_another_axis(d: Draw, weights, channels: int) -> None:
 
 
 @proves("fuse_int8")
-def int8(d: Draw, unmet: str | None) -> None:
+def int8_products(d: Draw, unmet: str | None) -> None:
     if unmet == "sums fit into 32 bits":
-        d.forced = [(integers, "_MOST_TERMS", 3)]
+        d.forced = [(int8, "_MOST_TERMS", 3)]
     if unmet == "the kernel takes the layer":
         # windows that it does not take, of 32768 taps, take NumPy long
         d.forced = [(filtering, "taken", lambda problem, tile: False)]
     if unmet == "integers are faster":
         d.forced = [
-            (integers, "_WORDS", kernels.integer_isa()[0]),
-            (integers, "_floats_are_faster", lambda problem, waste, env: True),
+            (int8, "_WORDS", kernels.integer_isa()[0]),
+            (int8, "_floats_are_faster", lambda problem, waste, env: True),
         ]
     data_format = d.pick("NCX", "NXC")
     y = _product(d, data_format, unmet)

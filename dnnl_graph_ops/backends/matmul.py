@@ -8,13 +8,15 @@ from math import prod
 from typing import Any
 
 from ..graph import Node, Value
-from . import tail as post
-from .env import Env
-from .family import make_problem
-from .post_ops import post_ops
-from .problem import Problem
-from .program import View
-from .tail import Tail, TailOp
+from ..lowering import tail as post
+from ..lowering.env import Env
+from ..lowering.family import make_problem
+from ..lowering.lower import Decision, lower
+from ..lowering.post_ops import post_ops
+from ..lowering.problem import Problem
+from ..lowering.program import View
+from ..lowering.tail import Tail, TailOp
+from .backend import Backend, Built, FusionGroup
 
 _AXES = range(2, 6)  # of data that is seen as (N, spatial..., C), or as rows of channels
 _PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
@@ -38,11 +40,6 @@ def leads(node: Node) -> bool:
         and all(size for value in values for size in value.shape)
         and any(size != 1 for size in src.shape[:-1])
     )
-
-
-def takes(node: Node, env: Env) -> bool:
-    """Whether it is lowered as a convolution here."""
-    return env.prefers_own and leads(node)
 
 
 def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Problem:
@@ -118,3 +115,17 @@ def _row_operand(view: View, dst: View) -> View | None:
 def _as_image(view: View) -> View:
     """An operand (rows, C) as (1, C, rows)."""
     return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
+
+
+def _match(nodes: Sequence[Node], env: Env) -> object:
+    return nodes if env.prefers_own and leads(nodes[0]) else None
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    head, *rest = group.nodes
+    problem = problem_of(head, rest, built.view, built.env)
+    built.macs += problem.macs
+    return lower(built.program, problem, built.env, built.choose)
+
+
+MATMUL = Backend("matmul", _build, _match, leads=leads)

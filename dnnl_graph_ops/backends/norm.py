@@ -8,11 +8,15 @@ from math import prod
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node
-from . import chain
-from . import tail as post
-from .problem import data_view
-from .program import Program, View, order_of
-from .tail import Tail
+from ..lowering import chain
+from ..lowering import tail as post
+from ..lowering.env import Env
+from ..lowering.lower import Decision
+from ..lowering.post_ops import post_ops
+from ..lowering.problem import data_view
+from ..lowering.program import Program, View, order_of
+from ..lowering.tail import Tail
+from .backend import Backend, Built, FusionGroup
 
 # A kernel and what it needs; the views are a node's inputs and the result of it and the post-ops.
 Builder = Callable[[Program, Node, Sequence[View], View, Tail], None]
@@ -165,3 +169,18 @@ OWN_NORMS: dict[str, Builder] = {
     "RMSNorm": _rms_norm,
     "SoftMax": _softmax,
 }
+
+
+def _match(nodes: Sequence[Node], env: Env) -> object:
+    return nodes if env.prefers_own and leads(nodes[0]) else None
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    head, *rest = group.nodes
+    inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
+    tail = post_ops(head, rest, built.view, built.env) if rest else ()
+    build(built.program, head, inputs, [output], tail)
+    return Decision("own kernel", output.dtype)
+
+
+NORM = Backend("norm", _build, _match, leads=leads)

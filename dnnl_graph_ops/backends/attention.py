@@ -12,11 +12,15 @@ import numpy as np
 
 from .._core import kernels
 from ..graph import Node, Value
-from . import select
-from .chain import over
-from .matching import ALONE, Maker, No, dims, in_rows, order_of, scalar
-from .program import Program, View
-from .rewrites import Rewrite
+from ..ir import dims, order_of, scalar
+from ..lowering import select
+from ..lowering.chain import over
+from ..lowering.lower import Decision
+from ..lowering.program import Program, View
+from ..lowering.rewrites import ALONE, No, Rewrite
+from . import fused_patterns
+from .backend import Backend, Built, FusionGroup, Search
+from .fused_patterns import Maker, in_rows
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -322,8 +326,9 @@ def _fits(parts: Parts, no: No) -> bool:
 # ---- the group as it is built ----------------------------------------------------------------------------------------
 
 
-def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> int:
-    """Append the step; its multiplications."""
+def build(built: Built, group: FusionGroup) -> Decision:
+    """Append the step."""
+    program, view_of, parts = built.program, built.view, group.match
     entries = parts.added
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [entry[0].shape[:-2] for entry in entries]
     # the one in which every other can be seen
@@ -357,7 +362,8 @@ def build(program: Program, parts: Parts, view_of: Callable[[Value], View]) -> i
     program.kernel(kernel, [q, k, v, *added], [made], "attention")
     if made.buffer is not dst.buffer:
         program.copy(made if made.shape == dst.shape else _dense(made, dst.shape), dst, "dst of attention")
-    return parts.macs
+    built.macs += parts.macs
+    return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
 
 def _flipped(view: View) -> View:
@@ -422,3 +428,16 @@ def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
     shown = np.broadcast_to(array > (_HIDDEN if alone else -np.inf), (*array.shape[:-2], rows, keys)).reshape(-1, keys)
     last = np.where(shown.any(1), keys - np.argmax(shown[:, ::-1], 1), keys)
     return () if (last == keys).all() else tuple(map(int, last))
+
+
+def _find(search: Search) -> None:
+    fused_patterns.find(search, ATTENTION, FUSE_ATTENTION, parts_of)
+
+
+def _order(group: FusionGroup) -> Sequence[int] | None:
+    """Of a result whose last two axes have changed places: neighbours lie on the last but one."""
+    rank = group.result.ndim
+    return [*range(rank - 2), rank - 1, rank - 2] if group.match.flipped else None
+
+
+ATTENTION = Backend("attention", build, find=_find, takes_any_strides=True, order=_order)

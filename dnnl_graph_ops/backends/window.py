@@ -10,10 +10,10 @@ from typing import Any
 from .. import dtypes
 from .._core import kernels
 from ..graph import Node
+from ..lowering.problem import data_view
+from ..lowering.program import Program, View
 from ..shapes.common import channels_of, per_axis, spatial_of
 from ..shapes.windows import resolve
-from .problem import data_view
-from .program import Program, View
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 Views = Sequence[View]

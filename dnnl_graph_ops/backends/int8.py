@@ -16,21 +16,24 @@ import numpy as np
 from .. import dtypes, schema
 from .._core import kernels
 from ..graph import Node, Value
+from ..lowering import chain, trust
+from ..lowering.choice import ranked
+from ..lowering.env import Env
+from ..lowering.family import MEMBERS, make_problem
+from ..lowering.forms import filtering
+from ..lowering.forms.tails import fused, labelled
+from ..lowering.forms.views import channels_last, channels_last_strides, result_view
+from ..lowering.lower import Decision
+from ..lowering.post_ops import post_ops
+from ..lowering.problem import FORWARD, Problem
+from ..lowering.program import Buffer, Place, Program, View
+from ..lowering.rewrites import Rewrite
+from ..lowering.tail import Tail
+from ..lowering.trust import channels, integer_words
 from ..shapes import resolved
 from ..strides import dense_strides
-from . import chain
-from .choice import ranked
-from .env import Env
-from .family import MEMBERS, make_problem, multiplications
-from .forms import filtering
-from .forms.tails import fused, labelled
-from .forms.views import channels_last, channels_last_strides, result_view
-from .post_ops import post_ops
-from .problem import FORWARD, Problem
-from .program import Buffer, Place, Program, View
-from .rewrites import Rewrite
-from .tail import Tail
-from .trust import channels, integer_words
+from .backend import Backend, Built, FusionGroup, Search
+from .search import behind
 
 Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
@@ -123,13 +126,13 @@ def _integers(q: Quantized) -> list[str]:
     return read if q.quantize is None else [*read, q.quantize.outputs[0].dtype]
 
 
-def takes(nodes: Sequence[Node], env: Env) -> bool:
-    """Whether nodes, of which the last one's result alone is read by others, run as one product of integers."""
+def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
+    """The parts of nodes that run as one product of integers; others read the last one's result alone."""
     if not env.prefers_own or len(nodes) < 3:
-        return False
+        return None
     q = quantized(nodes)
     if q is None or not kernels.integer_isa()[0]:
-        return False
+        return None
     problem = _problem(q, _somewhere, env)
     g = problem.geometry
     read, made = g.in_channels // g.groups, g.out_channels // g.groups
@@ -149,7 +152,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     elif not chain.expresses(problem.tail, _as_floats(laid)):
         unmet = "the kernel has the post-ops"
     FUSE_INT8.tell(q.head, unmet)
-    return not unmet
+    return None if unmet else q
 
 
 def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
@@ -177,13 +180,6 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
 def set_for(best: str, depth: int) -> str:
     """The instruction set that multiplies `depth` channels, where `best` is the best one here."""
     return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
-
-
-def macs(nodes: Sequence[Node]) -> int:
-    """Multiplications of the definition."""
-    q = quantized(nodes)
-    assert q is not None
-    return multiplications(q.head.kind, q.head.attrs, [value.shape for value in q.head.inputs], q.head.name)
 
 
 def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
@@ -315,11 +311,11 @@ class _Steps:
         self.program.kernel(kernel, reads, [scratch, target], label)
 
 
-def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) -> None:
-    """Append the steps of a group that `takes` takes."""
-    q = quantized(nodes)
-    assert q is not None
-    problem = _problem(q, view_of, env)
+def build(built: Built, group: FusionGroup) -> Decision:
+    """Append the steps of a group."""
+    program, q, env = built.program, group.match, built.env
+    problem = _problem(q, built.view, env)
+    built.macs += problem.macs
     steps, weights, result = _Steps(program, q, problem, env), q.weights, problem.result
     shift = 128 if weights.inputs[0].dtype == "u8" and not kernels.integer_pack_subtracts(steps.isa) else 0
     points = _of_channels(q, weights.attrs.get("zps") or (0,), np.int32) - np.int32(shift)
@@ -353,3 +349,42 @@ def build(program: Program, nodes: Sequence[Node], view_of: ViewOf, env: Env) ->
     steps.run(kernel, [*reads, *after.views], target, label)
     if target is not result:
         program.copy(target, result, "dst from channels last")
+    return Decision("own integer", trust.multiplied(group.nodes))
+
+
+# ---- groups ----------------------------------------------------------------------------------------------------------
+
+
+def _find(search: Search) -> None:
+    """Both Dequantize, the convolution and what follows, but for what the library has in a partition of its own."""
+    joining = set(search.elementwise)
+    for number, node in enumerate(search.nodes):
+        makers = [search.numbers.get(value.node) for value in node.inputs[:2] if value.node is not None]
+        if node.kind not in HEADS or len(makers) < 2 or None in makers:
+            continue
+        group = _longest([one for one in makers if one is not None], number, joining, search)
+        if group is not None:
+            members = [search.numbers[member] for member in group.nodes]
+            joining.difference_update(members)
+            head = {*makers, number}
+            if not any(head.issubset(partition) for partition in search.partitions):
+                search.take(group)
+
+
+def _longest(makers: list[int], head: int, joining: set[int], search: Search) -> FusionGroup | None:
+    """With post-ops and Quantize, or without what does not fit."""
+    _, *tail = behind(head, joining, search)
+    last = search.nodes[tail[-1] if tail else head].outputs[0]
+    after = search.of(last)
+    rounding = list(after) if len(after) == 1 and search.nodes[after[0]].kind == "Quantize" else []
+    if search.leaves(last):
+        rounding = []
+    for more in ([*tail, *rounding], tail, []):
+        members = [search.nodes[number] for number in (*makers, head, *more)]
+        parts = match(members, search.env)
+        if parts is not None:
+            return FusionGroup(search.sorted(members), INT8, parts)
+    return None
+
+
+INT8 = Backend("int8", build, find=_find)

@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 from .._core import kernels
 from ..graph import Node, Value
+from ..ir import dims, scalar
+from ..lowering.chain import over
+from ..lowering.lower import Decision
+from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.pieces import ranges
-from .chain import over
-from .matching import ALONE, Maker, No, dims, in_rows, scalar
-from .program import Program, View
-from .rewrites import Rewrite
+from . import fused_patterns
+from .backend import Backend, Built, FusionGroup, Search
+from .fused_patterns import Maker, in_rows
 
 # of a part of the last axis: its start, size and step
 Cut = tuple[int | None, int | None, int]
@@ -196,19 +199,27 @@ _FORMS: dict[str, Callable[[Node, Maker], Turn | None]] = {
 }
 
 
-def build(program: Program, turn: Turn, result: Value, view_of: Callable[[Value], View]) -> int:
-    """Append the step; its multiplications."""
-    src, dst = view_of(turn.src), view_of(result)
+def build(built: Built, group: FusionGroup) -> Decision:
+    """Append the step."""
+    program, turn = built.program, group.match
+    src, dst = built.view(turn.src), built.view(group.result)
     src = src.narrow(src.ndim - 1, 0, dst.shape[-1])
     lead = dst.shape[:-1]
-    tables = [view_of(value) for value in (turn.cos, turn.sin)]
+    tables = [built.view(value) for value in (turn.cos, turn.sin)]
     stretched = [over(table, (*lead, table.shape[-1])) for table in tables]
     reads = [in_rows(program, view, "of a rotary embedding") for view in (src, *stretched)]
-    made = dst if dst.strides[-1] == 1 else program.scratch(dst.shape, dst.dtype)
+    rows = dst if dst.strides[-1] == 1 else program.scratch(dst.shape, dst.dtype)
     kept = [axis for axis, size in enumerate(lead) if size > 1] or [0]
-    strides = tuple(tuple(view.strides[axis] for axis in kept) for view in (*reads, made))
+    strides = tuple(tuple(view.strides[axis] for axis in kept) for view in (*reads, rows))
     args = tuple(lead[axis] for axis in kept), turn.half, strides, turn.interleaved, turn.whole
-    program.kernel(kernels.rotary(*args), reads, [made], "rotary embedding", recipe=("rotary", *args))
-    if made is not dst:
-        program.copy(made, dst, "dst of a rotary embedding")
-    return 0
+    program.kernel(kernels.rotary(*args), reads, [rows], "rotary embedding", recipe=("rotary", *args))
+    if rows is not dst:
+        program.copy(rows, dst, "dst of a rotary embedding")
+    return Decision("own kernel", group.nodes[0].outputs[0].dtype)
+
+
+def _find(search: Search) -> None:
+    fused_patterns.find(search, ROTARY, FUSE_ROTARY, parts_of)
+
+
+ROTARY = Backend("rotary", build, find=_find, takes_any_strides=True)

@@ -1,4 +1,4 @@
-"""Which nodes run together: by own rules where own code serves, else as the library partitions the graph."""
+"""The library's partitions of a graph, and which of them it computes exactly."""
 
 from __future__ import annotations
 
@@ -10,45 +10,23 @@ from typing import Any
 from .. import dtypes, schema
 from .._core import Graph, LogicalTensor, PartitionPolicy, TensorProperty
 from ..graph import Node, Value
-from ..lowering import chain, dense, norms, trust
+from ..ir import readers_of
+from ..lowering import trust
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
-from ..lowering.groups import Group, native_attributes, ordered
-from ..lowering.routes import runs_natively
-from ..lowering.split import ONEDNN_PARTITION
+from ..lowering.native_attributes import native_attributes
+from ..lowering.native_graph import FPMATH, fresh_id, native_op
 from ..lowering.tail import LOSING_NAN
 from ..lowering.ties import MULTIPLYING
 from ..runtime.engines import KINDS, Engine
 from ..schema.defects import Edges, crashes_matcher
-from .integers import integer_groups
-from .native import FPMATH, fresh_id, native_op
-from .own_groups import Readers, elementwise, own_groups
-from .patterned import patterned_groups
+from . import matmul
+from .backend import elementwise
+from .onednn import ONEDNN_PARTITION, runs
 
 POLICIES = {"fusion": PartitionPolicy.fusion, "debug": PartitionPolicy.debug}
 
 _END = schema.OPS["End"].inputs[0].dtypes
-
-
-def reachable(outputs: Sequence[Value]) -> tuple[list[Node], list[Value]]:
-    """Nodes in topological order and the graph inputs and constants that the outputs depend on."""
-    nodes: list[Node] = []
-    leaves: dict[Value, None] = {}
-    seen: set[Node] = set()
-    stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(outputs)]
-    while stack:
-        value, done = stack.pop()
-        node = value.node
-        if node is None:
-            leaves.setdefault(value)
-        elif done:
-            if node not in seen:
-                seen.add(node)
-                nodes.append(node)
-        elif node not in seen:
-            stack.append((value, True))
-            stack.extend((item, False) for item in reversed(node.inputs))
-    return nodes, list(leaves)
 
 
 @dataclass(frozen=True)
@@ -70,59 +48,38 @@ class _Structure:
     ends: tuple[int, ...]
 
 
-def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[Group]:
-    """Which nodes run together; with tune="off", policy "debug" or on a device as the library alone has it."""
-    supported = [runs_natively(node, env) for node in nodes]
-    integer: Sequence[tuple[int, ...]] = ()
-    if len(nodes) < 2:
-        members: Sequence[tuple[int, ...]] = [(i,) for i in range(len(nodes))]
-    elif not env.prefers_own or policy != "fusion":
-        parts = _partitioned(nodes, outputs, env, policy, supported)
-        members = [some for part in parts for some in _trusted(part, nodes, env)]
-    else:
-        members, integer = _mixed(nodes, outputs, env, supported)
-    return ordered(
-        [Group(tuple(nodes[i] for i in some), all(supported[i] for i in some), some in integer) for some in members]
-    )
+def partitions(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[tuple[int, ...]]:
+    """The members of each partition of the library, those that it may get wrong in parts."""
+    shown = [runs(node, env) for node in nodes]
+    return [some for part in _partitioned(nodes, outputs, env, policy, shown) for some in _trusted(part, nodes, env)]
 
 
-def _mixed(
-    nodes: Sequence[Node], outputs: Sequence[Value], env: Env, supported: Sequence[bool]
+def exact_partitions(
+    nodes: Sequence[Node], outputs: Sequence[Value], env: Env
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The library's partitions of what it alone has kernels for, and own groups of the rest; those of integers again.
+    """Partitions of what the library alone has kernels for, of several nodes each: whole ones, and parts of others.
 
     What the library partitions and computes exactly, it computes faster.
     """
-    readers = Readers(nodes, outputs)
-    theirs = _library_only(nodes)
-    found: list[tuple[int, ...]] = []
+    theirs, readers = _library_only(nodes), readers_of(nodes)
+    wanted = {nodes[i] for i in theirs}
+    if not any(reader in wanted for node in wanted for value in node.outputs for reader in readers.get(value, ())):
+        return [], []
+    shown = [i in theirs and runs(node, env) for i, node in enumerate(nodes)]
+    whole: list[tuple[int, ...]] = []
     products: list[tuple[int, ...]] = []
-    if any(reader in theirs for i in theirs for value in nodes[i].outputs for reader in readers.of(value)):
-        shown = [native and i in theirs for i, native in enumerate(supported)]
-        parts = _partitioned(nodes, outputs, env, "fusion", shown)
-        several = [part for part in parts if len(part) > 1 and not all(elementwise(nodes[i]) for i in part)]
-        for part in several:
-            kinds = {nodes[i].kind for i in part}
-            if kinds & trust.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
-                continue
-            first, *rest = _trusted(part, nodes, env)
-            (products if rest else found).append(first)
-    integer = []
-    for members in integer_groups(readers, env):
-        served = any(set(part).issuperset(members[:3]) for part in found)
-        if not served:
-            found = [part for part in found if set(part).isdisjoint(members)] + [members]
-            integer.append(members)
-    found += [part for part in products if len(part) > 1 and all(set(part).isdisjoint(other) for other in found)]
-    for members in patterned_groups(readers):
-        found = [part for part in found if set(part).isdisjoint(members)] + [members]
-    taken = {i for part in found for i in part}
-    own = [
-        native or norms.leads(node) or chain.takes([node], env) for node, native in zip(nodes, supported, strict=True)
-    ]
-    alone = [(i,) for i, known in enumerate(own) if not known and i not in taken]
-    free = {i for i, known in enumerate(own) if known and i not in taken}
-    return sorted([*found, *alone, *own_groups(free, readers)]), integer
+    for part in _partitioned(nodes, outputs, env, "fusion", shown):
+        if len(part) < 2 or all(elementwise(nodes[i]) for i in part):
+            continue
+        kinds = {nodes[i].kind for i in part}
+        if kinds & trust.QUANTIZING and kinds & MULTIPLYING and not env.has_int8_products:
+            continue
+        first, *rest = _trusted(part, nodes, env)
+        if not rest:
+            whole.append(first)
+        elif len(first) > 1:
+            products.append(first)
+    return whole, products
 
 
 def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tuple[int, ...]]:
@@ -165,7 +122,7 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
         if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
             continue
         if (
-            (node.kind == "MatMul" and not dense.leads(node))
+            (node.kind == "MatMul" and not matmul.leads(node))
             or node.kind in trust.QUANTIZING
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)

@@ -1,0 +1,91 @@
+"""Single ops by kernels of the package: a table of what they take, and whether they go before the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..graph import Node
+from ..lowering import chain, plain, select, take
+from ..lowering.env import Env
+from ..lowering.lower import Decision
+from ..lowering.program import Program, View
+from ..schema import kinds
+from . import movement, norm, window
+from .backend import Backend, Built, FusionGroup
+from .kinds import Kind, Target
+
+Views = Sequence[View]
+
+
+class Kernel(NamedTuple):
+    """A kernel of a kind of ops.
+
+    build: appends the steps from the views of a node's inputs to those of its outputs. serves: whether it takes a node,
+    whose shapes may be unknown. preferred: whether it goes before a kernel of the library; None: never.
+    """
+
+    build: Callable[[Program, Node, Views, Views], None]
+    serves: Callable[[Node], bool] = lambda node: True
+    preferred: Callable[[Node], bool] | None = None
+
+
+KERNELS: dict[str, Kernel] = {
+    **dict.fromkeys(("Add", "Subtract"), Kernel(plain.whole, plain.is_whole, plain.is_whole)),
+    **dict.fromkeys(kinds("pools"), Kernel(window.pool, window.is_float, window.pools_faster)),
+    **dict.fromkeys(norm.OWN_NORMS, Kernel(norm.build, norm.serves, norm.serves)),
+    "Gather": Kernel(take.gather),
+    "GreaterEqual": Kernel(plain.compare),
+    "Interpolate": Kernel(window.resample, window.resamples, window.resamples_faster),
+    **dict.fromkeys(window.REDUCTIONS, Kernel(window.reduce, window.reduces, window.reduces)),
+    "Pad": Kernel(movement.pad),
+    "Reorder": Kernel(movement.copy),
+    "Select": Kernel(select.build),
+    "Slice": Kernel(movement.copy_slice),
+    "StaticReshape": Kernel(movement.reshape),
+    "StaticTranspose": Kernel(movement.transpose),
+    "TypeCast": Kernel(movement.copy),
+}
+
+# Of floats the library's kernels lose NaN.
+KEEPING_NAN = kinds("nan_lost")
+KEEPS_NAN = "the library's kernels lose NaN"
+
+
+def serves(node: Node) -> bool:
+    """Whether there is a kernel for a node."""
+    return node.host is None and node.kind in KERNELS and KERNELS[node.kind].serves(node)
+
+
+def goes_before(node: Node, env: Env) -> str | None:
+    """Why a kernel runs a node although the library has one; None where it does not."""
+    if not env.prefers_own or not serves(node):
+        return None
+    faster = KERNELS[node.kind].preferred
+    if faster is None or not faster(node):
+        return None
+    return KEEPS_NAN if node.kind in KEEPING_NAN else f"own kernels of {node.kind} are faster than the library's"
+
+
+def loses_nan(kind: Kind, target: Target) -> bool:
+    """Whether ops of a kind run here because the library's kernels lose NaN."""
+    return target.prefers_own and kind.name in KEEPING_NAN and chain.FLOATS.issuperset(kind.inputs)
+
+
+def append(built: Built, node: Node, inputs: Views, outputs: Views) -> Decision:
+    """Append the steps of a node that is served."""
+    KERNELS[node.kind].build(built.program, node, inputs, outputs)
+    return Decision("own kernel", node.outputs[0].dtype)
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    return append(built, group.match, *built.operands(group.match))
+
+
+BUILTIN = Backend(
+    "builtin",
+    _build,
+    lambda nodes, env: nodes[0] if len(nodes) == 1 and serves(nodes[0]) else None,
+    lambda kind, target: None if kind.name in KERNELS else f"no kernel of the package computes {kind.name}",
+    "own kernel",
+)

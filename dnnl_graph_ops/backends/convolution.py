@@ -1,0 +1,99 @@
+"""Convolutions, transposed ones and the gradients of both, with the post-ops behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Node, Value
+from ..ir import is_empty
+from ..lowering import bands, chain, nonfinite
+from ..lowering.env import Env
+from ..lowering.family import MEMBERS, literal_op, make_problem
+from ..lowering.forms.deconvolution import repeats_fused_ops
+from ..lowering.lower import Decision, lower
+from ..lowering.native_attributes import ops_of
+from ..lowering.post_ops import post_ops
+from ..lowering.problem import BACKWARD_WEIGHTS, Problem
+from ..lowering.program import Edge, NativeOp, Operand, View
+from ..lowering.rewrites import Rewrite
+from ..lowering.tail import KINDS
+from .backend import Backend, Built, FusionGroup
+from .kinds import Kind, Target
+from .onednn import leaving_of, native_ops, runs
+
+RUN_LITERALLY = Rewrite(
+    "run_literally",
+    'with tune="off" an op of the convolutions, and its post-ops, are the library\'s as they are declared',
+    (
+        "it has kernels of the type",
+        "it spreads no Inf or NaN where that is not asked for",
+        "it adds what is fused once",
+        "it has an op with these attributes",
+    ),
+)
+
+
+def leads(node: Node) -> bool:
+    """Whether what hangs on a convolution may run with it: not on a gradient of weights."""
+    member = MEMBERS.get(node.kind)
+    return member is not None and member.direction != BACKWARD_WEIGHTS and node.outputs[0].dtype in chain.FLOATS
+
+
+def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
+    head, *rest = nodes
+    if head.kind not in MEMBERS:
+        return None
+    fits = all(node.kind in KINDS and node.outputs[0].shape == head.outputs[0].shape for node in rest)
+    return nodes if not rest or (fits and not is_empty(nodes) and all(runs(node, env) for node in rest)) else None
+
+
+def _why_not(kind: Kind, target: Target) -> str | None:
+    return None if kind.name in MEMBERS else f"{kind.name} is no convolution"
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    env, (head, *rest) = built.env, group.nodes
+    inputs, output = [built.view(value) for value in head.inputs], built.view(group.result)
+    tail = post_ops(head, rest, built.view, env)
+    problem = make_problem(head.kind, head.attrs, inputs, output, tail, f"{head.kind} {head.name!r}")
+    literal = _literal_head(group.nodes, problem, inputs, output, env) if env.tune == "off" else None
+    if literal is not None:
+        _append_literal(built, literal, group.nodes)
+        return Decision("literal", output.dtype)
+    built.macs += problem.macs
+    decision = lower(built.program, problem, env, built.choose)
+    built.layers += bands.layers(len(built.decisions), problem, decision)
+    return decision
+
+
+def _literal_head(
+    nodes: Sequence[Node], problem: Problem, inputs: Sequence[View], output: View, env: Env
+) -> NativeOp | None:
+    """The head as the library has it, where it is right as it is."""
+    head, unmet = nodes[0], ""
+    if env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype:
+        unmet = "it has kernels of the type"
+    elif not nonfinite.takes_literal(problem, env):
+        unmet = "it spreads no Inf or NaN where that is not asked for"
+    elif repeats_fused_ops(problem):
+        unmet = "it adds what is fused once"
+    literal = None if unmet else literal_op(head.kind, head.attrs, inputs, output)
+    if literal is None:
+        unmet = unmet or "it has an op with these attributes"
+    RUN_LITERALLY.tell(head, unmet)
+    return literal
+
+
+def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None:
+    """The head as it was declared and the post-ops as they are, in one native step."""
+    rest = nodes[1:]
+    edges: dict[Value, Operand] = {}
+    first = nodes[0].outputs[0]
+    if rest:
+        edges[first] = Edge(first.shape, first.dtype)  # type: ignore[arg-type]
+        head = NativeOp(head.kind, head.attrs, head.inputs, (edges[first],), nodes[0].name)
+    ops = native_ops(built.program, rest, leaving_of(nodes, built.shared), built.views, edges, built.env)
+    built.program.native([head, *ops], head.kind)
+
+
+CONVOLUTION = Backend("convolution", _build, _match, _why_not, "library or own kernels", leads=leads)

@@ -1,0 +1,28 @@
+"""Element-wise ops that read each other, and single ones, as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import Node
+from ..ir import is_open
+from ..lowering import chain
+from ..lowering.env import Env
+from ..lowering.lower import Decision
+from .backend import Backend, Built, FusionGroup, elementwise
+
+
+def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
+    if chain.takes(nodes, env):
+        return nodes
+    # as much as can be said before sizes are known
+    several = len(nodes) > 1 and is_open(nodes) and all(map(elementwise, nodes))
+    return nodes if several and env.prefers_own else None
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    chain.build(built.program, group.nodes, built.view, " + ".join(node.kind for node in group.nodes))
+    return Decision("own chain", "f32")
+
+
+ELEMENTWISE = Backend("elementwise", _build, _match)

@@ -1,0 +1,84 @@
+"""Ops that have no kernel as ops that have one: the same inputs and outputs, perhaps new constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .. import dtypes, schema
+from ..graph import Node
+from ..ir import like, stand_in
+from ..lowering.env import Env
+from ..lowering.lower import Decision
+from ..lowering.rewrites import Rewrite
+from . import builtin, onednn
+from .backend import Backend, Built, FusionGroup, group_of
+from .kinds import Kind, Target
+
+RUN_AS_ANOTHER = Rewrite(
+    "run_as_another",
+    "an op without a kernel runs as an equal one that has one",
+    ("an op of another kind is equal", "the other op runs here"),
+)
+
+
+def _bias_gradient(node: Node) -> Node:
+    """The sum over all axes but the channels."""
+    rank = len(node.inputs[0].shape)
+    channel = rank - 1 if node.attrs["data_format"] == "NXC" else 1
+    axes = tuple(axis for axis in range(rank) if axis != channel)
+    return stand_in(node, "ReduceSum", node.inputs, {"axes": axes, "keep_dims": False})
+
+
+def _reciprocal(node: Node) -> Node:
+    src = node.inputs[0]
+    shape = (1,) * max(len(src.shape), 1)
+    one = like(src, shape=shape)
+    one.constant = np.ones(shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))
+    return stand_in(node, "Divide", (one, src), {"auto_broadcast": "numpy"})
+
+
+def _power(node: Node) -> Node | None:
+    kind = {2.0: "Square", 0.5: "Sqrt"}.get(node.attrs["beta"])
+    return stand_in(node, kind, node.inputs, {}) if kind else None
+
+
+EQUAL: dict[str, Callable[[Node], Node | None]] = {
+    "BiasAddBackward": _bias_gradient,
+    "Pow": _power,
+    "Reciprocal": _reciprocal,
+}
+
+
+def _match(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
+    """An equal op that the library or a kernel of the package runs, as a group."""
+    node = nodes[0]
+    if len(nodes) > 1 or node.host is not None or node.kind not in EQUAL:
+        return None
+    other = EQUAL[node.kind](node)
+    if other is None:
+        RUN_AS_ANOTHER.declined(node, "an op of another kind is equal")
+        return None
+    if not (onednn.runs(other, env) or builtin.serves(other)):
+        RUN_AS_ANOTHER.declined(node, "the other op runs here")
+        return None
+    RUN_AS_ANOTHER.fired(node)
+    return group_of([other], env)
+
+
+def _why_not(kind: Kind, target: Target) -> str | None:
+    if kind.name in EQUAL and "equal" not in schema.OPS[kind.name].partly:
+        return None
+    return f"no other op computes {kind.name}"
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    other: FusionGroup = group.match
+    for value in other.nodes[0].inputs:
+        if value not in built.views and value.node is None and (array := value.constant) is not None:
+            built.views[value] = built.program.constant(array)
+    return other.backend.build(built, other)
+
+
+EQUAL_OP = Backend("equal", _build, _match, _why_not, "equal op")

@@ -1,0 +1,145 @@
+"""Ops that move elements: views where strides can say it, else copies, and results that operands are written into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..graph import Node
+from ..ir import order_of
+from ..lowering.program import Program, View
+from ..shapes.pieces import ranges
+from ..strides import dense_strides
+
+Views = Sequence[View]
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+
+
+def _transposed(node: Node, source: View) -> View:
+    return source.permute(order_of(node))
+
+
+def _reshaped(node: Node, source: View) -> View | None:
+    return source.reshaped(node.outputs[0].shape)  # type: ignore[arg-type]
+
+
+def _sliced(node: Node, source: View) -> View | None:
+    view, backwards = sliced(node, source)
+    return None if backwards else view
+
+
+# Ops whose result is their operand, seen in another way; None where strides cannot say it.
+VIEWS: dict[str, Callable[[Node, View], View | None]] = {
+    "Slice": _sliced,
+    "StaticReshape": _reshaped,
+    "StaticTranspose": _transposed,
+}
+
+
+def sliced(node: Node, source: View) -> tuple[View, list[int]]:
+    """What a Slice takes as a view of its source, and the axes on which the result lies backwards in it."""
+    backwards = []
+    for axis, (start, size, step) in ranges(source.shape, node.attrs, node.name).items():
+        assert start is not None and size is not None
+        if step < 0:
+            backwards += [axis] if size > 1 else []
+            start, step = start + (size - 1) * step, -step
+        source = source.narrow(axis, start if size else 0, size, step if size > 1 else 1)
+    return source, backwards
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def copy(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    """Append a Reorder or a TypeCast."""
+    program.copy(sources[0], targets[0], node.kind)
+
+
+def transpose(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    program.copy(_transposed(node, sources[0]), targets[0], node.kind)
+
+
+def reshape(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    """Elements in the order of the axes: where neither side can be seen in the other's shape, through scratch."""
+    source, target = sources[0], targets[0]
+    seen, filled = source.reshaped(target.shape), target.reshaped(source.shape)
+    if seen is None and filled is None:
+        seen = program.scratch(target.shape, source.dtype)
+        program.copy(source, View(seen.buffer, source.shape, dense_strides(source.shape)), node.kind)
+    if seen is not None:
+        program.copy(seen, target, node.kind)
+    elif filled is not None:
+        program.copy(source, filled, node.kind)
+
+
+def copy_slice(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    view, backwards = sliced(node, sources[0])
+    program.copy(view, targets[0], node.kind, backwards)
+
+
+def pad(program: Program, node: Node, sources: Views, targets: Views) -> None:
+    """src into the middle of dst; then axis by axis what lies beside it, whose corners the axes before have filled."""
+    source, target = sources[0], targets[0]
+    mode, sides = node.attrs["mode"], list(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
+    middle = _middle_of(node, target)
+    if source != middle:
+        program.copy(source, middle, node.kind)
+    for axis, (begin, end) in enumerate(sides):
+        size = source.shape[axis]
+        # full on the axes before, as long as src on those behind
+        around = target
+        for other in range(axis + 1, target.ndim):
+            around = around.narrow(other, sides[other][0], source.shape[other])
+        for start, count, is_front in ((0, begin, True), (begin + size, end, False)):
+            edge = around.narrow(axis, start, count)
+            if not edge.size:
+                continue
+            label = f"{node.kind} {mode}"
+            if mode == "constant":
+                program.fill(edge, node.attrs["value"], label)
+            elif mode == "edge":
+                last = around.narrow(axis, begin if is_front else begin + size - 1, 1)
+                program.copy(_spread(last, axis, count), edge, label)
+            elif mode == "wrap":
+                first = begin + size - count if is_front else begin
+                program.copy(around.narrow(axis, first, count), edge, label)
+            else:
+                first = begin + 1 if is_front else begin + size - 1 - count
+                program.copy(around.narrow(axis, first, count), edge, label, [axis])
+
+
+def _spread(view: View, axis: int, count: int) -> View:
+    """One element as many."""
+    shape, strides = list(view.shape), list(view.strides)
+    shape[axis], strides[axis] = count, 0
+    return replace(view, shape=tuple(shape), strides=tuple(strides))
+
+
+# ---- results that operands are written into --------------------------------------------------------------------------
+
+
+def _middle_of(node: Node, target: View) -> View:
+    """Where the source of a Pad lies in its result."""
+    for axis, (begin, size) in enumerate(zip(node.attrs["pads_begin"], node.inputs[0].shape, strict=True)):
+        target = target.narrow(axis, begin, int(size or 0))
+    return target
+
+
+def parts(node: Node, joint: View) -> list[View]:
+    """Where the operands of a Concat, or of a Pad, lie in its result."""
+    if node.kind == "Pad":
+        return [_middle_of(node, joint)]
+    axis = node.attrs["axis"] % joint.ndim
+    sizes = [int(value.shape[axis] or 0) for value in node.inputs]
+    return [joint.narrow(axis, sum(sizes[:i]), size) for i, size in enumerate(sizes)]
+
+
+def join(program: Program, node: Node, sources: Sequence[View], target: View) -> bool:
+    """Copy the operands that do not lie in the result already; whether there are any."""
+    pairs = zip(sources, parts(node, target), strict=True)
+    apart = [(source, part) for source, part in pairs if source != part]
+    for source, part in apart:
+        program.copy(source, part, node.kind)
+    return bool(apart)

@@ -1,0 +1,51 @@
+"""Single ops in NumPy on the host, and what something outside of the op table computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..graph import Node
+from ..lowering.env import Env
+from ..lowering.lower import Decision
+from ..lowering.program import Program, View
+from .backend import Backend, Built, FusionGroup
+from .host_ops import HOST, step
+from .kinds import Kind, Target
+
+
+def _match(nodes: Sequence[Node], env: Env) -> Node | None:
+    node = nodes[0]
+    return node if len(nodes) == 1 and (node.host is not None or node.kind in HOST) else None
+
+
+def _why_not(kind: Kind, target: Target) -> str | None:
+    return None if kind.name in HOST else f"no NumPy function computes {kind.name}"
+
+
+def _build(built: Built, group: FusionGroup) -> Decision:
+    program, node = built.program, group.nodes[0]
+    inputs, outputs = built.operands(node)
+    if node.host is not None and node.host.own is not None and built.env.engine.memory is None:
+        _append_own(program, node.host.title, node.host.own, inputs, outputs)
+        return Decision("own kernel", node.outputs[0].dtype)
+    layouts = tuple((view.shape, view.strides, view.dtype) for view in (*inputs, *outputs))
+    title, by, does = node.kind, "NumPy", repr(sorted(node.attrs.items()))
+    if node.host is not None:
+        title, by, does = node.host.title, node.host.by, node.host.key.hex()
+    program.host(step(node), inputs, outputs, f"{title} ({by})", (by, title, does, layouts), by)
+    return Decision(by, node.outputs[0].dtype)
+
+
+def _append_own(
+    program: Program, title: str, own: Callable[..., None], inputs: Sequence[View], outputs: Sequence[View]
+) -> None:
+    """Kernels for what something outside of the table computes, on dense views."""
+    reads = [v if v.row_major else program.copied(v, v.dtype, range(v.ndim), f"src of {title}") for v in inputs]
+    writes = [view if view.row_major else program.scratch(view.shape, view.dtype) for view in outputs]
+    own(program, reads, writes)
+    for written, view in zip(writes, outputs, strict=True):
+        if written is not view:
+            program.copy(written, view, f"dst of {title}")
+
+
+NUMPY = Backend("numpy", _build, _match, _why_not, "NumPy")

@@ -1,0 +1,250 @@
+"""Groups of the library's ops as they are, where needed on copies: row-major ones, or in a dtype that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from .. import schema, shapes
+from ..dtypes import PACKED
+from ..graph import Node, Value
+from ..ir import is_empty, is_open
+from ..lowering import trust
+from ..lowering.broadcasts import misread
+from ..lowering.env import Env
+from ..lowering.family import MEMBERS
+from ..lowering.lower import Decision
+from ..lowering.native_attributes import literal_attributes, native_attributes, ops_of
+from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
+from ..lowering.rewrites import Rewrite
+from ..shapes import Meta
+from . import builtin
+from .backend import Backend, Built, FusionGroup
+from .host_ops import HOST, step
+from .kinds import Kind, Target
+from .places import place_of, view_of
+
+STAGE_OPERANDS = Rewrite(
+    "stage_operands",
+    "ops of the library run on row-major copies, or on copies in f32",
+    ("some lie in another order than that of their axes",),
+)
+ONEDNN_PARTITION = Rewrite(
+    "onednn_partition",
+    "several ops run as one partition of the library",
+    ("its integers are known to be exact", "no broadcast operand is misread", "no channels are miscounted"),
+)
+
+# ---- what the library runs -------------------------------------------------------------------------------------------
+
+_TURNS_TIES = "the library adds the zero point before it rounds, which turns ties by an odd one"
+# what falls away where the library computes in another dtype, but not in memory
+_CONVERSIONS = schema.kinds("converts")
+
+
+def why_not_kind(kind: Kind, target: Target) -> str | None:
+    """Why the library does not run ops of a kind, as far as dtypes tell; None where it does."""
+    if kind.name in MEMBERS:
+        return None
+    if builtin.loses_nan(kind, target):
+        return builtin.KEEPS_NAN
+    reason = _not_in_memory(kind, target)
+    if reason is None:
+        ins, outs = ([target.compute_dtype(d, kind.name) for d in some] for some in (kind.inputs, kind.outputs))
+        reason = schema.availability(kind.name, ins, target.version, outputs=outs)
+    return reason
+
+
+def why_not(node: Node, env: Env) -> str | None:
+    """Why the loaded library does not run this node as it is; None where it does. Its shapes may be unknown."""
+    kind, attrs = node.kind, node.attrs
+    if kind in MEMBERS:
+        return None
+    faster = builtin.goes_before(node, env)
+    if faster is not None:
+        return faster
+    if kind == "DynamicQuantize" and len(node.inputs) > 2 and env.prefers_own:
+        return _TURNS_TIES
+    if kind == "Wildcard":
+        return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
+    dtypes = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]
+    reason = _not_in_memory(Kind(kind, *dtypes), Target.of(env))
+    if reason is not None:
+        return reason
+    if len(set(attrs.get("zps") or ())) > 1:
+        # 3.2 takes them and uses the first for all channels, later versions refuse
+        return f"oneDNN has a kernel for {kind} with one zero point only"
+    ops = ops_of([node])
+    ins, outs = (
+        [Meta(value.shape, env.compute_dtype(value.dtype, *ops)) for value in some]
+        for some in (node.inputs, node.outputs)
+    )
+    sizes = [meta.shape for meta in (*ins, *outs)]
+    if any(None in shape for shape in sizes):
+        types = [meta.dtype for meta in ins]
+        return schema.availability(kind, types, env.version, attrs, outputs=[meta.dtype for meta in outs])
+    reason = shapes.unsupported(kind, ins, outs, attrs, env.version)
+    if reason is None and any(0 in shape for shape in sizes):
+        reason = f"oneDNN has no kernel for {kind} of tensors without elements"
+    if reason is None and () in sizes:
+        reason = f"oneDNN has no kernel for {kind} of tensors without axes"
+    return reason
+
+
+def runs(node: Node, env: Env) -> bool:
+    """Whether the loaded library is to run this node; its shapes may be unknown."""
+    return why_not(node, env) is None
+
+
+def _not_in_memory(kind: Kind, target: Target) -> str | None:
+    """What speaks against the library whatever it computes: how dtypes lie in memory, or change there only."""
+    dtypes = (*kind.inputs, *kind.outputs)
+    packed = [dtype for dtype in dtypes if dtype in PACKED]
+    if packed:
+        return f"{kind.name} of {packed[0]}: the library packs 4-bit integers in pairs, NumPy does not"
+    if kind.name in _CONVERSIONS and dtypes:
+        computed = list(map(target.compute_dtype, dtypes))
+        lacking = next((dtype for dtype, other in zip(dtypes, computed, strict=True) if dtype != other), None)
+        if lacking is not None and computed[0] == computed[-1]:
+            return f"the library has no {lacking} kernels for {target.isa}"
+    return None
+
+
+def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
+    """Nodes of which the library runs each, and all of them rightly as one partition."""
+    if not all(runs(node, env) for node in nodes):
+        return None
+    return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes) else None
+
+
+def _is_right(nodes: Sequence[Node]) -> bool:
+    """Whether the library reads the operands of a partition rightly."""
+    last = nodes[-1]
+    if is_empty(nodes):
+        return False
+    if not trust.quantizes(nodes) and misread(nodes):
+        ONEDNN_PARTITION.declined(last, "no broadcast operand is misread")
+        return False
+    if any(node.kind in MEMBERS and literal_attributes(node) is None for node in nodes[1:]):
+        return False
+    ONEDNN_PARTITION.fired(last)
+    return True
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def build(built: Built, group: FusionGroup) -> Decision:
+    """Append a group; a single op by a kernel of the package where the library would have copies, or a slow one."""
+    node = group.nodes[0]
+    if len(group.nodes) == 1 and built.env.prefers_own and builtin.serves(node):
+        inputs, outputs = built.operands(node)
+        if not all(map(is_dense, (inputs[0], *outputs))):
+            return builtin.append(built, node, inputs, outputs)
+    return build_native(built, group.nodes)
+
+
+def native_ops(
+    program: Program,
+    nodes: Sequence[Node],
+    leaving: set[Value],
+    views: dict[Value, View],
+    edges: dict[Value, Operand],
+    env: Env,
+) -> list[NativeOp]:
+    """Nodes as the library takes them; of their results those that are `leaving` get buffers, the others edges."""
+    ops = []
+
+    def operand(value: Value) -> Operand:
+        return edges[value] if value in edges else view_of(program, value, views)
+
+    for node in nodes:
+        inputs = tuple(operand(value) for value in node.inputs)
+        for value in node.outputs:
+            if value not in leaving and value not in edges:
+                edges[value] = Edge(value.shape, value.dtype)  # type: ignore[arg-type]
+        outputs = tuple(operand(value) for value in node.outputs)
+        host = partial(step, node) if node.kind in HOST else None
+        ops.append(NativeOp(node.kind, native_attributes(node, env), inputs, outputs, node.name, host))
+    return ops
+
+
+def leaving_of(nodes: Sequence[Node], shared: set[Value]) -> set[Value]:
+    """Values of a group that need a buffer: those that someone outside reads, and those that nobody does."""
+    read = {value for node in nodes for value in node.inputs}
+    return {value for node in nodes for value in node.outputs if value in shared or value not in read}
+
+
+# which operands a kernel takes only row-major, by the word of the op table
+_ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
+    "": lambda value: False,
+    "all": lambda value: True,
+    "vectors": lambda value: len(value.shape) == 1,
+    "batches": lambda value: len(value.shape) > 2,
+}
+
+
+def only_row_major(word: str, value: Value) -> bool:
+    """Whether a kernel takes a value only densely in the order of its axes, by the word of the op table."""
+    return _ROW_MAJOR[word](value)
+
+
+def _taken_row_major(nodes: Sequence[Node], env: Env) -> set[Value]:
+    """Values that a kernel of the group takes only densely in the order of their axes."""
+    dense: set[Value] = set()
+    for node in nodes:
+        spec = schema.OPS[node.kind]
+        if env.version >= spec.row_major_since:
+            dense.update(value for value in (*node.inputs, *node.outputs) if only_row_major(spec.row_major, value))
+    return dense
+
+
+def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
+    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels of them for these ops."""
+    env, views = built.env, built.views
+    leaving = leaving_of(nodes, built.shared)
+    values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+    ops = ops_of(nodes)
+    staged = dict.fromkeys(value for value in values if env.compute_dtype(value.dtype, *ops) != value.dtype)
+    dense = _taken_row_major(nodes, env)
+    places = {value: place_of(value, views) for value in values if value in dense}
+    staged |= dict.fromkeys(value for value, place in places.items() if place is not None and not place.row_major)
+    if staged:
+        STAGE_OPERANDS.fired(nodes[-1])
+        return _build_staged(built, nodes, leaving, list(staged))
+    if dense:
+        STAGE_OPERANDS.declined(nodes[-1], "some lie in another order than that of their axes")
+    built.program.native(native_ops(built.program, nodes, leaving, views, {}, env), nodes[0].kind)
+    return Decision("native", trust.multiplied(nodes) or nodes[-1].outputs[0].dtype)
+
+
+def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], staged: Sequence[Value]) -> Decision:
+    """The group on row-major copies of some values, in the dtype to compute in."""
+    program, env = built.program, built.env
+    outputs = {value for node in nodes for value in node.outputs}
+    known = {value: place_of(value, built.views) for node in nodes for value in node.inputs}
+    inner = {value: place for value, place in known.items() if place is not None}
+    back: list[tuple[View, View]] = []
+    edges: dict[Value, Operand] = {}
+    for value in staged:
+        compute = env.compute_dtype(value.dtype, *ops_of(nodes))
+        if value in outputs and value not in leaving:
+            edges[value] = Edge(value.shape, compute)  # type: ignore[arg-type]
+            continue
+        outer = built.view(value)
+        inner[value] = program.scratch(outer.shape, compute)
+        if value in outputs:
+            back.append((inner[value], outer))
+        else:
+            program.copy(outer, inner[value], f"{value.dtype} to {compute}")
+    for value in outputs:
+        if value not in inner and value in leaving:
+            inner[value] = built.view(value)
+    program.native(native_ops(program, nodes, leaving, inner, edges, env), nodes[0].kind)
+    for source, target in back:
+        program.copy(source, target, f"{source.dtype} to {target.dtype}")
+    compute = env.compute_dtype(staged[0].dtype, *ops_of(nodes))
+    return Decision("native", trust.multiplied(nodes) or compute)
+
+
+ONEDNN = Backend("onednn", build, match, why_not_kind, "library")

@@ -1,0 +1,153 @@
+"""Nodes that may run together: what hangs on a head as post-ops, and element-wise ops that read each other.
+
+A group has one result, and what it computes on the way is read inside of it only. Such groups never wait for each other
+in a circle: a result depends on all that its group reads.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+
+from ..graph import Node
+from ..lowering.post_ops import format_of
+from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
+from ..lowering.tail import KINDS
+from .backend import BACKENDS, Search
+
+# ops that a convolution's result may wait for before it is clear that it is read inside of the group only
+_AHEAD = 16
+FUSE_POST_OPS = Rewrite(
+    "fuse_post_ops",
+    "element-wise ops behind a convolution, a product or a norm run with it",
+    (
+        "a post-op does this",
+        "the shape and the type stay",
+        "the data formats are equal",
+        NOT_RETURNED,
+        "one result alone is read outside",
+    ),
+)
+FUSE_ELEMENTWISE = Rewrite(
+    "fuse_elementwise",
+    "element-wise ops that read each other run as one",
+    ("the shape stays", *ALONE),
+)
+
+
+def with_post_ops(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
+    """Each head among the free nodes, and what runs as its post-ops.
+
+    Where two meet the later one goes on: what the earlier one gives is there by then.
+    """
+    left, joining = set(free), search.elementwise.intersection(free)
+    for number in sorted(free, reverse=True):
+        if number in left and any(backend.leads(search.nodes[number]) for backend in BACKENDS):
+            members = behind(number, joining, search)
+            joining.difference_update(members)
+            left.difference_update(members)
+            yield members
+
+
+def chains(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
+    """The element-wise ops among the free nodes, those together that read each other."""
+    joining = search.elementwise.intersection(free)
+    for number in sorted(joining, reverse=True):
+        if number in joining:
+            members = chain(number, joining, search)
+            joining.difference_update(members)
+            yield members
+
+
+def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
+    """A convolution and the nodes of `free` that run as its post-ops, in topological order.
+
+    The group grows as long as all that is open, results that are yet to be read, is read by nodes that can join; it
+    ends at the last place where one result alone is open.
+    """
+    first = search.nodes[head].outputs[0]
+    members, ended = [head], 1
+    taken = {head}
+    # how many readers of each open value are not members yet
+    waiting = {first: len(search.of(first))}
+    queue = list(search.of(first))
+    heapq.heapify(queue)
+    declined = partial(FUSE_POST_OPS.declined, search.nodes[head])
+    while queue and len(members) - ended < _AHEAD:
+        if any(map(search.leaves, waiting)):
+            declined(NOT_RETURNED)
+            break
+        number = heapq.heappop(queue)
+        if number in taken:
+            continue
+        node = search.nodes[number]
+        condition = _unmet(node, search.nodes[head], number in free)
+        if condition:
+            declined(condition)
+            break
+        taken.add(number)
+        members.append(number)
+        for value in dict.fromkeys(node.inputs):
+            if value in waiting:
+                waiting[value] -= 1
+                if not waiting[value]:
+                    del waiting[value]
+        result = node.outputs[0]
+        waiting[result] = len(search.of(result))
+        for reader in search.of(result):
+            heapq.heappush(queue, reader)
+        if len(waiting) == 1:
+            ended = len(members)
+    if ended < len(members):
+        declined("one result alone is read outside")
+    if ended > 1:
+        FUSE_POST_OPS.fired(search.nodes[head])
+    return tuple(members[:ended])
+
+
+def _unmet(node: Node, head: Node, free: bool) -> str:
+    """The condition that keeps a node from being a post-op of a convolution, if there is one."""
+    unmet = ""
+    result, first = node.outputs[0], head.outputs[0]
+    if not free or node.kind not in KINDS:
+        unmet = "a post-op does this"
+    elif (result.shape, result.dtype) != (first.shape, first.dtype):
+        unmet = "the shape and the type stay"
+    elif "data_format" in node.attrs and node.attrs["data_format"] != format_of(head):
+        unmet = "the data formats are equal"
+    return unmet
+
+
+def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
+    """The node and those of `free` before it whose results only members read, in topological order."""
+    end = search.nodes[last].outputs[0]
+    declined = partial(FUSE_ELEMENTWISE.declined, search.nodes[last])
+    members = {last}
+    queue = [-number for number in _makers(search.nodes[last], search.numbers)]
+    heapq.heapify(queue)
+    while queue:
+        # the latest first: by then all of its readers have been looked at
+        number = -heapq.heappop(queue)
+        made = search.nodes[number].outputs[0]
+        if number in members or number not in free:
+            continue
+        if made.shape != end.shape:
+            declined("the shape stays")
+            continue
+        if search.leaves(made):
+            declined(NOT_RETURNED)
+            continue
+        if not members.issuperset(search.of(made)):
+            declined(READ_ONCE)
+            continue
+        members.add(number)
+        for maker in _makers(search.nodes[number], search.numbers):
+            heapq.heappush(queue, -maker)
+    if len(members) > 1:
+        FUSE_ELEMENTWISE.fired(search.nodes[last])
+    return tuple(sorted(members))
+
+
+def _makers(node: Node, numbers: Mapping[Node, int]) -> set[int]:
+    return {numbers[value.node] for value in node.inputs if value.node is not None}

@@ -1,0 +1,186 @@
+"""The backends in the order in which they are asked, which nodes run together, and their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..errors import UnsupportedError
+from ..graph import Node, Value
+from ..lowering import chain
+from ..lowering.env import Env
+from ..lowering.lower import Chooser, Decision
+from ..lowering.program import View
+from . import movement, norm, onednn, partitions
+from .attention import ATTENTION
+from .backend import BACKENDS, Backend, Built, FusionGroup, Search, group_of
+from .builtin import BUILTIN
+from .convolution import CONVOLUTION
+from .elementwise import ELEMENTWISE
+from .equal import EQUAL_OP
+from .int8 import INT8
+from .kinds import Kind, Target
+from .matmul import MATMUL
+from .norm import NORM
+from .numpy_fallback import NUMPY
+from .onednn import ONEDNN
+from .places import Places, place_of
+from .rotary import ROTARY
+from .search import chains, with_post_ops
+
+
+def _refuse(built: Built, group: FusionGroup) -> Decision:
+    """Raises:
+    UnsupportedError: always.
+    """
+    node = group.nodes[0]
+    raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, built.env)}")
+
+
+def _is_single(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
+    return nodes if len(nodes) == 1 else None
+
+
+NOWHERE = Backend("nowhere", _refuse, _is_single, lambda kind, target: None, "not supported")
+BACKENDS[:] = [
+    ATTENTION, ROTARY, INT8, NORM, MATMUL, ELEMENTWISE, CONVOLUTION, ONEDNN, EQUAL_OP, BUILTIN, NUMPY, NOWHERE,
+]  # fmt: skip
+
+# ---- which nodes run together ----------------------------------------------------------------------------------------
+
+
+def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[FusionGroup]:
+    """Which nodes run together; with tune="off", policy "debug" or on a device as the library alone has it."""
+    if len(nodes) < 2:
+        groups = [one for node in nodes for one in _settled([node], env)]
+    elif not env.prefers_own or policy != "fusion":
+        members = sorted(partitions.partitions(nodes, outputs, env, policy))
+        groups = [one for some in members for one in _settled([nodes[i] for i in some], env)]
+    else:
+        groups = _fused(nodes, outputs, env)
+    return _ordered(groups)
+
+
+def _settled(nodes: Sequence[Node], env: Env) -> Iterator[FusionGroup]:
+    """Nodes as one group where a backend runs them so, else one by one."""
+    whole = group_of(nodes, env)
+    if whole is not None:
+        yield whole
+        return
+    for node in nodes:
+        yield from _settled([node], env)
+
+
+def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[FusionGroup]:
+    """Patterns of backends, the library's partitions of what it alone has kernels for, then the rest by own rules."""
+    whole, products = partitions.exact_partitions(nodes, outputs, env)
+    search = Search(nodes, outputs, env, whole)
+    for backend in BACKENDS:
+        backend.find(search)
+
+    def take(members: Sequence[int]) -> None:
+        if search.free.issuperset(members):
+            for one in _settled([nodes[i] for i in members], env):
+                search.take(one)
+
+    for members in (*whole, *products):
+        take(members)
+    joining = {i for i in search.free if _may_join(nodes[i], env)}
+    for members in with_post_ops(search, joining):
+        take(members)
+    for members in chains(search, joining & search.free):
+        take(members)
+    for number in sorted(search.free):
+        take((number,))
+    return [one for _, one in sorted(search.groups, key=lambda item: item[0])]
+
+
+def _may_join(node: Node, env: Env) -> bool:
+    return onednn.runs(node, env) or norm.leads(node) or chain.takes([node], env)
+
+
+def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
+    """Groups in an order in which every value is made before it is used; as they are where that is free."""
+    producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
+    placed: list[FusionGroup] = []
+    state: dict[int, int] = {}
+    for start in range(len(groups)):
+        stack = [start]
+        while stack:
+            i = stack[-1]
+            if state.get(i) == 2:
+                stack.pop()
+                continue
+            state[i] = 1
+            needed = {
+                producer[value]
+                for node in groups[i].nodes
+                for value in node.inputs
+                if value in producer and producer[value] != i and state.get(producer[value]) != 2
+            }
+            if needed:
+                if any(state.get(n) == 1 for n in needed):
+                    raise RuntimeError("the library's partitions depend on each other in a circle")
+                stack.extend(sorted(needed, reverse=True))
+                continue
+            state[i] = 2
+            placed.append(groups[i])
+            stack.pop()
+    return placed
+
+
+def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
+    """The backend of ops of a kind as far as dtypes tell, and why it is not the library.
+
+    Attributes and shapes may rule it out.
+    """
+    backend = next(backend for backend in BACKENDS if backend.why_not(kind, target) is None)
+    return backend, "" if backend is CONVOLUTION else onednn.why_not_kind(kind, target) or ""
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def build(groups: Sequence[FusionGroup], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
+    """Append the steps of every group. `views` has inputs, constants and outputs; the rest gets scratch.
+
+    `choose` ranks the formulations of convolutions, if they are not to be ranked by their estimates.
+    """
+    built = Built(views, _shared(groups, views), env, choose)
+    for one in groups:
+        built.program.group = len(built.decisions)
+        if isinstance(views, Places):
+            views.take_in(built.program, (value for node in one.nodes for value in node.inputs))
+        built.decisions.append((one, _append(built, one)))
+    built.program.group = None
+    return built
+
+
+def _shared(groups: Sequence[FusionGroup], views: Mapping[Value, View]) -> set[Value]:
+    shared = set(views)
+    for item in groups:
+        inner = set(item.outputs)
+        shared.update(value for node in item.nodes for value in node.inputs if value not in inner)
+    return shared
+
+
+def _append(built: Built, group: FusionGroup) -> Decision:
+    """The steps of a group, if its place leaves any to do."""
+    head, views = group.nodes[0], built.views
+    dtype = head.outputs[0].dtype
+    if all(0 in value.shape for value in group.outputs):
+        return Decision("nothing to do", dtype)
+    if _sees_operand(group, views):
+        return Decision("view", dtype)
+    if isinstance(views, Places) and head.outputs[0] in views.joined and len(group.nodes) == 1:
+        inputs, (result,) = built.operands(head)
+        return Decision("own kernel" if movement.join(built.program, head, inputs, result) else "view", dtype)
+    return group.backend.build(built, group)
+
+
+def _sees_operand(group: FusionGroup, views: Mapping[Value, View]) -> bool:
+    """Whether the result's place is its operand's, so that nothing is left to do."""
+    node = group.nodes[0]
+    if len(group.nodes) > 1 or node.kind not in movement.VIEWS:
+        return False
+    source, result = (place_of(value, views) for value in (node.inputs[0], node.outputs[0]))
+    return source is not None and result is not None and source.buffer is result.buffer

@@ -1,0 +1,69 @@
+"""A backend for one op, from outside of the package: chosen, explained, and part of a saved net."""
+
+import numpy as np
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops import ops
+from dnnl_graph_ops.backends.backend import Backend, group_of, registered
+from dnnl_graph_ops.lowering.lower import Decision
+from dnnl_graph_ops.lowering.program import HostStep
+
+
+def absolute(x, y):
+    y[...] = np.where(x < 0, -x, x)
+
+
+def build(built, group):
+    inputs, outputs = built.operands(group.match)
+    built.program.host(absolute, inputs, outputs, "magnitude", by="a test")
+    return Decision("magnitude", "f32")
+
+
+def match(nodes, env):
+    return nodes[0] if len(nodes) == 1 and nodes[0].kind == "Abs" else None
+
+
+MAGNITUDE = Backend("magnitude", build, match)
+X = np.array([[-2.0, 0.0], [3.0, -4.0]], np.float32)
+
+
+@pytest.fixture
+def backend():
+    with registered(MAGNITUDE, before="norm"):
+        yield
+
+
+def net():
+    graph = dgo.Graph()
+    # no chain of element-wise ops, which are looked for together
+    return graph.compile(ops.abs(graph.input("x", X.shape)))
+
+
+def test_it_is_chosen_and_explained(backend):
+    made = net()
+    np.testing.assert_array_equal(made(X), abs(X))
+    (part,) = made.explain().partitions
+    assert (part.kinds, part.formulation, part.implementation) == (("Abs",), "magnitude", "a test")
+    assert "magnitude" in str(made.explain())
+    (step,) = made.latest().plan.parts
+    assert isinstance(step, HostStep)
+
+
+def test_it_is_part_of_a_saved_net(backend, tmp_path):
+    made = net()
+    made(X)
+    made.save(tmp_path / "net.dgo")
+    loaded = dgo.load(tmp_path / "net.dgo")
+    np.testing.assert_array_equal(loaded(X), abs(X))
+    assert loaded.explain().partitions[0].formulation == "magnitude"
+
+
+def test_it_is_gone_again():
+    with registered(MAGNITUDE, before="norm"):
+        pass
+    made = net()
+    np.testing.assert_array_equal(made(X), abs(X))
+    assert made.explain().partitions[0].formulation == "own chain"
+    (value,) = made.outputs.values()
+    assert group_of([value.node], made.env()).backend.name == "elementwise"
