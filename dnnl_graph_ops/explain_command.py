@@ -27,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="sizes of an input that the file leaves open; may be repeated",
     )
     parser.add_argument("--rewrites", action="store_true", help="tell which rewrites of the graph fired, and why not")
-    parser.add_argument("--passes", action="store_true", help="tell the graph after each pass over it")
+    parser.add_argument(
+        "--passes", action="store_true", help="tell the graph after each pass, then its groups and steps"
+    )
     parser.add_argument("--profile", action="store_true", help="run on random data and time each step")
     parser.add_argument("--tune", choices=TUNES, default="heuristic", help="as in Graph.compile")
 

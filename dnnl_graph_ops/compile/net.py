@@ -13,9 +13,9 @@ from .._core import Executor, NetBase, PlanCache
 from ..backends import onednn
 from ..backends.backend import FusionGroup
 from ..backends.table import group
+from ..drawing import net_to_dot, net_to_svg
 from ..errors import Error, InvalidArgumentError
 from ..graph import Graph, Node, Value, hooks
-from ..graph.drawing import net_to_dot, net_to_svg
 from ..ir import reachable
 from ..lowering.env import Env
 from ..lowering.rewrites import listening
@@ -424,7 +424,7 @@ class Net(NetBase):
         Args:
             rewrites: tell as well which rewrites of the graph fired, and which condition kept others from it; the plan
                 is made once more for that.
-            passes: tell the graph after each pass over it, likewise.
+            passes: tell the graph after each pass over it, and its groups and steps after each stage, likewise.
 
         Raises:
             InvalidArgumentError: the net has unknown dims and was never called, or its plans were dropped since.

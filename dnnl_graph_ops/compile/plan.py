@@ -13,11 +13,13 @@ from .._core import Executor, check_fork
 from ..errors import UnsupportedError
 from ..lowering.program import Buffer, HostStep, KernelStep, NativeStep, Program, Step, View, data_of
 from ..lowering.staging import staged
+from ..passes.pipeline import tell
 from ..runtime import follow
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
 from ..strides import extent
+from . import listings
 from .memory import ALIGNMENT, Use, place
 from .native import Compiled, Partitioned, compile_partitions, partitioned, separated
 from .packed import fold_constants
@@ -77,14 +79,18 @@ def assemble(
             for given in program.steps
             for one in (staged(given, as_they_are) if isinstance(given, NativeStep) else [given])
         ]
+        tell("after onednn_workarounds", lambda: listings.of_steps(steps))
         steps = fold_constants(steps)
+        tell("after pack_weights", lambda: listings.of_steps(steps))
         natives = [step for step in steps if isinstance(step, NativeStep)]
         given = iter(partitioned(natives, engine, fpmath_mode, judged=not as_they_are))
         for step in steps:
             parts.extend(_compiled(program, next(given)) if isinstance(step, NativeStep) else [step])
         uses = [_use(part) for part in parts]
+        tell("after compile_partitions", lambda: listings.of_uses(uses))
         check(uses, outputs)
         offsets, scratch, merged = place(uses)
+        tell("after place_memory", lambda: listings.of_memory(offsets, scratch))
         one_place = set(merged)
         parts = [
             replace(part, in_place=tuple(pair for pair in part.in_place if pair in one_place))

@@ -24,8 +24,10 @@ from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
+from ..passes.pipeline import tell
 from ..shapes import Meta, checked
 from ..strides import dense_strides
+from . import listings
 from .layouts import as_given, chosen, lay_out
 from .native import Compiled
 from .plan import Plan, assemble
@@ -182,20 +184,25 @@ def specialise(
     names = {view.buffer: value.name for value, view in views.items()}
     views |= _constants(value for value in _read(nodes, ()) if value not in views)
     groups = group(nodes, results, env, policy)
+    tell("after fuse_groups", lambda: listings.of_groups(groups))
     if rewrites and env.engine.memory is None:
         groups = fold_dequantize(groups, results, prepare)
+        tell("after fold_dequantize", lambda: listings.of_groups(groups))
         views |= _constants(
             value for some in groups for node in some.nodes for value in node.inputs if value not in views
         )
 
     def lowered(choose: Chooser | None) -> tuple[Built, Places]:
         places = (lay_out if chosen(env, policy) else as_given)(groups, views)
+        tell("after choose_layouts", lambda: listings.of_places(places))
         return build(groups, places, env, choose), places
 
     built, places = measured(lowered, env) if env.tune == "measure" else lowered(None)
     for value, target in (*places.leaving.items(), *copies):
         built.program.copy(places[value], target, "copy to output")
+    tell("after lower", lambda: listings.of_steps(built.program.steps))
     in_bands(built.program, built.layers, env)
+    tell("after tile_rows", lambda: listings.of_steps(built.program.steps))
     plan = assemble(
         built.program,
         [views[value] for value, _ in inputs],
@@ -224,9 +231,11 @@ def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Arr
 
 
 def _computed(nodes: Sequence[Node], value: Value, env: Env) -> Array:
-    made = specialise(nodes, [], [], [(value, None)], env)
-    result: Array = np.empty(made.out_shapes[0], dtypes.numpy_dtype(value.dtype))
-    made.plan.executor.run([], [result])
+    # nobody asks how constants are computed
+    with pipeline.watching():
+        of_constants = specialise(nodes, [], [], [(value, None)], env)
+    result: Array = np.empty(of_constants.out_shapes[0], dtypes.numpy_dtype(value.dtype))
+    of_constants.plan.executor.run([], [result])
     return result
 
 

@@ -214,9 +214,7 @@ class Graph:
         return f"Graph({self.name!r}, {inputs} inputs, {constants} constants, {nodes} ops)"
 
     def __str__(self) -> str:
-        from .drawing import graph_to_text
-
-        return graph_to_text(self)
+        return hooks.call("to_text", self)
 
     # -- building ---------------------------------------------------------------------------------------------
 
@@ -451,9 +449,7 @@ class Graph:
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
-        from .drawing import graph_to_dot
-
-        return graph_to_dot(self)
+        return hooks.call("to_dot", self)
 
 
 def _name(name: object, where: str) -> str:

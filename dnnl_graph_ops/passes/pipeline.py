@@ -1,4 +1,4 @@
-"""The passes in their order, and what the graph is after each."""
+"""The passes in their order, the stages behind them, and what the graph, its groups or its steps are after each."""
 
 from __future__ import annotations
 
@@ -75,33 +75,40 @@ PASSES: tuple[Pass, ...] = (
     Pass("mixed_precision", _mixed_precision),
 )
 
+# from ops to a plan, behind the passes; on a device and with tune="off" some have nothing to do
+STAGES = (
+    "fuse_groups", "fold_dequantize", "choose_layouts", "lower", "tile_rows", "onednn_workarounds", "pack_weights",
+    "compile_partitions", "place_memory",
+)  # fmt: skip
+
 _watching: ContextVar[list[tuple[str, str]] | None] = ContextVar("_watching", default=None)
 
 
 def run(graph: GraphView, setting: Setting) -> None:
-    """All passes, one after the other. DNNL_GRAPH_OPS_DUMP=passes prints the graph after each to stderr."""
-    seen = _watching.get()
-    dumps = os.environ.get(_DUMP) == "passes"
-
-    def tell(name: str) -> None:
-        if seen is None and not dumps:
-            return
-        text = listing(graph)
-        if seen is not None:
-            seen.append((name, text))
-        if dumps:
-            print(f"dnnl_graph_ops, graph {name}:\n{text}\n", file=sys.stderr)
-
-    tell("as given")
+    """All passes, one after the other."""
+    tell("as given", lambda: listing(graph))
     for each in PASSES:
         if each.on_device or setting.env.engine.memory is None:
             each.run(graph, setting)
-            tell(f"after {each.name}")
+            tell(f"after {each.name}", lambda: listing(graph))
+
+
+def tell(name: str, text: Callable[[], str]) -> None:
+    """Tell who watches what has become of a graph. DNNL_GRAPH_OPS_DUMP=passes prints it to stderr."""
+    seen = _watching.get()
+    dumps = os.environ.get(_DUMP) == "passes"
+    if seen is None and not dumps:
+        return
+    told = text()
+    if seen is not None:
+        seen.append((name, told))
+    if dumps:
+        print(f"dnnl_graph_ops, graph {name}:\n{told}\n", file=sys.stderr)
 
 
 @contextmanager
 def watching() -> Iterator[list[tuple[str, str]]]:
-    """Collects the graph after each pass, as text, of the nets that this thread compiles meanwhile."""
+    """Collects the graph after each pass and stage, as text, of the nets that this thread compiles meanwhile."""
     seen: list[tuple[str, str]] = []
     token = _watching.set(seen)
     try:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.graph.drawing.layered import place
+from dnnl_graph_ops.drawing.layered import place
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..graph import hooks
+
 
 def graph_to_text(graph: Any) -> str:
     """Implements `print(graph)`."""
@@ -38,3 +40,7 @@ def net_to_svg(net: Any, path: Any = None) -> str:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     return text
+
+
+hooks.provide("to_text", graph_to_text)
+hooks.provide("to_dot", graph_to_dot)

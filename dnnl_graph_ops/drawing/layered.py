@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..order import topological
+from ..graph.order import topological
 
 Edge = tuple[int, int]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..graph import Graph, Node, Value
+from ..graph import Graph, Node, Value
 
 _LONGEST = 60
 
