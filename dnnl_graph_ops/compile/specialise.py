@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..algorithms.lower import Chooser
+from ..algorithms.tile_rows import in_bands
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..ir import GraphView, linked
 from ..lowering.as_given import Places
-from ..lowering.bands import in_bands
 from ..lowering.build import Built, build
 from ..lowering.env import Env
-from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..lowering.split import split
 from ..passes import pipeline

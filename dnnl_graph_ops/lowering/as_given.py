@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from .. import schema
+from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from . import trust
 from .env import Env
 from .groups import Group, native_attributes, ops_of
 from .host_ops import HOST, step
-from .lower import Decision
 from .program import Edge, NativeOp, Operand, Program, View
 from .rewrites import Rewrite
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..algorithms import nonfinite
+from ..algorithms import tile_rows as bands
+from ..algorithms.deconvolution import repeats_fused_ops
+from ..algorithms.lower import Chooser, Decision, lower
 from ..errors import UnsupportedError
 from ..graph import Value
-from . import bands, chain, dense, integers, nonfinite, norms, patterned, trust
+from . import chain, dense, integers, norms, patterned, trust
 from .as_given import Places, build_native, leaving_of, native_ops, place_of, view_of
 from .env import Env
 from .family import MEMBERS, literal_op, make_problem
-from .forms.deconvolution import repeats_fused_ops
 from .groups import Group, ops_of
 from .host_ops import step
-from .lower import Chooser, Decision, lower
 from .own import OWN, VIEWS, join, serves
 from .post_ops import post_ops
 from .problem import Problem
@@ -51,7 +53,7 @@ def build(groups: Sequence[Group], views: dict[Value, View], env: Env, choose: C
     """Append the steps of every group, as `split` leaves them. `views` has inputs, constants and outputs; the rest gets
     scratch.
 
-    `choose` ranks the formulations of family ops, if they are not to be ranked by their estimates.
+    `choose` ranks the algorithms of family ops, if they are not to be ranked by their estimates.
     """
     built = Built(Program(), _shared(groups, views))
     for one in groups:
