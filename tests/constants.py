@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import dnnl_graph_ops as dgo
-from dnnl_graph_ops.lowering import choice, fits
+from dnnl_graph_ops.algorithms import choice
+from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.lowering.env import Env
 
 # the instruction sets of `runtime.cpu.SETS` whose constants they are

@@ -26,6 +26,7 @@ STOREYS = (
     ("ops",),
     ("ir",),
     ("lowering",),
+    ("algorithms",),
     ("backends",),
     ("passes",),
     ("graph_api",),
@@ -35,7 +36,7 @@ STOREYS = (
     ("torch",),
     ("bench", "explain_command", "trial", "__main__"),
 )
-# for types only, which nobody loads: importer, imported
+# importer, imported: for types only, which nobody loads
 EXCEPTIONS = {
     ("graph.graph", "compile.net"): "what Graph.compile returns",
 }

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core import kernels
+from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, order_of, scalar
 from ..lowering import select
 from ..lowering.chain import over
-from ..lowering.lower import Decision
 from ..lowering.program import Program, View
 from ..lowering.rewrites import ALONE, No, Rewrite
 from . import fused_patterns

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..algorithms import tile_rows
+from ..algorithms.lower import Chooser, Decision
 from ..graph import Node, Value
 from ..ir import readers_of
-from ..lowering import bands, chain
+from ..lowering import chain
 from ..lowering.env import Env
-from ..lowering.lower import Chooser, Decision
 from ..lowering.program import Program, View
 from ..lowering.rewrites import NOT_RETURNED, READ_ONCE, No
 from .kinds import Kind, Target
@@ -148,7 +149,7 @@ class Built:
     decisions: list[tuple[FusionGroup, Decision]] = field(default_factory=list)
     macs: int = 0
     # what may run by bands of rows
-    layers: list[bands.Layer] = field(default_factory=list)
+    layers: list[tile_rows.Layer] = field(default_factory=list)
 
     def view(self, value: Value) -> View:
         """Where a value lives."""

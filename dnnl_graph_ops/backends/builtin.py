@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering import chain, plain, select, take
 from ..lowering.env import Env
-from ..lowering.lower import Decision
 from ..lowering.program import Program, View
 from ..schema import kinds
 from . import movement, norm, window

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..algorithms import nonfinite, tile_rows
+from ..algorithms.deconvolution import repeats_fused_ops
+from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
 from ..ir import is_empty
-from ..lowering import bands, chain, nonfinite
+from ..lowering import chain
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, literal_op, make_problem
-from ..lowering.forms.deconvolution import repeats_fused_ops
-from ..lowering.lower import Decision, lower
 from ..lowering.native_attributes import ops_of
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import BACKWARD_WEIGHTS, Problem
@@ -62,7 +63,7 @@ def _build(built: Built, group: FusionGroup) -> Decision:
         return Decision("literal", output.dtype)
     built.macs += problem.macs
     decision = lower(built.program, problem, env, built.choose)
-    built.layers += bands.layers(len(built.decisions), problem, decision)
+    built.layers += tile_rows.layers(len(built.decisions), problem, decision)
     return decision
 
 

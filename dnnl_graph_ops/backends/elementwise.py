@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import is_open
 from ..lowering import chain
 from ..lowering.env import Env
-from ..lowering.lower import Decision
 from .backend import Backend, Built, FusionGroup, elementwise
 
 

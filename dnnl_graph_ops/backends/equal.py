@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import dtypes, schema
+from ..algorithms.lower import Decision
 from ..graph import Node
 from ..ir import like, stand_in
 from ..lowering.env import Env
-from ..lowering.lower import Decision
 from ..lowering.rewrites import Rewrite
 from . import builtin, onednn
 from .backend import Backend, Built, FusionGroup, group_of

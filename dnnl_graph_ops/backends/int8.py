@@ -15,15 +15,15 @@ import numpy as np
 
 from .. import dtypes, schema
 from .._core import kernels
+from ..algorithms import filtering
+from ..algorithms.choice import ranked
+from ..algorithms.epilogues import fused, labelled
+from ..algorithms.lower import Decision
+from ..algorithms.views import channels_last, channels_last_strides, merged_weights, result_view
 from ..graph import Node, Value
 from ..lowering import chain, trust
-from ..lowering.choice import ranked
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
-from ..lowering.forms import filtering
-from ..lowering.forms.tails import fused, labelled
-from ..lowering.forms.views import channels_last, channels_last_strides, result_view
-from ..lowering.lower import Decision
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import FORWARD, Problem
 from ..lowering.program import Buffer, Place, Program, View
@@ -196,11 +196,11 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
     views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
     found = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
-    direct = next((seconds for form, seconds in found if form.name == "own direct"), None)
+    direct = dict(found).get(filtering.DIRECT[problem.direction])
     if direct is None:
         return False
     best, seconds = found[0]
-    if best.name.startswith("minimal filtering") and problem.geometry.rank > 1:
+    if best.filters and problem.geometry.rank > 1:
         seconds *= _OF_FILTERING
     floats = seconds + _CONVERTING + _CONVERTED * (problem.src.size + problem.dst.size)
     return floats < direct * waste / _GAIN_OF_WORDS + _FINISHED * problem.result.size
@@ -322,7 +322,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     early = kernels.integer_pack_subtracts(steps.isa)
     late = bool(points.any()) and not early
     rows, strides = steps.rows()
-    merged = filtering.merged_weights(program, problem.weights)
+    merged = merged_weights(program, problem.weights)
     packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
     if late and target.strides != channels_last_strides(target):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ..algorithms.lower import Decision, lower
 from ..graph import Node, Value
 from ..lowering import tail as post
 from ..lowering.env import Env
 from ..lowering.family import make_problem
-from ..lowering.lower import Decision, lower
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import Problem
 from ..lowering.program import View

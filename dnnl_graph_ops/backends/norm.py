@@ -7,11 +7,11 @@ from math import prod
 
 from .. import dtypes
 from .._core import kernels
+from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering import chain
 from ..lowering import tail as post
 from ..lowering.env import Env
-from ..lowering.lower import Decision
 from ..lowering.post_ops import post_ops
 from ..lowering.problem import data_view
 from ..lowering.program import Program, View, order_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..algorithms.lower import Decision
 from ..graph import Node
 from ..lowering.env import Env
-from ..lowering.lower import Decision
 from ..lowering.program import Program, View
 from .backend import Backend, Built, FusionGroup
 from .host_ops import HOST, step

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from .. import schema, shapes
+from ..algorithms.lower import Decision
 from ..dtypes import PACKED
 from ..graph import Node, Value
 from ..ir import is_empty, is_open
@@ -13,7 +14,6 @@ from ..lowering import trust
 from ..lowering.broadcasts import misread
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS
-from ..lowering.lower import Decision
 from ..lowering.native_attributes import literal_attributes, native_attributes, ops_of
 from ..lowering.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..lowering.rewrites import Rewrite

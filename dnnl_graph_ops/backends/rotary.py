@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .._core import kernels
+from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, scalar
 from ..lowering.chain import over
-from ..lowering.lower import Decision
 from ..lowering.rewrites import ALONE, No, Rewrite
 from ..shapes.pieces import ranges
 from . import fused_patterns

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..algorithms.lower import Chooser, Decision
 from ..errors import UnsupportedError
 from ..graph import Node, Value
 from ..lowering import chain
 from ..lowering.env import Env
-from ..lowering.lower import Chooser, Decision
 from ..lowering.program import View
 from . import movement, norm, onednn, partitions
 from .attention import ATTENTION

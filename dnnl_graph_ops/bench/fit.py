@@ -1,8 +1,8 @@
 """Fit the cost model to this machine: `python -m dnnl_graph_ops.bench.fit`.
 
-Every formulation of every layer of the suite is timed, in turns within a second; the constants of `lowering.fits` are
+Every algorithm of every layer of the suite is timed, in turns within a second; the constants of `lowering.fits` are
 fitted to the least times, relative errors squared. Printed: how well they predict, what choosing by them costs against
-the best of all formulations, and the same by constants fitted to the other half of the layers.
+the best of all algorithms, and the same by constants fitted to the other half of the layers.
 
 `--save FILE` keeps what was measured, `--resume FILE` measures what that lacks, `--load FILE ...` measures nothing.
 `--write` makes this machine choose by the new constants (in the user's cache), `--write FILE` puts them elsewhere.
@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, engine
+from ..algorithms import table as algorithms
 from ..compile.tune import Runner, runner_of
 from ..errors import Error, InvalidArgumentError
-from ..lowering import cost, fits, registry
+from ..lowering import cost, fits
 from ..lowering.cost import Counts
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
@@ -141,13 +142,13 @@ def described(
 
 def applicable(problem: LoweringProblem, env: Env) -> list[str]:
     """The forms that may compute it, by name."""
-    return [form.name for form in registry.applicable(problem, env)]
+    return [form.name for form in algorithms.applicable(problem, env)]
 
 
 def measure(problem: LoweringProblem, env: Env) -> dict[str, float]:
-    """Least seconds of every formulation; those far behind the first round's best run once."""
+    """Least seconds of every algorithm; those far behind the first round's best run once."""
     runners: dict[str, Runner] = {}
-    for form in registry.applicable(problem, env):
+    for form in algorithms.applicable(problem, env):
         try:
             runner = runner_of(problem, env, form)
             runner.run()
@@ -287,7 +288,7 @@ def samples(recorded: Recorded) -> list[Sample]:
         problem = described(layer, direction, row["layout"], row["constant"], recorded.head["dtype"], run=False)
         timed = tuple(
             Form(form.name, form.key, form.counts(problem, env), row["seconds"][form.name])
-            for form in registry.applicable(problem, env)
+            for form in algorithms.applicable(problem, env)
             if form.name in row["seconds"]
         )
         if len(timed) > 1:
@@ -403,7 +404,7 @@ def estimated(form: Form, sample: Sample, constants: Constants) -> float:
 
 
 def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | None = None) -> Loss:
-    """Of the formulation that the constants choose, corrected by factors of some forms."""
+    """Of the algorithm that the constants choose, corrected by factors of some forms."""
     by = factors or {}
     took = min(sample.forms, key=lambda form: estimated(form, sample, constants) * by.get(form.name, 1.0))
     best = min(sample.forms, key=lambda form: form.seconds)

@@ -1,4 +1,4 @@
-"""What a net does and why: its partitions, formulations, implementations, layouts, memory and time."""
+"""What a net does and why: its partitions, algorithms, implementations, layouts, memory and time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from .. import dtypes
 from .._core import Executor, kernels
+from ..algorithms.lower import Decision
+from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..errors import Error
 from ..lowering import fits
 from ..lowering.family import MEMBERS
-from ..lowering.lower import Decision
 from ..lowering.program import HostStep, KernelStep, Place, View, data_of
-from ..lowering.registry import REMARKS
 from ..lowering.rewrites import Report
 from ..runtime import cpu
 from ..runtime import threads as pool
@@ -86,7 +86,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What became of ops that run together: the formulation, and the steps that compute it."""
+    """What became of ops that run together: the algorithm, and the steps that compute it."""
 
     ops: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -115,8 +115,8 @@ class PartitionReport:
 
     @property
     def remark(self) -> str:
-        """What the formulation gives up for its speed; mostly nothing."""
-        return REMARKS.get(self.formulation, "")
+        """What the algorithm gives up for its speed; mostly nothing."""
+        return remark(self.formulation)
 
     @property
     def scratch_bytes(self) -> int:

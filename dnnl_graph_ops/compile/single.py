@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..algorithms.lower import lower
 from ..graph import Graph
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
-from ..lowering.lower import lower
 from ..lowering.program import Place, Program, argument
 from ..ops.build import apply
 from .plan import Plan, assemble

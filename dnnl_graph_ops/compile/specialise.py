@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..algorithms.lower import Chooser
+from ..algorithms.tile_rows import in_bands
 from ..backends.backend import Built
 from ..backends.places import Places
 from ..backends.table import build, group
@@ -18,9 +20,7 @@ from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..ir import GraphView, linked
-from ..lowering.bands import in_bands
 from ..lowering.env import Env
-from ..lowering.lower import Chooser
 from ..lowering.program import Buffer, Place, View, argument
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize

@@ -15,15 +15,16 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from .._core import __file__ as extension_file
+from ..algorithms import lower
+from ..algorithms.algorithm import Algorithm
+from ..algorithms.choice import measured_as
+from ..algorithms.table import Ranked
 from ..dtypes import itemsize
 from ..errors import Error
-from ..lowering import lower as lowering
 from ..lowering import tail as post
-from ..lowering.choice import measured_as
 from ..lowering.env import Env
 from ..lowering.problem import Problem
 from ..lowering.program import Buffer, NativeStep, Operand, Place, Program, View, data_of
-from ..lowering.registry import Formulation, Ranked
 from ..lowering.staging import on_views
 from ..runtime import cache_files
 from ..runtime.info import cpu_model, version
@@ -38,13 +39,15 @@ HOPELESS_ESTIMATE = 6.0
 HOPELESS_TIME = 1.5
 ROUNDS = 25
 SURE_ROUNDS = 4
+# the rooms that make the algorithms what they are
+SOURCES = tuple(Path(__file__).parents[1] / room for room in ("algorithms", "lowering"))
 
 
 @dataclass
 class Runner:
-    """A formulation of one problem, on buffers of its own."""
+    """An algorithm of one problem, on buffers of its own."""
 
-    form: Formulation
+    algorithm: Algorithm
     executor: Any
     inputs: list[Any]
     outputs: list[Any]
@@ -57,7 +60,7 @@ class Runner:
 
 
 class Question(NamedTuple):
-    """A problem, and the formulations that may solve it with their estimates."""
+    """A problem, and the algorithms that may solve it with their estimates."""
 
     problem: Problem
     found: Ranked
@@ -108,7 +111,7 @@ def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked |
 
     None where no time is left to measure them.
     """
-    names = {form.name: form for form, _ in found}
+    names = {algorithm.name: algorithm for algorithm, _ in found}
     path = _path(problem, env, found)
     known = _load(path, names)
     if known is not None:
@@ -116,10 +119,10 @@ def choose(problem: Problem, env: Env, found: Ranked, budget: float) -> Ranked |
     if budget < 0:
         return None
     limit = HOPELESS_ESTIMATE * found[0][1]
-    ranked = _race(problem, env, [form for form, seconds in found if seconds <= limit], budget)
+    ranked = _race(problem, env, [algorithm for algorithm, seconds in found if seconds <= limit], budget)
     if not ranked:
         return found
-    _save(path, [(form.name, seconds) for form, seconds in ranked])
+    _save(path, [(algorithm.name, seconds) for algorithm, seconds in ranked])
     return ranked
 
 
@@ -166,19 +169,19 @@ def _heaviness(step: NativeStep) -> int:
     return sum(view.size * itemsize(view.dtype) for view in (*step.reads, *step.writes))
 
 
-def _race(problem: Problem, env: Env, forms: Sequence[Formulation], budget: float) -> Ranked:
+def _race(problem: Problem, env: Env, algorithms: Sequence[Algorithm], budget: float) -> Ranked:
     """Run the candidates in turn; drop those far behind the best; stop at the budget."""
     runners: list[Runner] = []
     deadline = time.perf_counter() + budget
-    for form in forms:
+    for algorithm in algorithms:
         if len(runners) > 1 and time.perf_counter() > deadline:
             # the likeliest came first
             break
         try:
-            runner = runner_of(problem, env, form)
+            runner = runner_of(problem, env, algorithm)
             runner.run()
         except (Error, MemoryError):
-            # a form that the library refuses or that has no room here is no candidate
+            # an algorithm that the library refuses or that has no room here is no candidate
             continue
         runner.times.clear()
         runners.append(runner)
@@ -191,7 +194,7 @@ def _race(problem: Problem, env: Env, forms: Sequence[Formulation], budget: floa
         runners = [runner for runner in runners if min(runner.times) <= limit * best]
         if len(runners) == 1 or time.perf_counter() > deadline:
             break
-    return sorted(((r.form, median(r.times)) for r in runners), key=lambda item: item[1])
+    return sorted(((r.algorithm, median(r.times)) for r in runners), key=lambda item: item[1])
 
 
 class _Buffers:
@@ -216,8 +219,8 @@ def _output(view: View, index: int = 0) -> View:
     return View(buffer, view.shape, view.strides)
 
 
-def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
-    """The problem on buffers of its own, filled with ones, as a plan of this formulation."""
+def runner_of(problem: Problem, env: Env, algorithm: Algorithm) -> Runner:
+    """The problem on buffers of its own, filled with ones, as a plan of this algorithm."""
     program, buffers = Program(), _Buffers()
     take, inputs, result = buffers.take, buffers.inputs, problem.result
     output = _output(result)
@@ -227,12 +230,12 @@ def runner_of(problem: Problem, env: Env, form: Formulation) -> Runner:
         bias=None if problem.bias is None else take(problem.bias),
         tail=post.map_views(problem.tail, take),
     )
-    lowering.build(program, own, form, env)
+    lower.build(program, own, algorithm, env)
     plan = assemble(
         program, list(inputs.values()), [output], env.engine, fpmath_mode=env.fpmath_mode, threads=env.threads
     )
     arrays = [ones(view) for view in inputs.values()]
-    return Runner(form, plan.executor, arrays, [ones(output)], [])
+    return Runner(algorithm, plan.executor, arrays, [ones(output)], [])
 
 
 # -- the file cache -----------------------------------------------------------------------------------------------
@@ -259,7 +262,7 @@ def _path(problem: Problem, env: Env, found: Ranked) -> Path:
                 )
                 for op in problem.tail
             ],
-            "candidates": sorted(form.name for form, _ in found),
+            "candidates": sorted(algorithm.name for algorithm, _ in found),
         },
         env,
     )
@@ -286,18 +289,17 @@ def _file(question: dict[str, Any], env: Env) -> Path:
         "engine": (env.engine.kind, env.engine.runtime.name, env.engine.runtime.version, env.isa),
         "package": version(),
         "cpu": cpu_model(),
-        "forms": _forms(),
+        "sources": _sources(),
     }
     digest = hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{digest[:40]}.json"
 
 
 @cache
-def _forms() -> str:
-    """A digest of all that makes the forms what they are: the sources of lowering, and the kernels."""
+def _sources() -> str:
+    """A digest of all that makes the algorithms: the sources of their storeys, and the kernels."""
     digest = hashlib.sha256()
-    sources = Path(lowering.__file__).parent
-    files = sorted(file for file in sources.rglob("*") if file.suffix in (".py", ".json"))
+    files = sorted(file for folder in SOURCES for file in folder.rglob("*") if file.suffix in (".py", ".json"))
     for file in (*files, Path(extension_file)):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())

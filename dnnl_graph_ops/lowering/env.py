@@ -1,4 +1,4 @@
-"""What a choice of formulation may depend on besides the problem."""
+"""What a choice of an algorithm may depend on besides the problem."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Env:
     def compute_dtype(self, dtype: str, *ops: str) -> str:
         """The dtype to compute ops in: f32 where the library has no kernels of bf16 or f16, or reference kernels only.
 
-        Without ops: whether it has any. `groups.ops_of` and `Formulation.ops` name them.
+        Without ops: whether it has any. `groups.ops_of` and `Algorithm.ops` name them.
         """
         return dtype if cpu.computes_natively(dtype, self.engine, ops) else "f32"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..shapes import Attributes, resolved
-from .forms.deconvolution import folded, trimmed_rows
+from . import paddings
 from .problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, RESULT, Problem, Sizes, data_view, weights_view
 from .program import NativeOp, View
 from .tail import Tail
@@ -108,7 +108,7 @@ def _transposed_attrs(record: Attributes, member: Member) -> dict[str, Any] | No
     g = record.geometry
     if member.direction == BACKWARD_DATA and any(d != 1 for d in g.dilations):
         return None
-    ends, *padding, rows = folded(g) if member.direction == FORWARD else trimmed_rows(g)
+    ends, *padding, rows = paddings.forward(g) if member.direction == FORWARD else paddings.backward(g)
     if any(rows):
         return None
     return {"pads_end": ends, "output_padding": padding[0]} if padding else {"pads_end": ends}

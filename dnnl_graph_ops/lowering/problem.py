@@ -13,7 +13,8 @@ from .tail import Tail
 FORWARD = "forward"
 BACKWARD_DATA = "backward_data"
 BACKWARD_WEIGHTS = "backward_weights"
-# which of a problem's views is written
+# which of a problem's views are read, and which is written
+READ = {FORWARD: ("src", "weights"), BACKWARD_DATA: ("dst", "weights"), BACKWARD_WEIGHTS: ("src", "dst")}
 RESULT = {FORWARD: "dst", BACKWARD_DATA: "src", BACKWARD_WEIGHTS: "weights"}
 
 
@@ -43,7 +44,7 @@ class Sizes(Geometry):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a formulation solves.
+    """A layer in one direction, which algorithms compute.
 
     Axes: src and dst are (N, C, spatial...), weights (G, IC/G, OC/G, kernel...), whatever the memory order. In the
     backward directions src, weights and dst stand for the tensors of that shape: backward data reads dst (diff_dst)
@@ -65,6 +66,10 @@ class Problem:
     def dtype(self) -> str:
         """Of what is read; a result may be wider where post-ops follow."""
         return self.dst.dtype if self.direction == BACKWARD_DATA else self.src.dtype
+
+    @property
+    def read(self) -> list[View]:
+        return [getattr(self, name) for name in READ[self.direction]]
 
     @property
     def result(self) -> View:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, schema
+from ..algorithms.choice import ranked
+from ..algorithms.product import PRODUCT
 from ..graph import Node, Value
 from ..graph.constants import Constant
 from ..ir import UNSEEN, GraphView, like, linked, twin
 from ..lowering import cost, fits
-from ..lowering.choice import ranked
 from ..lowering.env import Env
 from ..lowering.family import MEMBERS, make_problem
 from ..lowering.problem import BACKWARD_WEIGHTS
@@ -198,7 +199,7 @@ def _estimate(node: Node, dtype: str, env: Env) -> float:
         return float("inf")
     depth = node.inputs[0].shape[-2 if node.attrs.get("transpose_a") else -1]
     products = prod(node.outputs[0].shape) * (depth or 1)  # type: ignore[arg-type]
-    price = fits.find(env.isa, env.release, dtype)[cost.PRODUCT, "forward"][0]
+    price = fits.find(env.isa, env.release, dtype)[PRODUCT.key][0]
     return products * price / env.threads
 
 

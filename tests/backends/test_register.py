@@ -5,8 +5,8 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.algorithms.lower import Decision
 from dnnl_graph_ops.backends.backend import Backend, group_of, registered
-from dnnl_graph_ops.lowering.lower import Decision
 from dnnl_graph_ops.lowering.program import HostStep
 
 

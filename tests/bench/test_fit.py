@@ -6,11 +6,11 @@ import pytest
 from constants import USER_FILE
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.lowering import cost, fits
-from dnnl_graph_ops.lowering.registry import FORMULATIONS
 from dnnl_graph_ops.runtime import cpu
 
 LAYERS = [
@@ -148,9 +148,9 @@ def test_what_is_written_is_picked_up(tmp_path):
     }
     assert fits.find(env.isa, head["onednn"], "f32") == fits.parse(content)["f32"]
     problem = fit.described(LAYERS[0], "forward", "NXC", constant=False)
-    form = next(f for f in FORMULATIONS if f.direction == "forward" and f.name == "own direct")
+    form = next(f for f in ALGORITHMS if f.direction == "forward" and f.name == "own direct")
     counts = form.counts(problem, env)
-    prices = fits.parse(content)["f32"][cost.OWN, "forward"]
+    prices = fits.parse(content)["f32"][form.key]
     assert form.seconds(problem, env) == cost.estimate(counts, prices, env.threads)
 
 
@@ -178,7 +178,7 @@ def test_fitting_lowers_what_choosing_costs(tmp_path):
     for layer in LAYERS:
         for direction, constant in fit.ASKED["conv_transpose"]:
             problem = fit.described(layer, direction, "NXC", constant)
-            forms = [f for f in FORMULATIONS if f.direction == direction and f.applies(problem, env)]
+            forms = [f for f in ALGORITHMS if f.direction == direction and f.applies(problem, env)]
             timed = {f.name: cost.estimate(f.counts(problem, env), truth[f.key], env.threads) for f in forms}
             rows.append(
                 {"layer": layer.name, "direction": direction, "layout": "NXC", "constant": constant, "seconds": timed}

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit
 from dnnl_graph_ops.bench import nearest as bench
 from dnnl_graph_ops.lowering import nearest
-from dnnl_graph_ops.lowering.registry import FORMULATIONS
 
 TIMES = Path(__file__).resolve().parents[2] / "benchmarks" / "times"
-FORMS = {(form.direction, form.name) for form in FORMULATIONS}
+FORMS = {(form.direction, form.name) for form in ALGORITHMS}
 
 
 @pytest.mark.parametrize("path", sorted(TIMES.glob("*.json")), ids=lambda path: path.stem)

@@ -204,7 +204,7 @@ EMULATED = """
 import numpy as np, dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.passes import mixed_precision as precision
-from dnnl_graph_ops.lowering import lower
+from dnnl_graph_ops.algorithms import lower
 ranked = lower.ranked
 lower.ranked = lambda *about: sorted(ranked(*about), key=lambda item: item[0].name != "own narrow")
 precision._weighed = lambda node, dtype, env: precision.Weighed(1.0, 0.0)

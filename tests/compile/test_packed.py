@@ -8,11 +8,11 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.algorithms import table
+from dnnl_graph_ops.algorithms.choice import grid
 from dnnl_graph_ops.backends import int8
 from dnnl_graph_ops.compile import packed
 from dnnl_graph_ops.compile.native import Compiled
-from dnnl_graph_ops.lowering import registry
-from dnnl_graph_ops.lowering.choice import grid
 
 
 def arrays_of(net):
@@ -179,7 +179,7 @@ def test_a_convolution_and_a_transposed_one_of_the_same_weights(rng, monkeypatch
     """Of one tap and as many channels on both sides: they read the weights transposed to each other."""
     monkeypatch.setattr(int8, "_floats_are_faster", lambda *_: False)
     if form != "own integer":
-        monkeypatch.setattr(registry, "FORMULATIONS", tuple(f for f in registry.FORMULATIONS if f.name == form))
+        monkeypatch.setattr(table, "ALGORITHMS", tuple(f for f in table.ALGORITHMS if f.name == form))
     dtype = "bf16" if form == "own narrow" else "f32"
     graph, x, w = dgo.Graph(), small(rng, 1, 6, 16), small(rng, 16, 16, 1)
     given, weights = taken(graph, w.astype(dtypes.numpy_dtype(dtype)))

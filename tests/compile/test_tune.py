@@ -151,22 +151,23 @@ def test_a_form_without_room_is_no_candidate(folder: Path, seed: int, monkeypatc
     assert [name for name, _ in json.loads(file.read_text("utf-8"))] == ["deconvolution"]
 
 
-def test_a_file_of_other_forms_is_not_read(
+def test_a_file_of_other_algorithms_is_not_read(
     folder: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = integers(np.random.default_rng(seed), (4, 4, 24, 16))
     monkeypatch.setattr(tune, "_race", lambda problem, env, forms, budget: [(form, 1.0) for form in forms])
     layer("measure", weights)
-    copied = tmp_path / "lowering"
-    shutil.copytree(Path(tune.lowering.__file__).parent, copied)
-    monkeypatch.setattr(tune.lowering, "__file__", str(copied / "lower.py"))
+    copied = tuple(tmp_path / room.name for room in tune.SOURCES)
+    for source, target in zip(tune.SOURCES, copied, strict=True):
+        shutil.copytree(source, target)
+    monkeypatch.setattr(tune, "SOURCES", copied)
     for counted in (1, 2):
-        tune._forms.cache_clear()
+        tune._sources.cache_clear()
         layer("measure", weights)
         assert len(list(folder.glob("*.json"))) == counted
-        with (copied / "forms" / "phases.py").open("a") as file:
+        with (copied[0] / "subpixel.py").open("a") as file:
             file.write("# another way\n")
-    tune._forms.cache_clear()
+    tune._sources.cache_clear()
 
 
 def several(how: str, x: np.ndarray) -> tuple[Any, Any]:

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from lowering.test_forms import external
+from algorithms.test_algorithms import external
 from reference import conv_transpose, convolution
 from reference.elementwise import BINARY, UNARY
 from reference.rounding import wide
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes
+from dnnl_graph_ops.algorithms import lower, table
 from dnnl_graph_ops.compile.plan import assemble
-from dnnl_graph_ops.lowering import lower, registry
 from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.family import MEMBERS, make_problem
 from dnnl_graph_ops.lowering.program import Place, Program, View
@@ -199,7 +199,7 @@ def check(
     operands = [x.astype(item), w.astype(item)]
     fused = set()
     print(dtype, layer, [op.kind for op in tail], "bias" if bias is not None else "")
-    for form in registry.FORMULATIONS:
+    for form in table.ALGORITHMS:
         if form.direction != MEMBERS[layer.kind].direction:
             continue
         inputs = [external(Place.INPUT, array, i) for i, array in enumerate(operands)]

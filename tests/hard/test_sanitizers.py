@@ -11,6 +11,7 @@ pytestmark = pytest.mark.timeout(5400)
 
 SANITIZERS = "address,undefined,float-cast-overflow"
 TESTS = (
+    "algorithms",
     "bindings",
     "family",
     "graph_api",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms.test_algorithms import external
 from reference.data import integers
 from reference.graph import evaluate_built
 
@@ -18,8 +19,6 @@ from dnnl_graph_ops.lowering.env import Env
 from dnnl_graph_ops.lowering.program import Buffer, KernelStep, Place, Program, View
 from dnnl_graph_ops.lowering.tail import TailOp, with_bias
 from dnnl_graph_ops.strides import extent
-
-from .test_forms import external
 
 Array = np.ndarray[Any, Any]
 FLOATS = ("f32", "bf16", "f16")

@@ -7,13 +7,15 @@ import warnings
 import pytest
 from constants import USER_FILE
 
-from dnnl_graph_ops.lowering import cost, fits
-from dnnl_graph_ops.lowering.registry import FORMULATIONS
+from dnnl_graph_ops.algorithms import filtering
+from dnnl_graph_ops.algorithms.table import ALGORITHMS
+from dnnl_graph_ops.lowering import fits
 from dnnl_graph_ops.runtime import cpu
 from dnnl_graph_ops.runtime.info import cpu_model
 
 ISA, RELEASE = "avx512_core_bf16", "3.2.0"
-FAMILIES = {form.key for form in FORMULATIONS}
+FAMILIES = {form.key for form in ALGORITHMS}
+OWN = filtering.DIRECT["forward"].family
 
 
 @pytest.fixture(autouse=True)
@@ -124,12 +126,12 @@ def test_one_of_another_machine_or_release_does_not(folder, change):
 
 def damaged():
     lacking = mine()
-    del lacking["constants"]["f32"]["forward"][cost.OWN]
+    del lacking["constants"]["f32"]["forward"][OWN]
     negative, infinite, words, short = mine(), mine(), mine(), mine()
-    negative["constants"]["f32"]["forward"][cost.OWN] = [-1e-9] * fits.FIELDS
-    infinite["constants"]["f32"]["forward"][cost.OWN] = [float("inf")] * fits.FIELDS
-    words["constants"]["f32"]["forward"][cost.OWN] = ["a"] * fits.FIELDS
-    short["constants"]["f32"]["forward"][cost.OWN] = [1e-9]
+    negative["constants"]["f32"]["forward"][OWN] = [-1e-9] * fits.FIELDS
+    infinite["constants"]["f32"]["forward"][OWN] = [float("inf")] * fits.FIELDS
+    words["constants"]["f32"]["forward"][OWN] = ["a"] * fits.FIELDS
+    short["constants"]["f32"]["forward"][OWN] = [1e-9]
     no_mapping = mine(constants=[1, 2])
     return ["", "{", "[]", "7", '{"cpu": 3}', "[" * 5000, "\x00" * 40, json.dumps(mine()) + " " * (1 << 17)] + [
         json.dumps(content) for content in (lacking, negative, infinite, words, short, no_mapping)

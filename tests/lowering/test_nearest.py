@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.bench.fit import Elsewhere, described
 from dnnl_graph_ops.bench.problem import Problem
-from dnnl_graph_ops.lowering import fits, nearest, registry
+from dnnl_graph_ops.lowering import fits, nearest
 from dnnl_graph_ops.lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
 from dnnl_graph_ops.runtime import cpu
 
@@ -44,7 +45,7 @@ def test_the_packages_files(key, dtype):
     """Each belongs to constants, is whole and names forms that there are."""
     for direction, rows in nearest.read(key, dtype).items():
         assert dtype in fits.package(key).constants
-        assert set(rows.forms) <= {form.name for form in registry.FORMULATIONS if form.direction == direction}
+        assert set(rows.forms) <= {form.name for form in table.ALGORITHMS if form.direction == direction}
         assert rows.features.shape == (len(rows.features), len(nearest.SCALES))
         assert rows.weights.shape == (len(rows.features), len(rows.forms))
         assert np.isfinite(rows.features).all() and np.isfinite(rows.weights).all()
@@ -55,8 +56,8 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     place = nearest.features(problem, env())
     written(monkeypatch, tmp_path, {FORWARD: {"forms": ["phases"], "rows": [[*place, 0.5]]}})
     assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)})
-    plain = {form.name: form.seconds(problem, env()) for form in registry.usable(problem, env())}
-    found = {form.name: seconds for form, seconds in registry.candidates(problem, env())}
+    plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
+    found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
     assert found == pytest.approx({**plain, "phases": plain["phases"] * math.exp(0.5)})
     far = Problem("another", 64, 2048, 2, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0))
     assert nearest.factors(described(far, FORWARD, "NCX", True), env())["phases"] == pytest.approx(1, abs=0.05)

@@ -2,8 +2,8 @@
 
 from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.algorithms import filtering
 from dnnl_graph_ops.backends import int8
-from dnnl_graph_ops.lowering.forms import filtering
 
 from .draw import Draw, Window
 from .harness import proves

@@ -3,8 +3,8 @@
 import numpy as np
 
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.algorithms import lower
 from dnnl_graph_ops.compile import memory
-from dnnl_graph_ops.lowering import lower
 
 from .draw import Draw, Window, convolution
 from .groups import UNARY

@@ -1,6 +1,6 @@
 """Fitted constants of the cost model: a file for each instruction set, made by `python -m dnnl_graph_ops.bench.fit`.
 
-A file says where and when it was fitted, and for each dtype that formulations compute in, family and direction the
+A file says where and when it was fitted, and for each dtype that algorithms compute in, family and direction the
 seconds on one thread of a product, a value, a run of channels, a weight, and a weight packed at every call: the first
 fields of `cost.Counts`. Choices ask for proportions alone: seconds may be those of another machine.
 """

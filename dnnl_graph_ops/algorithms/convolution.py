@@ -1,0 +1,109 @@
+"""The library's convolutions on the same buffers, as they lie and on channels-last copies."""
+
+from __future__ import annotations
+
+from ..lowering import tail as post
+from ..lowering.cost import Counts, channels, detours
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, channels_apart
+from ..lowering.program import NativeOp, Operand, Program
+from . import epilogues
+from .algorithm import SRC, WEIGHTS, Algorithm, always
+from .deconvolution import Pace, attributes, literal, trimmed
+from .flipped import flipped
+from .views import channels_last, finish_weights, merged_weights, result_view, weights_target
+
+
+def _backward_data(program: Program, problem: Problem, env: Env) -> None:
+    """Backward data is the Convolution of diff_dst: IC is its output channel axis, (IC, OC/G, k...) its OIX."""
+    ends, diff_dst = trimmed(problem)
+    weights = merged_weights(program, problem.weights)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX"}
+    inputs = (diff_dst, weights) if problem.bias is None else (diff_dst, weights, problem.bias)
+
+    def head(output: Operand) -> NativeOp:
+        return NativeOp("Convolution", attrs, inputs, (output,))
+
+    program.native(post.fused(head, problem.tail, problem.src), "Convolution")
+
+
+def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
+    """Backward weights is ConvolutionBackwardWeights with the roles of src and diff_dst swapped."""
+    ends, diff_dst = trimmed(problem)
+    result, target = weights_target(program, problem)
+    attrs = {**attributes(problem, ends), "weights_format": "OIX", "weights_shape": target.shape}
+    op = NativeOp("ConvolutionBackwardWeights", attrs, (diff_dst, problem.src), (target,))
+    program.native([op], "ConvolutionBackwardWeights")
+    finish_weights(program, result, problem)
+
+
+def _backward_data_aside(program: Program, problem: Problem, env: Env) -> None:
+    """`_backward_data` on channels-last copies: the library's kernels for channels first are slower than the copies."""
+    target = result_view(program, problem.src)
+    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    _backward_data(program, problem.with_views(src=target, dst=dst), env)
+    if target is not problem.src:
+        program.copy(target, problem.src, "diff_src from channels last")
+
+
+def _backward_weights_aside(program: Program, problem: Problem, env: Env) -> None:
+    """`_backward_weights` on channels-last copies."""
+    src = channels_last(program, problem.src, "src to channels last")
+    dst = channels_last(program, problem.dst, "diff_dst to channels last")
+    _backward_weights(program, problem.with_views(src=src, dst=dst), env)
+
+
+_PACE = Pace({FORWARD: (2.0, 6.7), BACKWARD_DATA: (2.0, 6.7), BACKWARD_WEIGHTS: (5.0, 3.0)}, (7.0, 1.9, 1.8))
+_SHALLOW, _WIDE = 2.5, 5  # for layers that read one channel, but windows of so many taps on each axis
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """`literal` of an op that reads diff_dst as its source."""
+    counts = literal(problem, env, _PACE)
+    g = problem.geometry
+    wide = g.rank > 1 and min(g.kernel) >= _WIDE
+    shallow = problem.direction == BACKWARD_DATA and channels(problem)[1] == 1 and not wide
+    return counts._replace(products=counts.products * (_SHALLOW if shallow else 1.0))
+
+
+def _aside_work(problem: Problem, env: Env) -> Counts:
+    """A Convolution on channels-last copies."""
+    counts = _work(problem, env)
+    return counts._replace(bytes=counts.bytes - detours(problem, env), calls=counts.calls + 2)
+
+
+def _copies_pay(problem: Problem, env: Env) -> bool:
+    return env.engine.memory is None and channels_apart(problem)
+
+
+def _beyond_subpixels(problem: Problem, env: Env) -> bool:
+    """A problem that sub-pixel decomposition does not solve."""
+    g = problem.geometry
+    return g.groups > 1 or any(d != 1 for d in g.dilations)
+
+
+_NAME = "convolution"
+_ASIDE = f"{_NAME}, channels last"
+
+_DATA = (
+    Algorithm(
+        _NAME, BACKWARD_DATA, _NAME, always, _work, _backward_data, WEIGHTS,
+        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
+    ),
+    Algorithm(
+        _ASIDE, BACKWARD_DATA, _NAME, _copies_pay, _aside_work, _backward_data_aside, WEIGHTS,
+        fuses=epilogues.by_library, op="Convolution", op_adds_bias=True, anywhere=True,
+    ),
+)  # fmt: skip
+ALGORITHMS = (
+    *_DATA,
+    Algorithm(
+        _NAME, BACKWARD_WEIGHTS, _NAME, always, _work, _backward_weights, SRC,
+        op="ConvolutionBackwardWeights", literal=True, anywhere=True,
+    ),
+    Algorithm(
+        _ASIDE, BACKWARD_WEIGHTS, _NAME, _copies_pay, _aside_work, _backward_weights_aside, SRC,
+        op="ConvolutionBackwardWeights", anywhere=True,
+    ),
+    *(flipped(algorithm, _beyond_subpixels) for algorithm in _DATA),
+)  # fmt: skip

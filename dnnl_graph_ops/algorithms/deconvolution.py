@@ -1,0 +1,280 @@
+"""The library's ops as they are declared, on strided views: NCX and IOX labels, explicit pads, surplus rows cropped."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+from ..lowering import paddings
+from ..lowering import tail as post
+from ..lowering.cost import Counts, channels, conversions, detours, nbytes, packing, padded
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem, is_channels_last
+from ..lowering.program import NativeOp, Operand, Program, View, is_dense
+from . import epilogues
+from .algorithm import NOTHING, SRC, WEIGHTS, Algorithm, always, never
+from .views import finish_weights, merged_weights, weights_target
+
+Ints = tuple[int, ...]
+
+
+def crop(view: View, surplus: Ints) -> View:
+    """A data view without its last rows."""
+    for axis, rows in enumerate(surplus, 2):
+        if rows:
+            view = view.narrow(axis, 0, view.shape[axis] - rows)
+    return view
+
+
+def attributes(problem: Problem, ends: Ints) -> dict[str, Any]:
+    g = problem.geometry
+    return {
+        "strides": g.strides,
+        "pads_begin": g.pads_begin,
+        "pads_end": ends,
+        "dilations": g.dilations,
+        "groups": g.groups,
+        "data_format": "NCX",
+        "weights_format": "IOX",
+    }
+
+
+# Sums of this many products over the channels of a group and the taps are split into chunks by the library.
+CHUNKED = 4096
+
+
+def repeats_fused_ops(problem: Problem) -> bool:
+    """Whether the library would apply a bias or post-ops once per chunk of a sum instead of once.
+
+    Seen in oneDNN 3.2 (brgconv_strided on AVX2) for 2-D and 3-D strided problems with long sums.
+    """
+    g = problem.geometry
+    depth = g.in_channels // g.groups * prod(g.kernel)
+    fused = problem.bias is not None or bool(problem.tail)
+    return problem.direction == FORWARD and fused and g.rank > 1 and any(s > 1 for s in g.strides) and depth >= CHUNKED
+
+
+def _finishes(problem: Problem) -> bool:
+    """Whether the library adds a bias and applies post-ops, rightly and by vector code.
+
+    Seen in oneDNN 3.2: without strides, or where dst has a part of one, post-ops take 100 ns an element and a bias 6.
+    """
+    g = problem.geometry
+    whole = any(s > 1 for s in g.strides) and all(o % s == 0 for o, s in zip(g.dst, g.strides, strict=True))
+    return whole and not repeats_fused_ops(problem)
+
+
+def _forward(program: Program, problem: Problem, env: Env) -> None:
+    """ConvTranspose."""
+    ends, padding, surplus = paddings.forward(problem.geometry)
+    dst, tail = problem.dst, problem.tail
+    if any(surplus):
+        whole = program.like(dst, dst.dtype) if tail else dst
+        fill_untouched(program, whole, surplus, problem.bias)
+        _deconvolve(program, problem, crop(whole, surplus), (), ends, padding)
+        if tail:
+            post.apply(program, whole, tail, dst)
+        return
+    _deconvolve(program, problem, dst, tail, ends, padding)
+
+
+def _deconvolve(program: Program, problem: Problem, dst: View, tail: post.Tail, ends: Ints, padding: Ints) -> None:
+    if dst.size == 0:
+        return
+    attrs = {**attributes(problem, ends), "output_padding": padding}
+    inputs = [problem.src, merged_weights(program, problem.weights)]
+    if problem.bias is not None:
+        inputs.append(problem.bias)
+
+    def head(output: Operand) -> NativeOp:
+        return NativeOp("ConvTranspose", attrs, tuple(inputs), (output,))
+
+    program.native(post.fused(head, tail, dst), "ConvTranspose")
+
+
+def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None) -> None:
+    """Bias (or zero) in the last rows of each axis, which no tap reaches."""
+    for axis, rows in enumerate(surplus, 2):
+        if rows:
+            fill_with_bias(program, dst.narrow(axis, dst.shape[axis] - rows, rows), bias)
+            dst = dst.narrow(axis, 0, dst.shape[axis] - rows)
+
+
+def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
+    """What a transposed convolution of nothing gives."""
+    if bias is None:
+        program.fill(view, 0.0)
+    else:
+        program.fill_channel(view, 1, bias)
+
+
+def repeated_bias(program: Program, bias: View, times: int) -> View:
+    """A bias for `times` columns side by side."""
+    if times == 1:
+        return bias
+    target = program.scratch((times, *bias.shape), bias.dtype)
+    spread = View(bias.buffer, target.shape, (0, *bias.strides), bias.offset)
+    program.copy(spread, target, "repeat bias")
+    return target.merge(0)
+
+
+def _backward_data(program: Program, problem: Problem, env: Env) -> None:
+    """ConvTransposeBackwardData; right without dilations only."""
+    ends, diff_dst = trimmed(problem)
+    weights = merged_weights(program, problem.weights)
+    op = NativeOp("ConvTransposeBackwardData", attributes(problem, ends), (diff_dst, weights), (problem.src,))
+    program.native([op], "ConvTransposeBackwardData")
+
+
+def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
+    """ConvTransposeBackwardWeights."""
+    ends, diff_dst = trimmed(problem)
+    result, target = weights_target(program, problem)
+    attrs = {**attributes(problem, ends), "weights_shape": target.shape}
+    op = NativeOp("ConvTransposeBackwardWeights", attrs, (problem.src, diff_dst), (target,))
+    program.native([op], "ConvTransposeBackwardWeights")
+    finish_weights(program, result, problem)
+
+
+def trimmed(problem: Problem) -> tuple[Ints, View]:
+    """pads_end and diff_dst for the backward ops: an output_padding beyond pads_end never met the kernel."""
+    ends, rows = paddings.backward(problem.geometry)
+    return ends, crop(problem.dst, rows)
+
+
+class Pace(NamedTuple):
+    """Slow kernels of one of the library's ops, set by hand.
+
+    depthwise: by direction, a multiplication and an element of depthwise layers, as so many products and values of
+    other layers. groups: with vectors of 8, how many times longer groups take of less than a vector, of one, and of
+    some and a part.
+    """
+
+    depthwise: dict[str, tuple[float, float]]
+    groups: tuple[float, float, float]
+
+
+_PACE = Pace({FORWARD: (1.0, 4.5), BACKWARD_DATA: (1.0, 4.5), BACKWARD_WEIGHTS: (4.0, 7.0)}, (3.0, 1.0, 1.7))
+_VAST = 512  # taps; from there on the library's convolutions fetch their weights again and again
+# so few channels the library's backward deconvolutions read as they lie, for this share of the rest
+_FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
+_DEPTHWISE_GRADIENT = 3  # taps of an axis that depthwise kernels know in backward weights
+_MOST_COUNTED = 64  # taps of an axis; of more, all are taken to meet positions
+
+
+def literal(problem: Problem, env: Env, pace: Pace) -> Counts:
+    """A native op of the same sums, which reorders what is not channels last with little speed."""
+    if _has_depthwise_kernel(problem):
+        return _depthwise(problem, env, pace)
+    ic, oc = channels(problem)
+    wide, deep = (oc, ic) if problem.direction == FORWARD else (ic, oc)
+    surplus = problem.direction == FORWARD and any(paddings.forward(problem.geometry)[2])
+    taps = prod(problem.geometry.kernel)
+    vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == BACKWARD_DATA else 1.0
+    return Counts(
+        products=problem.macs
+        * _met(problem)
+        * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
+        * vast
+        * _of_narrow_groups(problem, env, pace),
+        values=problem.src.size + problem.dst.size,
+        runs=problem.macs / max(deep, 1),
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
+        calls=1 + 2 * surplus,
+    )
+
+
+def _of_narrow_groups(problem: Problem, env: Env, pace: Pace) -> float:
+    """How much longer the library takes for groups of less than a vector, of a single one, or of parts of one."""
+    width, (below, single, parts) = max(channels(problem)), pace.groups
+    if problem.geometry.groups == 1 or problem.direction == BACKWARD_WEIGHTS or env.lanes != 8:
+        return 1.0
+    if width <= env.lanes:
+        return below if width < env.lanes else single
+    return parts if width % env.lanes else 1.0
+
+
+def _has_depthwise_kernel(problem: Problem) -> bool:
+    """Whether the library has vectors of channels for it: images, no dilation, gradients of few taps."""
+    g = problem.geometry
+    most = _DEPTHWISE_GRADIENT if problem.direction == BACKWARD_WEIGHTS else max(g.kernel)
+    plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
+    return plain and g.groups == g.in_channels == g.out_channels > 1
+
+
+def _depthwise(problem: Problem, env: Env, pace: Pace) -> Counts:
+    products, values = pace.depthwise[problem.direction]
+    return Counts(
+        products=products * problem.macs,
+        values=values * (problem.src.size + problem.dst.size),
+        runs=0,
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
+    )
+
+
+def _met(problem: Problem) -> float:
+    """The share of taps that meet a position: rows that lie in the padding are skipped, on all axes but the last, and
+    places on the last of several taps alone.
+
+    Few do without dilation.
+    """
+    g = problem.geometry
+    if all(d == 1 for d in g.dilations):
+        return 1.0
+    axes = zip(g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
+    alone = prod(g.kernel) == g.kernel[-1]
+    return prod(_met_on_axis(*axis) for axis in (list(axes) if alone else list(axes)[:-1]))
+
+
+@lru_cache(256)
+def _met_on_axis(src: int, dst: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
+    if kernel > _MOST_COUNTED or src == 0:
+        return 1.0
+    met = 0
+    for shift in range(-pad, -pad + dilation * kernel, dilation):
+        first, last = max(-(shift // stride), 0), min((dst - 1 - shift) // stride, src - 1)
+        met += max(last - first + 1, 0)
+    return met / (kernel * src)
+
+
+def _gaps(problem: Problem) -> int:
+    """Bytes of the copies that the library makes of a tensor that is channels last with gaps between the pixels."""
+    views = (problem.src, problem.dst)
+    return sum(2 * nbytes(view) for view in views if is_channels_last(view) and not is_dense(view))
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """`literal` of a backward op, which reads a few channels as they lie."""
+    counts = literal(problem, env, _PACE)
+    if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
+        return counts
+    spared = Counts(*(_AS_THEY_LIE * count for count in counts))
+    return spared._replace(bytes=spared.bytes + (1 - _AS_THEY_LIE) * conversions(problem, env))
+
+
+def _undilated(problem: Problem, env: Env) -> bool:
+    return all(d == 1 for d in problem.geometry.dilations)
+
+
+_NAME = "deconvolution"
+
+ALGORITHMS = (
+    Algorithm(
+        _NAME, FORWARD, _NAME, always, lambda p, e: literal(p, e, _PACE), _forward, NOTHING,
+        adds_bias=_finishes, fuses=lambda p, e: _finishes(p) and epilogues.by_library(p, e),
+        op="ConvTranspose", op_adds_bias=True, literal=True, anywhere=True,
+    ),
+    Algorithm(
+        _NAME, BACKWARD_DATA, _NAME, _undilated, _work, _backward_data, WEIGHTS,
+        adds_bias=never, op="ConvTransposeBackwardData", literal=True, anywhere=True,
+    ),
+    Algorithm(
+        _NAME, BACKWARD_WEIGHTS, _NAME, always, _work, _backward_weights, SRC,
+        op="ConvTransposeBackwardWeights", literal=True, anywhere=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,88 @@
+"""Own vector code for one kernel a channel (groups = IC = OC), in any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from .._core import kernels
+from ..lowering import chain
+from ..lowering.cost import Counts
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.program import Program, View
+from .algorithm import NOTHING, Algorithm, without_post_ops
+from .epilogues import fused, labelled
+
+# the kernels that gather taps keep a list for each phase of dst, which takes more memory than a plane of dst does
+MOST_PHASES = 1 << 16
+
+
+def _applies(problem: Problem, env: Env) -> bool:
+    g = problem.geometry
+    return g.groups == g.in_channels == g.out_channels and g.groups > 1 and max(g.strides) <= MOST_PHASES
+
+
+def _fuses(problem: Problem, env: Env) -> bool:
+    """Whether the kernels apply the post-ops: to f32, which is not rounded, where they write the result itself."""
+    return problem.dtype == problem.result.dtype == "f32" and chain.expresses(problem.tail, problem.result)
+
+
+def _described(problem: Problem, src: View, dst: View) -> kernels.DepthwiseProblem:
+    g, weights = problem.geometry, problem.weights
+    layer = kernels.LayerSizes(g.batch, g.in_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+    width = g.in_channels // g.groups
+    strides = (weights.strides[0], *weights.strides[1 if width > 1 else 3 :])
+    return kernels.DepthwiseProblem(layer, dtypes.CODES[problem.dtype], src.strides, strides, dst.strides, width)
+
+
+def _build(program: Program, problem: Problem, env: Env) -> None:
+    """Append the steps of any direction of a depthwise layer."""
+    if problem.direction == BACKWARD_WEIGHTS:
+        kernel = kernels.depthwise_backward_weights(_described(problem, problem.src, problem.dst))
+        program.kernel(kernel, [problem.src, problem.dst], [problem.weights], "own depthwise backward weights")
+    elif problem.direction == FORWARD:
+        gather(program, problem, problem.src, problem.dst)
+    else:
+        gather(program, problem, problem.dst, problem.src)
+
+
+def gather(program: Program, problem: Problem, source: View, target: View) -> None:
+    """Append the packing of weights and the kernel of a data direction, which reads `source` and writes `target`."""
+    weights, bias = problem.weights, problem.bias
+    forward = problem.direction == FORWARD
+    described = _described(problem, *((source, target) if forward else (target, source)))
+    make: Callable[..., Any] = kernels.depthwise_forward if forward else kernels.depthwise_backward_data
+    kind = "depthwise" if problem.geometry.groups == problem.geometry.in_channels else "groups"
+    if weights.is_constant and weights.size:
+        packing, floats, *order = kernels.depthwise_packing(described, forward)
+        packed = program.scratch((floats,), "f32")
+        recipe = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
+        program.kernel(packing, [weights], [packed], "pack weights", recipe=recipe)
+    else:
+        packed = weights
+    after = fused(program, problem.tail, target)
+    kernel = make(
+        described, has_bias=bias is not None, bias_dtype=None if bias is None else dtypes.CODES[bias.dtype],
+        packed=packed is not weights, tail=after.tail,
+    )  # fmt: skip
+    added = [] if bias is None else [bias]
+    label = labelled(f"own {kind} {'forward' if forward else 'backward data'}", problem.tail)
+    program.kernel(kernel, [source, packed, *added, *after.views], [target], label)
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """One multiplication per tap and element, at the rate of loads rather than of products."""
+    values = problem.src.size + problem.dst.size
+    return Counts(problem.macs, values, 0, 0, 0)
+
+
+# kernels write the dtype that they read: a result that post-ops read is not rounded
+ALGORITHMS = tuple(
+    Algorithm(
+        "own depthwise", direction, "depthwise", _applies, _work, _build, NOTHING,
+        converts=without_post_ops, fuses=_fuses, tiles_rows=direction == BACKWARD_DATA,
+    )
+    for direction in (FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS)
+)  # fmt: skip

@@ -1,0 +1,96 @@
+"""Own vector code for the gradients of few out channels, an ordinary convolution of few channels seen from behind: a
+network's first, in any layout of either side."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .. import dtypes
+from .._core import kernels
+from ..lowering import chain
+from ..lowering.cost import Counts, packing, padded
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, Problem
+from ..lowering.program import Program
+from .algorithm import SRC, WEIGHTS, Algorithm, always
+from .epilogues import fused, labelled
+from .flipped import flipped, flips
+
+_MOST_CHANNELS = 4
+
+
+def _layer(problem: Problem) -> kernels.LayerSizes:
+    g = problem.geometry
+    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+
+
+def _applies(problem: Problem, env: Env) -> bool:
+    """One group of few channels, whose rows are short enough to be copied."""
+    g = problem.geometry
+    return g.groups == 1 and 1 <= g.out_channels <= _MOST_CHANNELS and not kernels.stem_refusal(_layer(problem))
+
+
+def _fuses(problem: Problem, env: Env) -> bool:
+    """Whether the kernel applies the post-ops."""
+    return chain.expresses(problem.tail, problem.result)
+
+
+def _backward_data(program: Program, problem: Problem, env: Env) -> None:
+    """Append the steps: weights packed, which a constant's are once, then the sums."""
+    src, dst, bias = problem.src, problem.dst, problem.bias
+    layer, channels, codes = _layer(problem), problem.geometry.in_channels, dtypes.CODES
+    weights = problem.weights.merge(0)  # the only group
+    packed = program.scratch((kernels.stem_packed_size(layer, channels),), "f32")
+    pack = kernels.stem_pack(layer, channels, codes[weights.dtype], weights.strides)
+    recipe = ("stem", weights.dtype, weights.shape, weights.strides)
+    program.kernel(pack, [weights], [packed], "pack weights", recipe=recipe)
+    after = fused(program, problem.tail, src)
+    kernel = kernels.stem_product(
+        layer, channels, codes[dst.dtype], dst.strides, codes[src.dtype], src.strides,
+        0 if bias is None else codes[bias.dtype], after.tail,
+    )  # fmt: skip
+    added = [] if bias is None else [program.in_a_row(bias)]
+    label = labelled("own stem backward data", problem.tail)
+    program.kernel(kernel, [dst, packed, *added, *after.views], [src], label)
+
+
+def _backward_weights(program: Program, problem: Problem, env: Env) -> None:
+    """Append the step that adds up the gradient and writes it where it belongs."""
+    src, dst, codes = problem.src, problem.dst, dtypes.CODES
+    weights = problem.weights.merge(0)  # the only group
+    kernel = kernels.stem_gradient(
+        _layer(problem), problem.geometry.in_channels, codes[src.dtype], src.strides, codes[dst.dtype], dst.strides,
+        codes[weights.dtype], weights.strides,
+    )  # fmt: skip
+    program.kernel(kernel, [src, dst], [weights], "own stem backward weights")
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """Sums over taps and few channels, with results side by side in vectors."""
+    g = problem.geometry
+    places = g.batch * prod(g.src)
+    depth = prod(g.kernel) * g.out_channels
+    results = places * padded(g.in_channels, env.lanes)
+    # results that go to planes; or all sums, which each row adds to
+    moved = places * g.in_channels if problem.src.strides[1] != 1 else 0
+    added = places // max(g.src[-1], 1) * problem.weights.size
+    return Counts(
+        products=results * depth,
+        values=results + problem.dst.size + (moved if problem.direction == BACKWARD_WEIGHTS else 0),
+        runs=added if problem.direction == BACKWARD_WEIGHTS else moved,
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+    )
+
+
+_NAME, _FAMILY = "own stem", "stem"
+
+_DATA = Algorithm(
+    _NAME, BACKWARD_DATA, _FAMILY, _applies, _work, _backward_data, WEIGHTS,
+    converts=always, fuses=_fuses, tiles_rows=True,
+)  # fmt: skip
+ALGORITHMS = (
+    _DATA,
+    Algorithm(_NAME, BACKWARD_WEIGHTS, _FAMILY, _applies, _work, _backward_weights, SRC, converts=always),
+)
+FLIPPED = flipped(_DATA, flips)

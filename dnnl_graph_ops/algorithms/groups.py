@@ -1,0 +1,65 @@
+"""Own vector code for groups of a few channels, as many in as out, channels last."""
+
+from __future__ import annotations
+
+from .._core import kernels
+from ..lowering.cost import Counts, detours, packing
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, FORWARD, Problem
+from ..lowering.program import Program
+from .algorithm import NOTHING, Algorithm, without_post_ops
+from .depthwise import MOST_PHASES, gather
+from .epilogues import expressed
+from .views import channels_last, result_view
+
+_WIDEST = 16  # channels of a group; wider ones are products
+_PERMUTED = 1.3  # for groups narrower than a vector
+
+
+def _applies(problem: Problem, env: Env) -> bool:
+    g = problem.geometry
+    alike = g.in_channels == g.out_channels and g.in_channels > g.groups > 1
+    width = g.in_channels // g.groups
+    known = width <= _WIDEST and max(g.strides) <= MOST_PHASES
+    return alike and known and kernels.gathers_groups(g.in_channels, width)
+
+
+def _fuses(problem: Problem, env: Env) -> bool:
+    """Whether the kernels apply the post-ops: to f32, which is not rounded, where they write the result itself."""
+    return problem.dtype == problem.result.dtype == "f32" and expressed(problem, env)
+
+
+def _build(program: Program, problem: Problem, env: Env) -> None:
+    """Append the steps of a data direction, on channels-last copies where the operands are not."""
+    forward = problem.direction == FORWARD
+    source, result = (problem.src, problem.dst) if forward else (problem.dst, problem.src)
+    source = channels_last(program, source, "source to channels last")
+    target = result_view(program, result)
+    gather(program, problem, source, target)
+    if target is not result:
+        program.copy(target, result, "result from channels last")
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """Groups in vectors: as many multiplications as the definition has."""
+    width = problem.geometry.in_channels // problem.geometry.groups
+    # groups within a vector do not fill it, and their sources are permuted
+    waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    return Counts(
+        products=problem.macs * waste,
+        values=problem.src.size + problem.dst.size,
+        runs=0,
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=detours(problem, env),
+    )
+
+
+# kernels write the dtype that they read: a result that post-ops read is not rounded
+ALGORITHMS = tuple(
+    Algorithm(
+        "own groups", direction, "groups", _applies, _work, _build, NOTHING,
+        converts=without_post_ops, fuses=_fuses, tiles_rows=direction == BACKWARD_DATA,
+    )
+    for direction in (FORWARD, BACKWARD_DATA)
+)  # fmt: skip

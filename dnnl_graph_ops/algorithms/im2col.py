@@ -1,0 +1,248 @@
+"""im2col and GEMM + col2im: one product with the columns of dst, gathered before it or added up after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from .. import dtypes
+from .._core import kernels
+from ..lowering.cost import Counts, channels, detours, fresh, packing, padded
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.program import Program, View
+from ..strides import dense_strides
+from . import matrices
+from .algorithm import NOTHING, SRC, WEIGHTS
+from .depthwise import MOST_PHASES
+from .epilogues import by_library_without_operands, expressed, fused, labelled
+from .matrices import Gemm, Multiply, by_own_code, dense, matrix, merged, plain, positions, single
+
+# rows so many elements apart, or a multiple of it, would share few sets of a cache
+_SAME_SETS = 1024
+_MOST_CACHED = 6 << 20  # columns, in elements; more do not stay in the caches
+_ROWS_ACROSS = 8  # of own products whose other factor is multiplied as it lies
+
+
+def summed(problem: Problem, env: Env) -> bool:
+    """One group, and strides that own code adds up or gathers."""
+    return max(problem.geometry.strides) <= MOST_PHASES and single(problem, env)
+
+
+def _gathers_rows(problem: Problem) -> bool:
+    """Whether the weights are to change places so that columns can be gathered in whole rows of dst.
+
+    That needs channels last, and pays where the columns outweigh the weights.
+    """
+    g, dst = problem.geometry, problem.dst
+    columns = g.batch * prod(g.src) * prod(g.kernel) * g.out_channels
+    scattered = matrix(problem.weights)[1][-1] != 0
+    return scattered and dst.strides[1] == 1 and columns > 2 * problem.weights.size
+
+
+def _channels_fastest(weights: View) -> tuple[int, ...]:
+    """(G, IC, OC, kernel...) with OC last in memory."""
+    return (0, 1, *range(3, weights.ndim), 2)
+
+
+def _arranged(program: Program, problem: Problem) -> tuple[View, tuple[int, ...]]:
+    """Weights as (IC, the rest in memory's order), and that order as axes of (OC, kernel)."""
+    weights = problem.weights
+    if _gathers_rows(problem):
+        weights = program.copied(weights, weights.dtype, _channels_fastest(weights), "weights to (IC, kernel, OC)")
+    return plain(program, weights)
+
+
+def column_strides(problem: Problem, order: Sequence[int], rows: Sequence[int], unit: int) -> list[int]:
+    """Strides of columns (N, src..., kernel..., OC): of `rows` (N, src...), and of the rest `unit` times those that it
+    has densely in the given order of (OC, kernel...)."""
+    sizes = (problem.geometry.out_channels, *problem.geometry.kernel)
+    inner = [0] * len(sizes)
+    for axis, stride in zip(order, dense_strides([sizes[a] for a in order]), strict=True):
+        inner[axis] = stride * unit
+    return [*rows, *inner[1:], inner[0]]
+
+
+def _columns(program: Program, problem: Problem, order: Sequence[int], dtype: str) -> tuple[View, list[int]]:
+    """Room for columns as a matrix (N * src positions, OC * kernel in some order), and their strides."""
+    g = problem.geometry
+    width = g.out_channels * prod(g.kernel)
+    distance = width + 16 * (width % _SAME_SETS == 0)
+    rows = (g.batch, *g.src)
+    room = program.scratch((prod(rows), distance), dtype).narrow(1, 0, width)
+    return room, column_strides(problem, order, dense_strides([*rows, distance])[:-1], 1)
+
+
+def _layer(problem: Problem) -> kernels.LayerSizes:
+    g = problem.geometry
+    return kernels.LayerSizes(g.batch, g.out_channels, g.src, g.dst, g.kernel, g.strides, g.pads_begin, g.dilations)
+
+
+def one_tap(problem: Problem) -> bool:
+    """Whether every position of dst is seen from the same one of src alone."""
+    g = problem.geometry
+    pointwise = all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
+    return pointwise and g.src == g.dst and not any(g.pads_begin)
+
+
+def _gathered(program: Program, problem: Problem, order: Sequence[int]) -> View:
+    """diff_dst as (N * src positions, OC * kernel in some order): what every source position sees of it."""
+    diff_dst = problem.dst
+    if one_tap(problem):
+        return positions(program, diff_dst, "diff_dst to channels last")
+    columns, strides = _columns(program, problem, order, diff_dst.dtype)
+    gather(program, problem, columns, strides)
+    return columns
+
+
+def gather(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
+    """Append the im2col of diff_dst to `columns`, whose axes (N, src..., kernel..., OC) have these strides."""
+    diff_dst = problem.dst
+    code = dtypes.CODES[diff_dst.dtype]
+    kernel = kernels.im2col(_layer(problem), code, list(diff_dst.strides), code, strides)
+    program.kernel(kernel, [diff_dst], [columns], "im2col of diff_dst")
+
+
+def _backward_data(program: Program, problem: Problem, multiply: Multiply) -> None:
+    """diff_src = im2col(diff_dst) times the plain weights."""
+    weights, order = _arranged(program, problem)
+    columns = _gathered(program, problem, order)
+    target, back = _diff_src(program, problem.src)
+    dst = problem.src if back is None else back
+    multiply(program, Gemm(columns, weights.permute((1, 0)), target, problem.bias, problem.tail, dst))
+    if back is not None:
+        program.copy(back, problem.src, "diff_src from channels last")
+
+
+def _backward_data_fuses(problem: Problem, env: Env, own: bool) -> bool:
+    """Whether the product takes the post-ops of `_backward_data`; own code does not where it writes results across."""
+    if not own:
+        return by_library_without_operands(problem, env)
+    target = _as_positions(problem.src)
+    return (target is None or target.strides[1] == 1) and expressed(problem, env)
+
+
+def _whole_rows(problem: Problem, env: Env) -> bool:
+    """Whether own code can read the weights of an in channel as one row."""
+    if not summed(problem, env):
+        return False
+    weights, _ = matrix(problem.weights)
+    return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
+
+
+def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
+    """Where (N * positions, IC) goes; scratch, and the same as diff_src's axes, if diff_src's strides forbid it."""
+    last = diff_src.ndim - 1
+    target = _as_positions(diff_src)
+    if target is not None:
+        return target, None
+    result = program.scratch((diff_src.shape[0], *diff_src.shape[2:], diff_src.shape[1]), diff_src.dtype)
+    return dense(result, last), result.permute((0, last, *range(1, last)))
+
+
+def _as_positions(diff_src: View) -> View | None:
+    """(N * positions, IC), one of which is contiguous."""
+    found = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
+    return found if found is not None and 1 in found.strides else None
+
+
+def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:
+    """diff_weights = src transposed times im2col(diff_dst)."""
+
+    def write(target: View, order: Sequence[int]) -> None:
+        columns = _gathered(program, problem, order)
+        src = positions(program, problem.src, "src to channels last", as_it_is=True)
+        multiply(program, Gemm(src.permute((1, 0)), columns, target))
+
+    write_gradient(program, problem, write, _gathers_rows(problem))
+
+
+def write_gradient(
+    program: Program, problem: Problem, write: Callable[[View, tuple[int, ...]], None], by_rows: bool = False
+) -> None:
+    """`write` fills (IC, the rest in an order of (OC, kernel)); `by_rows`: that order has OC last."""
+    result = problem.weights
+    if by_rows:
+        result = program.scratch(result.shape, result.dtype, _channels_fastest(result))
+    target, order = matrix(result)
+    if target is None or 1 not in target.strides:
+        result = program.scratch(result.shape, result.dtype)
+        target, order = plain(program, result)
+    write(target, order)
+    if result is not problem.weights:
+        program.copy(result, problem.weights, "weights to the asked layout")
+
+
+def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
+    """dst is the overlap-add of src times the plain weights."""
+    weights, order = _arranged(program, problem)
+    src = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
+    columns, strides = _columns(program, problem, order, "f32")
+    multiply(program, Gemm(src, weights, columns))
+    add_up(program, problem, columns, strides)
+
+
+def add_up(program: Program, problem: Problem, columns: View, strides: list[int]) -> None:
+    """Columns, and the bias, to their sums, and post-ops on them."""
+    bias, dst = problem.bias, problem.dst
+    after = fused(program, problem.tail, dst)
+    kernel = kernels.overlap_add(
+        _layer(problem), strides, dtypes.CODES[dst.dtype], list(dst.strides), bias is not None,
+        None if bias is None else dtypes.CODES[bias.dtype], after.tail,
+    )  # fmt: skip
+    added = [] if bias is None else [bias]
+    program.kernel(kernel, [columns, *added, *after.views], [dst], labelled("overlap-add", problem.tail))
+
+
+def _forward_fuses(problem: Problem, env: Env) -> bool:
+    """Whether own code takes the post-ops of `_forward`."""
+    dst = problem.dst
+    return kernels.overlap_add_takes_tail(dst.shape[1], list(dst.strides)) and expressed(problem, env)
+
+
+def work(problem: Problem, env: Env) -> Counts:
+    """One MatMul with the columns of dst, which are gathered before it or added up after it."""
+    ic, oc = channels(problem)
+    g = problem.geometry
+    places = g.batch * prod(g.src) * prod(g.kernel)
+    # src of a gradient is put across, but not for few columns by own products
+    own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
+    across = not (own and problem.direction == BACKWARD_WEIGHTS and prod(g.kernel) * oc <= _ROWS_ACROSS)
+    # to memory and back
+    beyond = 8 * places * oc if places * oc > _MOST_CACHED and not one_tap(problem) else 0
+    return Counts(
+        products=places * oc * padded(ic, env.lanes),
+        values=places * oc + problem.src.size * across,
+        runs=0 if one_tap(problem) else places,
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=detours(problem, env) + beyond + fresh(problem, env, problem.weights.size),
+        calls=2,
+    )
+
+
+def _rows_work(problem: Problem, env: Env) -> Counts:
+    """`work` with own products on weights as they are, which many rows transpose on the way."""
+    g = problem.geometry
+    ic, oc = channels(problem)
+    own = kernels.row_product_work(g.batch * prod(g.src), ic, oc * prod(g.kernel), env.vectors)
+    return work(problem, env)._replace(products=own.products, variable=own.weights)
+
+
+FAMILY, ROWS_FAMILY = "columns", "own columns"
+
+ALGORITHMS = (
+    matrices.algorithm(
+        FAMILY, FORWARD, FAMILY, summed, work, _forward, NOTHING,
+        f32_only=True, fuses=lambda p, e, own: _forward_fuses(p, e),
+    ),
+    matrices.algorithm(
+        FAMILY, BACKWARD_DATA, FAMILY, single, work, _backward_data, WEIGHTS,
+        op_adds_bias=True, fuses=_backward_data_fuses,
+    ),
+    matrices.algorithm(
+        ROWS_FAMILY, BACKWARD_DATA, ROWS_FAMILY, _whole_rows, _rows_work, _backward_data, WEIGHTS,
+        op="", fuses=_backward_data_fuses,
+    ),
+    matrices.algorithm(FAMILY, BACKWARD_WEIGHTS, FAMILY, single, work, _backward_weights, SRC),
+)  # fmt: skip

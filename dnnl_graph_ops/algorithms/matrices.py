@@ -1,0 +1,157 @@
+"""Algorithms around one product of matrices: the library's or own, on activations and weights as matrices.
+
+Weights are read or written as they are whenever their memory is a matrix of in channels against the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .. import dtypes
+from .._core import kernels
+from ..lowering import chain, cost
+from ..lowering import tail as post
+from ..lowering.env import Env
+from ..lowering.problem import Problem
+from ..lowering.program import NativeOp, Program, View, order_of
+from .algorithm import Algorithm, Condition, always, never
+from .epilogues import fused, labelled
+
+
+def single(problem: Problem, env: Env) -> bool:
+    """One group; everything else is a matter of gathering."""
+    return problem.geometry.groups == 1
+
+
+class Gemm(NamedTuple):
+    """The product of two matrices, or of those of each image, with a bias of its columns and post-ops.
+
+    `dst` is the result with the axes (N, C, spatial...), which post-ops need.
+    """
+
+    a: View
+    b: View
+    result: View
+    bias: View | None = None
+    tail: post.Tail = ()
+    dst: View | None = None
+
+
+Multiply = Callable[[Program, Gemm], None]
+
+
+def by_library(program: Program, p: Gemm) -> None:
+    """Append a MatMul."""
+    inputs = (p.a, p.b) if p.bias is None else (p.a, p.b, p.bias)
+    program.native(post.fused(lambda output: NativeOp("MatMul", {}, inputs, (output,)), p.tail, p.result), "MatMul")
+
+
+def transposed(view: View) -> View:
+    """Of matrices, the last two axes exchanged."""
+    return view.permute((*range(view.ndim - 2), view.ndim - 1, view.ndim - 2))
+
+
+def by_own_code(program: Program, p: Gemm) -> None:
+    """Factors of any dtype as they lie, sums in f32 that are rounded once; a matrix as result sums the images."""
+    left, right = (view if view.ndim == 3 else view.insert(0) for view in (p.a, transposed(p.b)))
+    images = max(left.shape[0], right.shape[0])
+    factors = [(dtypes.CODES[v.dtype], [v.strides[0] * (v.shape[0] > 1), *v.strides[1:]]) for v in (left, right)]
+    strides = p.result.strides if p.result.ndim == 3 else (0, *p.result.strides)
+    added = [] if p.bias is None else [p.bias]
+    after, described = chain.NOTHING, {}
+    if p.tail and p.dst is not None:
+        after = fused(program, p.tail, p.dst)
+        (n, channels, *sizes), (apart, _, *steps) = p.dst.shape, p.dst.strides
+        described = {
+            "tail": after.tail, "tail_channels": channels, "tail_sizes": [n, *sizes], "tail_strides": [apart, *steps],
+        }  # fmt: skip
+    kernel = kernels.row_product(
+        images, left.shape[1], right.shape[1], left.shape[2], *factors[0], *factors[1],
+        dtypes.CODES[p.result.dtype], list(strides), 0 if p.bias is None else dtypes.CODES[p.bias.dtype], **described,
+    )  # fmt: skip
+    label = labelled("own product of rows", p.tail)
+    program.kernel(kernel, [p.a, p.b, *added, *after.views], [p.result], label)
+
+
+def merged(view: View, axes: int, start: int = 0) -> View | None:
+    """So many neighbouring axes as one, or None where the strides forbid it."""
+    for _ in range(axes - 1):
+        if not view.can_merge(start):
+            return None
+        view = view.merge(start)
+    return view
+
+
+def dense(view: View, axes: int, start: int = 0) -> View:
+    """`merged` of a view that is known to be dense."""
+    found = merged(view, axes, start)
+    if found is None:
+        raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
+    return found
+
+
+def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
+    """An activation as (N * positions, C), channels last unless `as_it_is`: a matrix that is read transposed."""
+    order = (0, *range(2, view.ndim), 1)
+    found = merged(view.permute(order), view.ndim - 1)
+    if found is not None and (found.strides[1] == 1 or found.shape[1] == 1 or (as_it_is and found.strides[0] == 1)):
+        return found
+    return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
+
+
+def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
+    """Weights as (IC, the rest in memory's order) if their strides allow it, and that order as axes of (OC, kernel)."""
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    order = tuple(a for a in order_of(plain) if a != 0)
+    found = merged(plain.permute((0, *order)), len(order), 1)
+    return found, tuple(a - 1 for a in order)
+
+
+def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:
+    """`matrix`, by a copy where it must be."""
+    found, order = matrix(weights)
+    if found is not None and 1 in found.strides:
+        return found, order
+    copy = program.scratch(weights.shape, weights.dtype)
+    program.copy(weights, copy, "weights to (IC, OC, ...)")
+    return plain(program, copy)
+
+
+def algorithm(
+    name: str,
+    direction: str,
+    family: str,
+    applies: Condition,
+    counts: cost.Counting,
+    build: Callable[[Program, Problem, Multiply], None],
+    spreads: frozenset[str],
+    op: str = "MatMul",
+    op_adds_bias: bool = False,
+    f32_only: bool = False,
+    adds_bias: Callable[[Problem], bool] = always,
+    fuses: Callable[[Problem, Env, bool], bool] = lambda problem, env, own: not problem.tail,
+    own_pays: Condition = never,
+) -> Algorithm:
+    """An algorithm around one product: of the library where it has one in the dtype, else own, which reads any dtype.
+
+    `f32_only`: the steps around the library's product know no other dtype. `fuses` is told whether it is own.
+    `own_pays`: own products are faster. Without `op` all are own.
+    """
+
+    def own(problem: Problem, env: Env) -> bool:
+        if not op or own_pays(problem, env):
+            return True
+        ops = [op, f"{op} with bias"] if op_adds_bias and problem.bias is not None else [op]
+        return problem.dtype != "f32" and (f32_only or env.compute_dtype(problem.dtype, *ops) == "f32")
+
+    return Algorithm(
+        name, direction, family, applies, counts,
+        lambda program, p, e: build(program, p, by_own_code if own(p, e) else by_library),
+        spreads,
+        converts=own,
+        adds_bias=adds_bias,
+        fuses=lambda p, e: fuses(p, e, own(p, e)),
+        op=op,
+        op_adds_bias=op_adds_bias,
+    )  # fmt: skip

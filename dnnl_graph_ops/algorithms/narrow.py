@@ -1,0 +1,91 @@
+"""Own products of bf16 by instructions that multiply pairs of them and sum in f32: the direct form, rounded once."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .. import dtypes
+from .._core import kernels
+from ..lowering.cost import Counts, channels, detours, padded
+from ..lowering.env import Env
+from ..lowering.problem import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Problem
+from ..lowering.program import Program, View
+from ..runtime import cpu
+from . import filtering
+from .algorithm import SRC, WEIGHTS, Algorithm, always
+from .epilogues import expressed
+from .views import merged_weights
+
+_FEWEST = 16  # channels of a group: of fewer, most of a unit would be zeros
+_HALF = 16  # channels that products pack together
+_TILE_DEPTH = 32  # of products by tiles
+_MOST_TOGETHER, _ALONE = 128, 10.0  # taps of weights that are packed together; how much longer one by one takes
+
+
+def _applies(problem: Problem, env: Env) -> bool:
+    """Whether there are such instructions for a problem in bf16, and its channels fill them."""
+    g = problem.geometry
+    read = problem.src if problem.direction == BACKWARD_WEIGHTS else problem.weights
+    if not problem.dtype == read.dtype == "bf16" or min(g.in_channels, g.out_channels) // g.groups < _FEWEST:
+        return False
+    return bool(kernels.narrow_isa()[0]) and filtering.taken(problem, filtering.direct_tile(problem))
+
+
+def _build(program: Program, problem: Problem, env: Env) -> None:
+    """Append the steps of any direction."""
+    description = filtering.filter_problem(problem, filtering.direct_tile(problem), env.varies)
+    label = f"own narrow {problem.direction}"
+    if problem.direction == BACKWARD_WEIGHTS:
+        make = kernels.narrow_backward_weights
+        filtering.backward_weights(program, problem, description, env.threads, label, make)
+        return
+    packed = _packed(program, description, problem, env.threads)
+
+    def product(description: Any, *rest: Any) -> Any:
+        return kernels.narrow_product(description, problem.direction, *rest)
+
+    filtering.multiply(program, problem, description, packed, env.threads, label, product)
+
+
+def _packed(program: Program, description: Any, problem: Problem, threads: int) -> View:
+    weights = merged_weights(program, problem.weights)
+    packed = program.scratch((description.narrow_packed_size(problem.direction),), "bf16")
+    kernel = kernels.narrow_pack(description, problem.direction, dtypes.CODES["bf16"], list(weights.strides), threads)
+    how = problem.direction, description.narrow_packing(problem.direction)
+    recipe = ("narrow", *how, weights.shape, weights.strides)
+    program.kernel(kernel, [weights], [packed], "pack weights", recipe=recipe)
+    return packed
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """Own products of pairs in bf16; tiles fill up what is summed."""
+    g = problem.geometry
+    if problem.direction != BACKWARD_WEIGHTS:
+        counts = filtering.work(problem, env, filtering.direct_tile(problem))
+        summed = channels(problem)[problem.direction == BACKWARD_DATA]
+        filled = padded(summed, _TILE_DEPTH) / summed if "amx" in cpu.native(env.isa) else 1.0
+        # columns that do not come by eights are packed one by one
+        taps, columns = prod(g.kernel), channels(problem)[problem.direction == FORWARD]
+        alone = _ALONE if columns % 8 or taps > _MOST_TOGETHER else 1.0
+        return counts._replace(products=counts.products * filled, variable=counts.variable * alone)
+    ic, oc = (padded(n, _HALF) for n in channels(problem))
+    *outer, last = g.kernel
+    places = g.batch * prod(g.src[:-1]) * padded(g.src[-1], 2)
+    return Counts(
+        products=places * prod(g.kernel) * g.groups * ic * oc,
+        # src for each tap of a first axis of three, diff_dst for each tap of the last one
+        values=prod(outer[:-1]) * (places * g.groups * ic + problem.dst.size * last / g.strides[-1]),
+        runs=0,
+        weights=problem.weights.size,
+        variable=0,
+        bytes=detours(problem, env),
+    )
+
+
+ALGORITHMS = tuple(
+    Algorithm(
+        "own narrow", direction, "narrow", _applies, _work, _build, spreads, converts=always, fuses=expressed
+    )
+    for direction, spreads in ((FORWARD, SRC | WEIGHTS), (BACKWARD_DATA, WEIGHTS), (BACKWARD_WEIGHTS, SRC))
+)  # fmt: skip

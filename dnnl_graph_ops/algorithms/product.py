@@ -1,0 +1,152 @@
+"""The transposed convolution whose taps do not meet: every result is one product of src and the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..lowering.cost import Counts, channels, detours, fresh, nbytes, packing
+from ..lowering.env import Env
+from ..lowering.problem import FORWARD, Problem
+from ..lowering.program import Program, View
+from . import matrices
+from .algorithm import NOTHING
+from .deconvolution import crop, fill_untouched, repeated_bias
+from .epilogues import by_library_without_operands, expressed
+from .matrices import Gemm, Multiply, by_own_code, dense, merged, positions, single
+
+
+def _applies(problem: Problem, env: Env) -> bool:
+    """No two taps meet, so that every result is one product."""
+    g = problem.geometry
+    return (
+        single(problem, env)
+        and all(d == 1 or k == 1 for d, k in zip(g.dilations, g.kernel, strict=True))
+        and all(
+            n == 1 or (k == s and p == 0) for n, k, s, p in zip(g.src, g.kernel, g.strides, g.pads_begin, strict=True)
+        )
+    )
+
+
+def _build(program: Program, problem: Problem, multiply: Multiply) -> None:
+    """Every result is one product: src times the weights with OC as the fastest axis."""
+    window, surplus = _windows(problem)
+    fill_untouched(program, problem.dst, surplus, problem.bias)
+    _products(program, problem, multiply, crop(problem.dst, surplus), window)
+
+
+def _windows(problem: Problem) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+    """Per axis: first tap and number of taps, and the rows of dst that they do not reach."""
+    g = problem.geometry
+    window, covered = [], []
+    for n, k, s, p, size in zip(g.src, g.kernel, g.strides, g.pads_begin, g.dst, strict=True):
+        taps = min(k - p, size) if n == 1 else s
+        window.append((p, taps))
+        covered.append(taps if n == 1 else min(n * s, size))
+    return window, tuple(size - reached for size, reached in zip(g.dst, covered, strict=True))
+
+
+def _fuses(problem: Problem, env: Env, own: bool) -> bool:
+    """Whether a product takes the post-ops of `_build`, all of whose results it must write itself.
+
+    The library's has another view of dst than operands have.
+    """
+    window, surplus = _windows(problem)
+    if any(surplus):
+        return False
+    if not own:
+        return by_library_without_operands(problem, env)
+    return _direct(problem.dst, problem.geometry.src, window) is not None and expressed(problem, env)
+
+
+def _products(
+    program: Program, problem: Problem, multiply: Multiply, dst: View, window: Sequence[tuple[int, int]]
+) -> None:
+    g, tail = problem.geometry, problem.tail
+    rank = g.rank
+    weights = problem.weights
+    for axis, (first, taps) in enumerate(window, 3):
+        weights = weights.narrow(axis, first, taps)
+    # (IC, kernel..., OC)
+    plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
+    plain = plain.permute((0, *range(2, plain.ndim), 1))
+    right = merged(plain, rank + 1, 1)
+    if right is None or 1 not in right.strides:
+        copy = program.scratch(plain.shape, plain.dtype)
+        program.copy(plain, copy, "weights to (IC, ..., OC)")
+        right = dense(copy, rank + 1, 1)
+    left = positions(program, problem.src, "src to channels last", as_it_is=multiply is by_own_code)
+    bias = None if problem.bias is None else repeated_bias(program, problem.bias, prod(t for _, t in window))
+    direct = _direct(dst, g.src, window)
+    if direct is not None:
+        multiply(program, Gemm(left, right, direct, bias, tail, dst))
+        return
+    shape = (g.batch, *g.src, *(taps for _, taps in window), g.out_channels)
+    result = program.scratch(shape, dst.dtype)
+    multiply(program, Gemm(left, right, dense(dense(result, rank + 1), rank + 1, 1), bias, tail))
+    _spread(program, result, dst, window)
+
+
+def _direct(dst: View, src: Sequence[int], window: Sequence[tuple[int, int]]) -> View | None:
+    """dst as (N * src positions, taps * OC) if that is how it lies in memory."""
+    ordered = dst.permute((0, *range(2, dst.ndim), 1))
+    # the positions outside, the taps inside: one axis at most may have both
+    both = [a for a, (n, (_, taps)) in enumerate(zip(src, window, strict=True)) if n > 1 and taps > 1]
+    if len(both) > 1 or any(s * t != o for s, (_, t), o in zip(src, window, dst.shape[2:], strict=True)):
+        return None
+    at = both[0] if both else next((a for a, n in reversed(list(enumerate(src))) if n > 1), -1)
+    if any(taps > 1 for _, taps in window[:at]) or any(n > 1 for n in src[at + 1 :]):
+        return None
+    if at >= 0:
+        ordered = ordered.split(1 + at, (src[at], window[at][1]))
+    rows = merged(ordered, 2 + at)
+    result = None if rows is None else merged(rows, rows.ndim - 1, 1)
+    return result if result is not None and result.strides[1] == 1 else None
+
+
+def _spread(program: Program, result: View, dst: View, window: Sequence[tuple[int, int]]) -> None:
+    """(N, src..., taps..., OC) to its places in dst; the last position may reach beyond it."""
+    rank = len(window)
+    order = [0]
+    for axis in range(rank):
+        order += [1 + axis, 1 + rank + axis]
+    source = result.permute((*order, 2 * rank + 1))
+    _spread_axes(program, source, dst.permute((0, *range(2, dst.ndim), 1)), [t for _, t in window], 0)
+
+
+def _spread_axes(program: Program, source: View, dst: View, taps: Sequence[int], axis: int) -> None:
+    """Axis by axis: whole positions, and the part of the last one that dst still has."""
+    if axis == len(taps):
+        program.copy(source, dst, "products to their places")
+        return
+    at = 1 + 2 * axis
+    whole, rest = divmod(dst.shape[at], taps[axis])
+    if whole:
+        inner = dst.narrow(at, 0, whole * taps[axis]).split(at, (whole, taps[axis]))
+        _spread_axes(program, source.narrow(at, 0, whole), inner, taps, axis + 1)
+    if rest:
+        inner = dst.narrow(at, whole * taps[axis], rest).insert(at)
+        _spread_axes(program, source.narrow(at, whole, 1).narrow(at + 1, 0, rest), inner, taps, axis + 1)
+
+
+def _work(problem: Problem, env: Env) -> Counts:
+    """One MatMul whose results are those of dst."""
+    g = problem.geometry
+    ic, _ = channels(problem)
+    # the taps of one axis at most lie beside each other in dst
+    spread = sum(n > 1 and k > 1 for n, k in zip(g.src, g.kernel, strict=True)) > 1
+    return Counts(
+        products=problem.macs,
+        values=problem.src.size + problem.dst.size,
+        runs=problem.macs / max(ic, 1),
+        weights=problem.weights.size,
+        variable=packing(problem, problem.weights.size),
+        bytes=detours(problem, env) + 2 * nbytes(problem.dst) * spread + fresh(problem, env, problem.weights.size),
+        calls=2 + spread,
+    )
+
+
+PRODUCT = matrices.algorithm(
+    "product", FORWARD, "product", _applies, _work, _build, NOTHING, op_adds_bias=True, fuses=_fuses
+)
+ALGORITHMS = (PRODUCT,)

@@ -1,1 +1,0 @@
-"""Equal formulations of the ConvTranspose family, one module per idea."""

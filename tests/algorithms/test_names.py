@@ -1,0 +1,42 @@
+"""An algorithm's name is written in its own file alone, read from all texts of the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dnnl_graph_ops as dgo
+from dnnl_graph_ops.algorithms import table
+
+ROOT = Path(dgo.__file__).parent
+# a function of the package has the name of one of them
+NAMES = {algorithm.name for algorithm in (*table.ALGORITHMS, *table.NAIVE.values())} - {"convolution"}
+# what such a name may begin with and still tells its algorithm: two words
+BEGINNINGS = {" ".join(words[:n]) for name in NAMES for words in [name.split()] for n in range(2, len(words))}
+
+
+def written(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that name an algorithm, and their lines."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.strip() in NAMES | BEGINNINGS:
+            yield node.lineno, node.value
+
+
+def test_names_are_written_in_their_own_files() -> None:
+    files: dict[str, set[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for line, name in written(path):
+            where = path.relative_to(ROOT)
+            assert where.parts[0] == "algorithms", f"{where}:{line}: {name!r}"
+            files.setdefault(name, set()).add(str(where))
+    assert {name: where for name, where in files.items() if len(where) > 1} == {}
+
+
+@pytest.mark.parametrize("text", ["own direct", "minimal filtering", "minimal filtering ", "term by term", "phases"])
+def test_the_reader_sees_names(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(f"form.name == {text!r}\nlabel = 'own kernel'\n", "utf-8")
+    assert list(written(path)) == [(1, text)]
