@@ -97,7 +97,7 @@ def _large(sizes: Ints) -> tuple[int, Ints]:
 
 
 def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
-    """What suits a batch and sizes, and first of all what suits large ones if it comes near."""
+    """The ranking for a batch and sizes, with the best algorithm of large sizes first if it comes near the best."""
     found = _rankings.get((key, batch, sizes))
     if found is None:
         found = _estimated(_resized(problem, batch, sizes), env)

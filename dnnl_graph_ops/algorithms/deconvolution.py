@@ -28,6 +28,7 @@ def crop(view: View, surplus: Ints) -> View:
 
 
 def attributes(problem: Problem, ends: Ints) -> dict[str, Any]:
+    """Attributes of the library's op on a problem's views, with `ends` as pads_end."""
     g = problem.geometry
     return {
         "strides": g.strides,
@@ -102,7 +103,7 @@ def fill_untouched(program: Program, dst: View, surplus: Ints, bias: View | None
 
 
 def fill_with_bias(program: Program, view: View, bias: View | None) -> None:
-    """What a transposed convolution of nothing gives."""
+    """Append a fill of `view` (N, C, spatial...) with the bias, or with zeros: a transposed convolution of nothing."""
     if bias is None:
         program.fill(view, 0.0)
     else:

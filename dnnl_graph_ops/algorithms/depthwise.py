@@ -42,10 +42,8 @@ def _build(program: Program, problem: Problem, env: Env) -> None:
     if problem.direction == BACKWARD_WEIGHTS:
         kernel = kernels.depthwise_backward_weights(_described(problem, problem.src, problem.dst))
         program.kernel(kernel, [problem.src, problem.dst], [problem.weights], "own depthwise backward weights")
-    elif problem.direction == FORWARD:
-        gather(program, problem, problem.src, problem.dst)
     else:
-        gather(program, problem, problem.dst, problem.src)
+        gather(program, problem, problem.read[0], problem.result)
 
 
 def gather(program: Program, problem: Problem, source: View, target: View) -> None:

@@ -29,7 +29,7 @@ def fused(program: Program, tail: Tail, target: View) -> chain.Fused:
 
 
 def labelled(label: str, tail: Tail) -> str:
-    """What a step does, its post-ops included."""
+    """A step's label with the kinds of its post-ops: "own direct + ReLU"."""
     return " + ".join((label, *(op.kind for op in tail)))
 
 

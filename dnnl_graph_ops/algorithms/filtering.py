@@ -46,6 +46,7 @@ def taps(problem: Problem) -> tuple[int, ...]:
 
 
 def direct_tile(problem: Problem) -> tuple[int, ...]:
+    """Tiles of one result: the direct form."""
     return (1,) * problem.geometry.rank
 
 
@@ -144,6 +145,7 @@ def _code(view: View) -> int:
 
 
 def packed_weights(program: Program, description: Any, problem: Problem, threads: int) -> View:
+    """Append the packing of the weights, transformed for tiles of more than one result."""
     weights = merged_weights(program, problem.weights)
     packed = program.scratch((description.packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
@@ -183,10 +185,9 @@ def multiply(
     program: Program, problem: Problem, description: Any, packed: View, threads: int, label: str, make: Make
 ) -> None:
     """Append the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
-    views, names = (problem.src, problem.dst), ("src", "dst")
-    if problem.direction != FORWARD:
-        views, names = views[::-1], ("diff_dst", "diff_src")
-    source, target = channels_last(program, views[0], f"{names[0]} to channels last"), result_view(program, views[1])
+    read, written = ("src", "dst") if problem.direction == FORWARD else ("diff_dst", "diff_src")
+    source = channels_last(program, problem.read[0], f"{read} to channels last")
+    target = result_view(program, problem.result)
     bias, after = problem.bias, fused(program, problem.tail, target)
     kernel = make(
         description, _code(source), _strides(source), _code(target), _strides(target),
@@ -195,8 +196,8 @@ def multiply(
     added = [] if bias is None else [bias]
     reads = [source, packed, *added, *after.views]
     _run(program, kernel, reads, target, labelled(label, problem.tail), after.views)
-    if target is not views[1]:
-        program.copy(target, views[1], f"{names[1]} from channels last")
+    if target is not problem.result:
+        program.copy(target, problem.result, f"{written} from channels last")
 
 
 def backward_weights(
@@ -232,7 +233,7 @@ def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
 
 
 def _begun(problem: Problem, env: Env) -> float:
-    """What the taps of groups take besides their products, which of narrow ones are few."""
+    """Products that the taps of narrow groups take on top of their few own."""
     g = problem.geometry
     return _BEGUN * g.batch * prod(g.src) * prod(g.kernel) * g.groups if g.groups > 1 and env.lanes == 8 else 0.0
 

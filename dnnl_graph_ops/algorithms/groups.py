@@ -31,9 +31,7 @@ def _fuses(problem: Problem, env: Env) -> bool:
 
 def _build(program: Program, problem: Problem, env: Env) -> None:
     """Append the steps of a data direction, on channels-last copies where the operands are not."""
-    forward = problem.direction == FORWARD
-    source, result = (problem.src, problem.dst) if forward else (problem.dst, problem.src)
-    source = channels_last(program, source, "source to channels last")
+    source, result = channels_last(program, problem.read[0], "source to channels last"), problem.result
     target = result_view(program, result)
     gather(program, problem, source, target)
     if target is not result:

@@ -85,7 +85,7 @@ def _forward(program: Program, problem: Problem, multiply: Multiply) -> None:
 
 
 def _gathered_images(program: Program, problem: Problem, order: Sequence[int]) -> View:
-    """What the source positions see of diff_dst, as (N, OC * kernel in some order, src positions)."""
+    """diff_dst as (N, OC * kernel in some order, src positions): all taps that each source position meets."""
     if _dst_is_columns(problem):
         return _images(problem.dst)
     columns, strides = _image_columns(program, problem, order, problem.dst.dtype)

@@ -19,7 +19,7 @@ from .table import Ranked
 
 @dataclass
 class Decision:
-    """What was chosen, and what was weighed with its estimated or measured seconds; for explain()."""
+    """The algorithm that was chosen, and all that were weighed with estimated or measured seconds; for explain()."""
 
     formulation: str
     compute: str

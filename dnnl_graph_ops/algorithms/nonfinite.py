@@ -47,7 +47,7 @@ def takes_literal(problem: Problem, env: Env) -> bool:
 
 
 def guarded(algorithm: Algorithm, problem: Problem, env: Env) -> list[View]:
-    """What must be scanned before the algorithm may run."""
+    """The operands to be scanned before the algorithm may run."""
     return _doubted(algorithm, problem, env) if rules(env) else []
 
 

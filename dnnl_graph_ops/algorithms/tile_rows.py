@@ -52,7 +52,7 @@ class Layer:
 
     @property
     def source(self) -> View:
-        """What moves on with its rows."""
+        """The activation that the layer reads, a few rows at a time."""
         return self.problem.dst
 
     @property
@@ -491,7 +491,7 @@ class _Bands:
         ]
 
     def _labels(self) -> Iterator[str]:
-        """What a band calls, layer by layer."""
+        """The labels of a band's calls, layer by layer."""
         by_layer = {i: calls or () for (i, *_), calls in self.parts.items()}
         for i in range(len(self.chain)):
             yield from (call.label for call in by_layer[i])

@@ -126,3 +126,8 @@ def test_it_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(dgo.errors.InvalidArgumentError, match=said):
         table.register(replace(EINSUM, **changes))
     assert table.ALGORITHMS is before
+
+
+def test_prices_are_of_one_algorithm_alone(registered: None) -> None:
+    with pytest.raises(dgo.errors.InvalidArgumentError, match="'einsum of another' needs prices"):
+        table.register(replace(EINSUM, name="einsum of another", prices=None))
