@@ -19,7 +19,7 @@ SRC, WEIGHTS, DST = (frozenset({name}) for name in ("src", "weights", "dst"))
 
 
 def always(problem: Problem, env: Env | None = None) -> bool:
-    """Whatever the problem."""
+    """True for every problem."""
     return True
 
 

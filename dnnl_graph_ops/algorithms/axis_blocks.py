@@ -62,10 +62,10 @@ def axis_blocks(kernel: int, stride: int, pad: int, size: int, folds: bool, mult
             for start in range(min(step, size))
         ]
     whole, rest = divmod(size, step)
-    found = [_axis_block(kernel, stride, pad, 0, whole, multiple, step)] if whole else []
+    blocks = [_axis_block(kernel, stride, pad, 0, whole, multiple, step)] if whole else []
     if rest:
-        found.append(_axis_block(kernel, stride, pad, whole * step, 1, multiple, rest))
-    return found
+        blocks.append(_axis_block(kernel, stride, pad, whole * step, 1, multiple, rest))
+    return blocks
 
 
 def tap_pairs(box: Sequence[AxisBlock]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:

@@ -46,18 +46,18 @@ _rankings: dict[Hashable, Ranked] = {}
 def ranked(problem: Problem, env: Env) -> Ranked:
     """The algorithms that may be used with estimates in seconds, the best first."""
     if not env.varies:
-        found = candidates(problem, env)
+        ranking = candidates(problem, env)
         if _is_long_and_narrow(problem):
-            charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in found]
-            found = sorted(charged, key=itemgetter(1))
-        return _without_compiling(found, problem, env)
-    found = _ranking(problem, env, (_described(problem), env, table.ALGORITHMS), *_stand_in(problem))
+            charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
+            ranking = sorted(charged, key=itemgetter(1))
+        return _without_compiling(ranking, problem, env)
+    ranking = _ranking(problem, env, (_described(problem), env, table.ALGORITHMS), *_stand_in(problem))
     # the sizes of the grid are not those of the problem
     if env.algorithm == "direct":
         # who asks chooses among all
-        return [item for item in found if item[0].applies(problem, env)] or candidates(problem, env)
-    first = next((i for i, (algorithm, _) in enumerate(found) if algorithm.applies(problem, env)), None)
-    return found[first:] if first is not None else candidates(problem, env)
+        return [item for item in ranking if item[0].applies(problem, env)] or candidates(problem, env)
+    first = next((i for i, (algorithm, _) in enumerate(ranking) if algorithm.applies(problem, env)), None)
+    return ranking[first:] if first is not None else candidates(problem, env)
 
 
 def scale(problem: Problem, env: Env) -> float:
@@ -98,29 +98,29 @@ def _large(sizes: Ints) -> tuple[int, Ints]:
 
 def _ranking(problem: Problem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
     """The ranking for a batch and sizes, with the best algorithm of large sizes first if it comes near the best."""
-    found = _rankings.get((key, batch, sizes))
-    if found is None:
-        found = _estimated(_resized(problem, batch, sizes), env)
+    ranking = _rankings.get((key, batch, sizes))
+    if ranking is None:
+        ranking = _estimated(_resized(problem, batch, sizes), env)
         if (batch, sizes) != _large(sizes):
             first = _ranking(problem, env, key, *_large(sizes))[0][0]
-            if any(algorithm is first and estimate <= _NEAR * found[0][1] for algorithm, estimate in found):
-                found.sort(key=lambda item: item[0] is not first)
+            if any(algorithm is first and estimate <= _NEAR * ranking[0][1] for algorithm, estimate in ranking):
+                ranking.sort(key=lambda item: item[0] is not first)
         if len(_rankings) >= _MOST:
             _rankings.clear()
-        _rankings[key, batch, sizes] = found
-    return found
+        _rankings[key, batch, sizes] = ranking
+    return ranking
 
 
 def _estimated(problem: Problem, env: Env) -> Ranked:
     """With what a run has to bear of what a size takes when it is new."""
-    found: Ranked = []
+    ranking: Ranked = []
     estimate = estimates(problem, env)
     charged = ((_compiling(algorithm, problem, env), algorithm) for algorithm in usable(problem, env))
     for extra, algorithm in sorted(charged, key=itemgetter(0)):
         # what compiling takes alone is more than all of another algorithm: estimates take time, too
-        if all(extra / _RUNS < seconds for _, seconds in found):
-            found.append((algorithm, estimate(algorithm) + extra / _RUNS))
-    return sorted(found, key=itemgetter(1))
+        if all(extra / _RUNS < seconds for _, seconds in ranking):
+            ranking.append((algorithm, estimate(algorithm) + extra / _RUNS))
+    return sorted(ranking, key=itemgetter(1))
 
 
 def _without_compiling(found: Ranked, problem: Problem, env: Env) -> Ranked:

@@ -22,10 +22,10 @@ def expressed(problem: Problem, env: Env) -> bool:
 
 def fused(program: Program, tail: Tail, target: View) -> chain.Fused:
     """The post-ops for the kernel that writes `target`; ask `expressed` first."""
-    found = chain.program_of(program, tail, target)
-    if found is None:
+    epilogue = chain.program_of(program, tail, target)
+    if epilogue is None:
         raise RuntimeError(f"no program for {', '.join(op.kind for op in tail)} on {target.shape}")
-    return found
+    return epilogue
 
 
 def labelled(label: str, tail: Tail) -> str:

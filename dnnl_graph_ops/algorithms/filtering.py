@@ -53,17 +53,17 @@ def direct_tile(problem: Problem) -> tuple[int, ...]:
 def filtering_tile(problem: Problem, results: int) -> tuple[int, ...]:
     """Results per tile and axis of the algorithm of so many; 1 where minimal filtering does not apply."""
     g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
-    found = [
+    tile = [
         TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
         for count, d, size in zip(counts, g.dilations, g.src, strict=True)
     ]
-    if len(found) == 3 and results >= FAST:
+    if len(tile) == 3 and results >= FAST:
         # more points on three axes are more planes than the kernel has
-        found[0] = 1
-    if len(found) == 3 and found[0] > 1:
+        tile[0] = 1
+    if len(tile) == 3 and tile[0] > 1:
         # the kernel's transform of a first axis serves alike ones only
-        found = [m if (m, t) == (found[0], counts[0]) else 1 for m, t in zip(found, counts, strict=True)]
-    return tuple(found)
+        tile = [m if (m, t) == (tile[0], counts[0]) else 1 for m, t in zip(tile, counts, strict=True)]
+    return tuple(tile)
 
 
 def rounds_little(problem: Problem) -> bool:
@@ -222,14 +222,14 @@ def work(problem: Problem, env: Env, tile: tuple[int, ...]) -> Counts:
         filter_problem(first, tile), problem.direction, dtypes.CODES[problem.src.dtype],
         dtypes.CODES[problem.dst.dtype], env.threads, env.vectors,
     )  # fmt: skip
-    found, count = of_kernel(problem, env, work), 1 + len(others)
+    counts, count = of_kernel(problem, env, work), 1 + len(others)
     if problem.geometry.rank == 1 and problem.direction == BACKWARD_WEIGHTS and tile != direct_tile(problem):
-        found = found._replace(values=found.values * _ON_ONE_AXIS)
+        counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
     if tile == direct_tile(problem):
-        found = found._replace(products=found.products + _begun(problem, env))
-    repeated = {name: count * getattr(found, name) for name in ("products", "values", "runs")}
-    again = found.weights * _AGAIN * len(others)
-    return found._replace(**repeated, weights=found.weights + again, calls=float(count))
+        counts = counts._replace(products=counts.products + _begun(problem, env))
+    repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
+    again = counts.weights * _AGAIN * len(others)
+    return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))
 
 
 def _begun(problem: Problem, env: Env) -> float:

@@ -20,8 +20,8 @@ def _applies(problem: Problem, env: Env) -> bool:
     g = problem.geometry
     alike = g.in_channels == g.out_channels and g.in_channels > g.groups > 1
     width = g.in_channels // g.groups
-    known = width <= _WIDEST and max(g.strides) <= MOST_PHASES
-    return alike and known and kernels.gathers_groups(g.in_channels, width)
+    fits = width <= _WIDEST and max(g.strides) <= MOST_PHASES
+    return alike and fits and kernels.gathers_groups(g.in_channels, width)
 
 
 def _fuses(problem: Problem, env: Env) -> bool:

@@ -142,8 +142,8 @@ def _diff_src(program: Program, diff_src: View) -> tuple[View, View | None]:
 
 def _as_positions(diff_src: View) -> View | None:
     """(N * positions, IC), one of which is contiguous."""
-    found = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
-    return found if found is not None and 1 in found.strides else None
+    matrix = merged(diff_src.permute((0, *range(2, diff_src.ndim), 1)), diff_src.ndim - 1)
+    return matrix if matrix is not None and 1 in matrix.strides else None
 
 
 def _backward_weights(program: Program, problem: Problem, multiply: Multiply) -> None:

@@ -33,16 +33,16 @@ def _applies(problem: Problem, env: Env) -> bool:
 
 def _pixels(view: View) -> View | None:
     """An activation as (N, C, positions) if its positions follow each other."""
-    found = merged(view, view.ndim - 2, 2)
-    return found if found is not None and found.strides[2] == 1 else None
+    pixels = merged(view, view.ndim - 2, 2)
+    return pixels if pixels is not None and pixels.strides[2] == 1 else None
 
 
 def _images(view: View) -> View:
     """`_pixels` of a view that has them."""
-    found = _pixels(view)
-    if found is None:
+    pixels = _pixels(view)
+    if pixels is None:
         raise RuntimeError(f"the positions of {view.shape} with strides {view.strides} do not follow each other")
-    return found
+    return pixels
 
 
 def _is_thin(problem: Problem, env: Env) -> bool:

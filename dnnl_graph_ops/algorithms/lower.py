@@ -39,16 +39,16 @@ def lower(program: Program, problem: Problem, env: Env, choose: Chooser | None =
     if _sums_nothing(problem):
         _write_empty_sum(program, problem, env)
         return Decision("empty sum", problem.dtype)
-    found = nonfinite.obeying(ranked(problem, env), problem, env)
+    ranking = nonfinite.obeying(ranked(problem, env), problem, env)
     if env.tune == "off":
         # nearest to the literal op, which the caller could not use as it is
-        found.sort(key=lambda item: not item[0].literal)
-    measured = choose(problem, env, found) if choose is not None and env.tune != "off" else None
-    found = measured or found
-    algorithm = found[0][0]
+        ranking.sort(key=lambda item: not item[0].literal)
+    measured = choose(problem, env, ranking) if choose is not None and env.tune != "off" else None
+    ranking = measured or ranking
+    algorithm = ranking[0][0]
     build(program, problem, algorithm, env)
     computed = algorithm.compute_dtype(problem, env)
-    return Decision(algorithm.name, computed, [(a.name, seconds) for a, seconds in found], measured is not None)
+    return Decision(algorithm.name, computed, [(a.name, seconds) for a, seconds in ranking], measured is not None)
 
 
 def with_own_bias(problem: Problem) -> Problem:

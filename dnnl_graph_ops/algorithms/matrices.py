@@ -85,18 +85,18 @@ def merged(view: View, axes: int, start: int = 0) -> View | None:
 
 def dense(view: View, axes: int, start: int = 0) -> View:
     """`merged` of a view that is known to be dense."""
-    found = merged(view, axes, start)
-    if found is None:
+    matrix = merged(view, axes, start)
+    if matrix is None:
         raise RuntimeError(f"{view.shape} with strides {view.strides} does not merge")
-    return found
+    return matrix
 
 
 def positions(program: Program, view: View, label: str, as_it_is: bool = False) -> View:
     """An activation as (N * positions, C), channels last unless `as_it_is`: a matrix that is read transposed."""
     order = (0, *range(2, view.ndim), 1)
-    found = merged(view.permute(order), view.ndim - 1)
-    if found is not None and (found.strides[1] == 1 or found.shape[1] == 1 or (as_it_is and found.strides[0] == 1)):
-        return found
+    matrix = merged(view.permute(order), view.ndim - 1)
+    if matrix is not None and (matrix.strides[1] == 1 or matrix.shape[1] == 1 or (as_it_is and matrix.strides[0] == 1)):
+        return matrix
     return dense(program.copied(view, view.dtype, order, label).permute(order), view.ndim - 1)
 
 
@@ -104,8 +104,8 @@ def matrix(weights: View) -> tuple[View | None, tuple[int, ...]]:
     """Weights as (IC, the rest in memory's order) if their strides allow it, and that order as axes of (OC, kernel)."""
     plain = View(weights.buffer, weights.shape[1:], weights.strides[1:], weights.offset)
     order = tuple(a for a in order_of(plain) if a != 0)
-    found = merged(plain.permute((0, *order)), len(order), 1)
-    return found, tuple(a - 1 for a in order)
+    matrix = merged(plain.permute((0, *order)), len(order), 1)
+    return matrix, tuple(a - 1 for a in order)
 
 
 def plain(program: Program, weights: View) -> tuple[View, tuple[int, ...]]:

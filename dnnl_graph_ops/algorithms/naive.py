@@ -87,8 +87,8 @@ def _forward(g: Sizes, src: Array, weights: Array, dst: Array) -> None:
     dst[...] = 0
     for tap, of_src, of_dst in _taps(g):
         met = x[_last(of_src)]
-        made = np.matmul(np.swapaxes(weights[_last(tap)], 1, 2), _flat(met))
-        dst[_last(of_dst)] += _spread(made, g.out_channels, met.shape[3:])
+        products = np.matmul(np.swapaxes(weights[_last(tap)], 1, 2), _flat(met))
+        dst[_last(of_dst)] += _spread(products, g.out_channels, met.shape[3:])
 
 
 @_quiet

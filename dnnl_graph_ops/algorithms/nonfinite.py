@@ -80,11 +80,11 @@ _LOOKED_AT: WeakKeyDictionary[Buffer | Constant, dict[tuple[object, ...], bool]]
 
 
 def _finite(constant: View, count: int) -> bool:
-    known = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
+    answers = _LOOKED_AT.setdefault(constant.buffer.held or constant.buffer, {})
     place = (constant.offset, constant.shape, constant.strides)
-    if place not in known:
-        known[place] = _look(constant, count)
-    return known[place]
+    if place not in answers:
+        answers[place] = _look(constant, count)
+    return answers[place]
 
 
 def _look(constant: View, count: int) -> bool:

@@ -189,11 +189,11 @@ def _forward(program: Program, problem: Problem, folding: Folding) -> None:
     label = "Convolution of folded columns" if folding.fold_last else "Convolution of a phase"
     for box in _boxes(problem, folding):
         whole = _box_view(problem.dst, box)
-        found = _window(problem, box)
-        if found is None:
+        window = _window(problem, box)
+        if window is None:
             _only_bias(program, problem, whole, tail)
             continue
-        src, attrs = found
+        src, attrs = window
         inputs = [src, _gather(program, problem, box)]
         if problem.bias is not None:
             inputs.append(repeated_bias(program, problem.bias, prod(block.fold for block in box)))
@@ -222,12 +222,12 @@ def _only_bias(program: Program, problem: Problem, part: View, tail: post.Tail) 
 def _backward_weights(program: Program, problem: Problem, folding: Folding) -> None:
     """One ConvolutionBackwardWeights for each box of diff_dst; no two boxes share a tap."""
     problem = _rounded(program, problem, folding)
-    found = [(box, window) for box in _boxes(problem, folding) if (window := _window(problem, box)) is not None]
+    windows = [(box, window) for box in _boxes(problem, folding) if (window := _window(problem, box)) is not None]
     weights = problem.weights
     channels = weights.shape[1], weights.shape[2]
-    if sum(where is not None for box, _ in found for *_, where in tap_pairs(box)) < prod(weights.shape[3:]):
+    if sum(where is not None for box, _ in windows for *_, where in tap_pairs(box)) < prod(weights.shape[3:]):
         program.fill(weights, 0.0)
-    for box, (src, attrs) in found:
+    for box, (src, attrs) in windows:
         whole = _box_view(problem.dst, box)
         diff_dst = _as_channels(whole)
         if diff_dst is None:

@@ -124,10 +124,10 @@ def in_bands(program: Program, layers: Sequence[Layer], env: Env) -> None:
         if not chains:
             TILE_ROWS.declined(run[-1].algorithm.name, "the estimate says that it is faster")
         for chain in chains:
-            found = _Bands(program, chain, env)
-            if found.complete:
+            tiles = _Bands(program, chain, env)
+            if tiles.complete:
                 TILE_ROWS.fired(chain[-1].algorithm.name)
-                found.replace_steps()
+                tiles.replace_steps()
 
 
 def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
@@ -145,14 +145,14 @@ def _chains(run: Sequence[Layer], env: Env) -> list[Sequence[Layer]]:
 
 def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
     """Layers each of which reads what the one before it gives, that to nobody else."""
-    known = {layer.source.buffer: layer for layer in layers}
+    readers = {layer.source.buffer: layer for layer in layers}
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
         for view in (*step.reads, *step.writes):
             touching.setdefault(view.buffer, set()).add(step.group if _is_plain(step) else None)
     joined: dict[int, Layer] = {}
     for layer in layers:
-        after = known.get(layer.target.buffer)
+        after = readers.get(layer.target.buffer)
         if after is None:
             continue
         if touching[layer.target.buffer] != {layer.group, after.group} or not _fits(layer, after):
@@ -224,11 +224,11 @@ def _rows_of_a_band(chain: Sequence[Layer]) -> int:
 
 def _between(chain: Sequence[Layer], count: int) -> list[int]:
     """Rows of each result between layers that so many rows of the last one see."""
-    found = []
+    counts = []
     for layer in reversed(chain[1:]):
         count = layer.inner(count)
-        found.append(count)
-    return found[::-1]
+        counts.append(count)
+    return counts[::-1]
 
 
 def _parts(chain: Sequence[Layer], count: int, threads: int) -> int:
@@ -483,11 +483,11 @@ class _Bands:
         gone = self._of_rows(groups)
         label = " | ".join(self._labels())
         writes = scratch, last.target
-        made = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
+        tiled = KernelStep(kernel, tuple(self.reads), writes, label, last.group, others=tuple(groups[:-1]))
         program.steps = [
             one
             for at, step in enumerate(program.steps)
-            for one in ([*self.fixed, made] if at == gone[-1] else [] if at in gone else [step])
+            for one in ([*self.fixed, tiled] if at == gone[-1] else [] if at in gone else [step])
         ]
 
     def _labels(self) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Side(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """What is added to scores of a shape; or a condition: `hidden` takes the place of those where it is `where`."""
+    """A mask of scores of a shape: numbers to add, or a condition, and scores where it is `where` become `hidden`."""
 
     value: Value
     shape: Ints
@@ -136,10 +136,10 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
         k = k._replace(turned=not k.turned)
     v = v._replace(turned=v.turned != end.turned)
     result = last.outputs[0]
-    made = Parts(
+    parts = Parts(
         tuple(members), q, k, v, tuple(scores.masks), scores.scale * scale * factor, end.zeros, result, end.flipped
     )  # fmt: skip
-    return made if _fits(made, no) else None
+    return parts if _fits(parts, no) else None
 
 
 class _End(NamedTuple):
@@ -154,7 +154,7 @@ class _End(NamedTuple):
 
 
 def _factors(last: Node, maker: Maker) -> list[tuple[Value, Value, bool, bool, tuple[Node, ...]]]:
-    """What may be its shares and values, whether they are turned, whether all is, and what turns the shares."""
+    """Readings of the last product: (shares, values, values transposed, result transposed, nodes between)."""
     first, second = last.inputs
     if last.attrs.get("transpose_b"):
         return [(first, second, True, False, ()), (second, first, True, True, ())]
@@ -177,8 +177,8 @@ def _is_product(node: Node) -> bool:
     if node.kind != "MatMul" or node.attrs.get("transpose_a") or len(node.inputs) > 2:
         return False
     values = (*node.inputs, *node.outputs)
-    known = all(value.dtype == "f32" and value.ndim > 2 and all(value.shape) for value in values)
-    return known and len({value.shape[:-2] for value in values}) == 1
+    fits = all(value.dtype == "f32" and value.ndim > 2 and all(value.shape) for value in values)
+    return fits and len({value.shape[:-2] for value in values}) == 1
 
 
 def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | None, bool]:
@@ -207,7 +207,7 @@ def _is_softmax(node: Node) -> bool:
 
 
 class _Scores:
-    """What is done to the scores, from the last step back to the product."""
+    """The steps between the first product and SoftMax, walked from the last one back: scale, masks."""
 
     def __init__(self, maker: Maker, members: list[Node]) -> None:
         self.maker, self.members = maker, members
@@ -250,16 +250,16 @@ def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
     if node.kind != "Select":
         return []
     condition, *sources = node.inputs
-    found = []
+    masks = []
     for scores, other, where in ((sources[0], sources[1], False), (sources[1], sources[0], True)):
         hidden = scalar(other)
         if hidden is not None and hidden <= _HIDDEN:
-            found.append((scores, Mask(condition, shape, hidden, where)))
-    return found
+            masks.append((scores, Mask(condition, shape, hidden, where)))
+    return masks
 
 
 def _scaled(node: Node) -> tuple[Value, float] | None:
-    """What a node multiplies by one number, or divides."""
+    """The operand that a node multiplies or divides by one number."""
     value, other = node.inputs
     if node.kind == "Multiply" and scalar(other) is None:
         value, other = other, value
@@ -352,16 +352,16 @@ def build(built: Built, group: FusionGroup) -> Decision:
     dst = view_of(parts.result)
     if parts.flipped:
         dst = _flipped(dst)
-    made = dst.reshaped((*batch, rows, width))
-    if made is None or (made.strides[-1] != 1 and width > 1):
-        made = program.scratch((*batch, rows, width), "f32")
+    written = dst.reshaped((*batch, rows, width))
+    if written is None or (written.strides[-1] != 1 and width > 1):
+        written = program.scratch((*batch, rows, width), "f32")
     kernel = kernels.attention(
         batch, rows, keys, depth, width, q.strides, k.strides, v.strides, [view.strides for view in added],
-        made.strides, parts.scale, parts.zeros, seen,
+        written.strides, parts.scale, parts.zeros, seen,
     )  # fmt: skip
-    program.kernel(kernel, [q, k, v, *added], [made], "attention")
-    if made.buffer is not dst.buffer:
-        program.copy(made if made.shape == dst.shape else _dense(made, dst.shape), dst, "dst of attention")
+    program.kernel(kernel, [q, k, v, *added], [written], "attention")
+    if written.buffer is not dst.buffer:
+        program.copy(written if written.shape == dst.shape else _dense(written, dst.shape), dst, "dst of attention")
     built.macs += parts.macs
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)
 
@@ -372,9 +372,9 @@ def _flipped(view: View) -> View:
 
 def _dense(view: View, shape: Ints) -> View:
     """A dense view in another shape."""
-    found = view.reshaped(shape)
-    assert found is not None
-    return found
+    reshaped = view.reshaped(shape)
+    assert reshaped is not None
+    return reshaped
 
 
 def _operand(program: Program, side: Side, batch: Ints, view_of: Callable[[Value], View]) -> View:
@@ -386,10 +386,10 @@ def _operand(program: Program, side: Side, batch: Ints, view_of: Callable[[Value
 
 def _as_batch(program: Program, view: View, batch: Ints) -> View:
     """A view by these axes and its last two."""
-    found = view.reshaped((*batch, *view.shape[-2:]))
-    if found is None:
-        found = _dense(program.copied(view, view.dtype, range(view.ndim), _COPIED), (*batch, *view.shape[-2:]))
-    return found
+    batched = view.reshaped((*batch, *view.shape[-2:]))
+    if batched is None:
+        batched = _dense(program.copied(view, view.dtype, range(view.ndim), _COPIED), (*batch, *view.shape[-2:]))
+    return batched
 
 
 def _chosen(program: Program, masks: Sequence[Mask], view_of: Callable[[Value], View]) -> View:

@@ -1,4 +1,4 @@
-"""What computes nodes: the record of a backend, groups of nodes that one computes together, and who takes which."""
+"""The record of a backend, groups of nodes that one computes together, and the order in which they are asked."""
 
 from __future__ import annotations
 

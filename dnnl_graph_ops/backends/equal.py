@@ -34,9 +34,9 @@ def _bias_gradient(node: Node) -> Node:
 def _reciprocal(node: Node) -> Node:
     src = node.inputs[0]
     shape = (1,) * max(len(src.shape), 1)
-    one = like(src, shape=shape)
-    one.constant = np.ones(shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))
-    return stand_in(node, "Divide", (one, src), {"auto_broadcast": "numpy"})
+    ones = like(src, shape=shape)
+    ones.constant = np.ones(shape, np.float32).astype(dtypes.numpy_dtype(src.dtype))
+    return stand_in(node, "Divide", (ones, src), {"auto_broadcast": "numpy"})
 
 
 def _power(node: Node) -> Node | None:

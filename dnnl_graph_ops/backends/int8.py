@@ -96,11 +96,11 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         return None
     rest = [node for node in nodes if node not in (src, weights, head)]
     quantize = rest.pop() if rest and rest[-1].kind == "Quantize" else None
-    found = Quantized(src, weights, head, tuple(rest), quantize)
-    unmet = _unmet(found)
+    parts = Quantized(src, weights, head, tuple(rest), quantize)
+    unmet = _unmet(parts)
     if unmet:
         FUSE_INT8.declined(head, unmet)
-    return None if unmet else found
+    return None if unmet else parts
 
 
 def _unmet(q: Quantized) -> str:
@@ -195,11 +195,11 @@ def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
     """By estimates; `waste`: products of words for each that is wanted."""
     weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
     views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
-    found = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
-    direct = dict(found).get(filtering.DIRECT[problem.direction])
+    ranking = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
+    direct = dict(ranking).get(filtering.DIRECT[problem.direction])
     if direct is None:
         return False
-    best, seconds = found[0]
+    best, seconds = ranking[0]
     if best.filters and problem.geometry.rank > 1:
         seconds *= _OF_FILTERING
     floats = seconds + _CONVERTING + _CONVERTED * (problem.src.size + problem.dst.size)
@@ -289,7 +289,7 @@ class _Steps:
         return packed
 
     def sums(self, rows: View, strides: Sequence[int], target: View) -> View:
-        """What each position of the result reads, summed for each group."""
+        """Sums of the source over the window of each position of the result, one for each group of channels."""
         problem, groups = self.problem, self.problem.geometry.groups
         description = self.described(reads=self.reads, makes=groups)
         ones = self.program.constant(np.ones(1, np.int8))

@@ -15,7 +15,7 @@ def _as_it_is(dtype: str, *ops: str) -> str:
 
 
 class Target(NamedTuple):
-    """What runs an op: the library's version, its instruction set, and the dtype that it computes ops of one in.
+    """The library that would run an op: version, instruction set, and the dtype that it computes another one in.
 
     prefers_own: whether own code goes before the library's.
     """

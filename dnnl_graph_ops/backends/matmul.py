@@ -88,14 +88,14 @@ def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
 def _rows(src: View, dst: View, tail: Tail) -> tuple[View, View, Tail] | None:
     """As (1, rows, channels) and post-ops as (1, channels, rows); None where something does not lie so."""
     rows = prod(dst.shape[:-1])
-    made = [view.reshaped((1, rows, view.shape[-1])) for view in (src, dst)]
+    seen = [view.reshaped((1, rows, view.shape[-1])) for view in (src, dst)]
     moved: list[TailOp] = []
     for op in tail:
         operands = tuple(_row_operand(o, dst) if isinstance(o, View) else o for o in op.operands)
         if any(operand is None for operand in operands):
             return None
         moved.append(replace(op, operands=tuple(o for o in operands if o is not None)))
-    return None if made[0] is None or made[1] is None else (made[0], made[1], tuple(moved))
+    return None if seen[0] is None or seen[1] is None else (seen[0], seen[1], tuple(moved))
 
 
 def _row_operand(view: View, dst: View) -> View | None:
@@ -105,8 +105,8 @@ def _row_operand(view: View, dst: View) -> View | None:
     sizes = (view.shape[0], *view.shape[2:])
     whole = (dst.shape[0], *dst.shape[1:-1])
     if sizes == whole:
-        found = view.permute((0, *range(2, view.ndim), 1)).reshaped((1, prod(whole), view.shape[1]))
-        return None if found is None else found.permute((0, 2, 1))
+        rows = view.permute((0, *range(2, view.ndim), 1)).reshaped((1, prod(whole), view.shape[1]))
+        return None if rows is None else rows.permute((0, 2, 1))
     if prod(sizes) == 1:
         return replace(view, shape=(1, view.shape[1], 1), strides=(1, view.strides[1], 1))
     return None

@@ -38,7 +38,7 @@ VIEWS: dict[str, Callable[[Node, View], View | None]] = {
 
 
 def sliced(node: Node, source: View) -> tuple[View, list[int]]:
-    """What a Slice takes as a view of its source, and the axes on which the result lies backwards in it."""
+    """A Slice as a view of its source, and the axes on which the result lies backwards in it."""
     backwards = []
     for axis, (start, size, step) in ranges(source.shape, node.attrs, node.name).items():
         assert start is not None and size is not None

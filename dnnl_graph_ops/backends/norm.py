@@ -53,8 +53,8 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     fused = chain.NOTHING
     if tail:
-        found = chain.program_of(program, tail, dst) if _last(src, dst) else None
-        if found is None:
+        program_of_tail = chain.program_of(program, tail, dst) if _last(src, dst) else None
+        if program_of_tail is None:
             plain = program.like(dst, "f32")
             if not _alike(plain, plain):
                 plain = _channels_last(program, dst, "f32")
@@ -62,7 +62,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
             if not chain.apply(program, plain, tail, dst, f"behind {node.kind}"):
                 post.apply(program, plain, tail, dst)
             return
-        fused = found
+        fused = program_of_tail
     if _alike(src, dst):
         _normalise(program, node, src, inputs[1:], dst, fused)
         return
@@ -134,27 +134,27 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ta
 def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, tail: Tail) -> None:
     src, *gamma = inputs
     width = dst.shape[-1]
-    read, made = _as_rows(src), _as_rows(dst)
+    read, written = _as_rows(src), _as_rows(dst)
     if read is None:
         read = _as_rows(program.copied(src, src.dtype, range(src.ndim), f"src of {node.kind}"))
-    result = dst if made is not None else program.scratch(dst.shape, dst.dtype)
-    made = made or _as_rows(result)
-    assert read is not None and made is not None
+    result = dst if written is not None else program.scratch(dst.shape, dst.dtype)
+    written = written or _as_rows(result)
+    assert read is not None and written is not None
     scale = [program.in_a_row(program.converted(view.reshaped((width,)) or view, "f32")) for view in gamma]
-    codes, pitches = dtypes.CODES, [view.strides[0] if view.shape[0] > 1 else width for view in (read, made)]
+    codes, pitches = dtypes.CODES, [view.strides[0] if view.shape[0] > 1 else width for view in (read, written)]
     args = (
         read.shape[0], width, codes[src.dtype], pitches[0], codes[dst.dtype], pitches[1], node.attrs["epsilon"],
         bool(gamma),
     )  # fmt: skip
-    program.kernel(kernels.rms_norm(*args), [read, *scale], [made], node.kind, recipe=("rms norm", *args))
+    program.kernel(kernels.rms_norm(*args), [read, *scale], [written], node.kind, recipe=("rms norm", *args))
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 
 
 def _as_rows(view: View) -> View | None:
     """A view as rows of neighbours."""
-    found = view.reshaped((prod(view.shape[:-1]), view.shape[-1]))
-    return found if found is not None and (found.strides[1] == 1 or found.shape[1] == 1) else None
+    rows = view.reshaped((prod(view.shape[:-1]), view.shape[-1]))
+    return rows if rows is not None and (rows.strides[1] == 1 or rows.shape[1] == 1) else None
 
 
 def _neighbours(src: View, dst: View) -> bool:

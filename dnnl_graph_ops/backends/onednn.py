@@ -97,7 +97,7 @@ def runs(node: Node, env: Env) -> bool:
 
 
 def _not_in_memory(kind: Kind, target: Target) -> str | None:
-    """What speaks against the library whatever it computes: how dtypes lie in memory, or change there only."""
+    """Why dtypes rule the library out by how they lie in memory, or change there only; None: they do not."""
     dtypes = (*kind.inputs, *kind.outputs)
     packed = [dtype for dtype in dtypes if dtype in PACKED]
     if packed:
@@ -222,8 +222,8 @@ def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], stag
     """The group on row-major copies of some values, in the dtype to compute in."""
     program, env = built.program, built.env
     outputs = {value for node in nodes for value in node.outputs}
-    known = {value: place_of(value, built.views) for node in nodes for value in node.inputs}
-    inner = {value: place for value, place in known.items() if place is not None}
+    places = {value: place_of(value, built.views) for node in nodes for value in node.inputs}
+    inner = {value: place for value, place in places.items() if place is not None}
     back: list[tuple[View, View]] = []
     edges: dict[Value, Operand] = {}
     for value in staged:

@@ -86,8 +86,8 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
     """A partition as it is where the library gets it right, else what of it is: a product alone, or one node each."""
 
     def right(members: Sequence[int]) -> bool:
-        some = [nodes[i] for i in members]
-        return len(some) == 1 or not trust.quantizes(some) or trust.trusted(some, env)
+        group = [nodes[i] for i in members]
+        return len(group) == 1 or not trust.quantizes(group) or trust.trusted(group, env)
 
     if right(part):
         return [part]
@@ -113,10 +113,10 @@ _SLOW_BEHIND_PRODUCTS = schema.kinds("slow_behind_products")
 
 def _library_only(nodes: Sequence[Node]) -> set[int]:
     """Nodes that may be part of a pattern that own code does not serve: int8 ones, and products with their post-ops."""
-    found: dict[Node, int] = {}
+    theirs: dict[Node, int] = {}
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
-        makers = [value.node.kind for value in node.inputs if value.node in found]
+        makers = [value.node.kind for value in node.inputs if value.node in theirs]
         if floats and node.kind in LOSING_NAN:
             continue
         if floats and node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32":
@@ -127,8 +127,8 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)
         ):
-            found[node] = i
-    return set(found.values())
+            theirs[node] = i
+    return set(theirs.values())
 
 
 def _partitioned(
@@ -140,7 +140,7 @@ def _partitioned(
 
 
 def _native_kind(kind: str) -> str:
-    """What the library calls an op of this kind."""
+    """The library's name of an op kind."""
     return MEMBERS[kind].native if kind in MEMBERS else kind
 
 
@@ -187,8 +187,8 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
         graph.add_op(native_op(engine, "End", {}, "end", [tensors[index]], []))
     graph.finalize()
     graph.filter(POLICIES[policy])
-    found = (tuple(sorted(by_id[i] for i in partition.op_ids if i in by_id)) for partition in graph.partitions())
-    return tuple(members for members in found if members)
+    partitions = (tuple(sorted(by_id[i] for i in partition.op_ids if i in by_id)) for partition in graph.partitions())
+    return tuple(members for members in partitions if members)
 
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:

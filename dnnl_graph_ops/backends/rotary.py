@@ -40,8 +40,8 @@ class Turn(NamedTuple):
 def parts_of(last: Node, maker: Maker, no: No) -> Turn | None:
     """The rotary embedding that ends with this node; None where there is none, or none that own code runs."""
     find = _FORMS.get(last.kind)
-    found = None if find is None else find(last, maker)
-    return found if found is not None and _fits(found, last.outputs[0], no) else None
+    turn = None if find is None else find(last, maker)
+    return turn if turn is not None and _fits(turn, last.outputs[0], no) else None
 
 
 def _fits(turn: Turn, result: Value, no: No) -> bool:
@@ -62,7 +62,7 @@ def _fits(turn: Turn, result: Value, no: No) -> bool:
 
 
 def _cut(node: Node) -> Cut | None:
-    """What a Slice takes of the last axis, where it takes all of the others."""
+    """(start, size, step) of a Slice on the last axis; None where it takes less than all of another axis."""
     shape = node.inputs[0].shape
     if None in shape:
         return None
@@ -91,17 +91,17 @@ def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
     """The products that a node adds or subtracts, each as it may be meant."""
     if node is None:
         return []
-    found = []
+    terms = []
     for value in node.inputs:
         product = maker(value, 1)
         if product is None or product.kind != "Multiply":
             return []
         pairs = (product.inputs, product.inputs[::-1])
         parts = [(maker(part, 2), table) for part, table in pairs]
-        found.append(
+        terms.append(
             [_Term(product, part, table) for part, table in parts if part is not None and part.kind == "Slice"]
         )
-    return found
+    return terms
 
 
 def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, Cut, Cut] | None:
@@ -131,10 +131,10 @@ def _halves(last: Node, maker: Maker) -> Turn | None:
     """Both halves turned, side by side."""
     if not _joins_last(last):
         return None
-    found = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker)
-    if found is None:
+    pairs = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker)
+    if pairs is None:
         return None
-    turn, *cuts = found
+    turn, *cuts = pairs
     if cuts != [(0, turn.half, 1), (turn.half, turn.half, 1)]:
         return None
     return turn._replace(members=(last, *turn.members))
@@ -149,10 +149,10 @@ def _neighbours(last: Node, maker: Maker) -> Turn | None:
     nodes = [node for node in parts if node is not None and node.kind == "StaticReshape"]
     if len(nodes) < 2 or any(node.outputs[0].shape != (*node.inputs[0].shape, 1) for node in nodes):
         return None
-    found = _pairs(maker(nodes[0].inputs[0], 1), maker(nodes[1].inputs[0], 1), maker)
-    if found is None:
+    pairs = _pairs(maker(nodes[0].inputs[0], 1), maker(nodes[1].inputs[0], 1), maker)
+    if pairs is None:
         return None
-    turn, *cuts = found
+    turn, *cuts = pairs
     if cuts != [(0, turn.half, 2), (1, turn.half, 2)]:
         return None
     return turn._replace(members=(last, joined, *nodes, *turn.members), interleaved=True)
@@ -165,10 +165,10 @@ def _rotated(last: Node, maker: Maker) -> Turn | None:
         if plain is None or turned is None or plain.kind != "Multiply" or turned.kind != "Multiply":
             continue
         for swapped, sin in (turned.inputs, turned.inputs[::-1]):
-            found = _swapped(maker(swapped, 1), maker)
-            if found is None or found[0] not in plain.inputs:
+            halves = _swapped(maker(swapped, 1), maker)
+            if halves is None or halves[0] not in plain.inputs:
                 continue
-            src, nodes, half = found
+            src, nodes, half = halves
             cos = plain.inputs[1 - plain.inputs.index(src)]
             return Turn((last, plain, turned, *nodes), src, cos, sin, half, False, True)
     return None

@@ -129,16 +129,16 @@ def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
     while queue:
         # the latest first: by then all of its readers have been looked at
         number = -heapq.heappop(queue)
-        made = search.nodes[number].outputs[0]
+        result = search.nodes[number].outputs[0]
         if number in members or number not in free:
             continue
-        if made.shape != end.shape:
+        if result.shape != end.shape:
             declined("the shape stays")
             continue
-        if search.leaves(made):
+        if search.leaves(result):
             declined(NOT_RETURNED)
             continue
-        if not members.issuperset(search.of(made)):
+        if not members.issuperset(search.of(result)):
             declined(READ_ONCE)
             continue
         members.add(number)

@@ -71,10 +71,10 @@ def _on_channels_last(
     order = (0, *range(2, source.ndim), 1)
     if not _side_by_side(source):
         source = program.copied(source, source.dtype, order, "to channels last")
-    made = target if _side_by_side(target) else program.scratch(target.shape, target.dtype, order)
-    program.kernel(make(source, made), [source], [made], node.kind)
-    if made is not target:
-        program.copy(made, target, "from channels last")
+    written = target if _side_by_side(target) else program.scratch(target.shape, target.dtype, order)
+    program.kernel(make(source, written), [source], [written], node.kind)
+    if written is not target:
+        program.copy(written, target, "from channels last")
 
 
 def _side_by_side(view: View) -> bool:
@@ -86,8 +86,8 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
     attrs, average = node.attrs, node.kind == "AvgPool"
     kernel = attrs["kernel"]
     source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
-    found = resolve(node.kind, attrs, source.shape[2:], kernel, crops=True)
-    windows = [one for one in found if one is not None]
+    resolved = resolve(node.kind, attrs, source.shape[2:], kernel, crops=True)
+    windows = [one for one in resolved if one is not None]
     dilations = per_axis(node.kind, attrs, "dilations", len(kernel), 1, 1)
 
     def make(source: View, target: View) -> Any:

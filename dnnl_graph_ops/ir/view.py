@@ -31,12 +31,12 @@ class GraphView:
 
     def nodes(self) -> list[Node]:
         """All ops, in order."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         node = self._after[None]
         while node is not None:
-            found.append(node)
+            nodes.append(node)
             node = self._after[node]
-        return found
+        return nodes
 
     def reads(self, value: Value) -> int:
         """How many operands of ops a value is."""

@@ -44,22 +44,22 @@ def twin(
 
     It took over what the node did, and gives nothing yet.
     """
-    made = Node(
+    other = Node(
         node.id,
         kind or node.kind,
         node.name,
         node.inputs if inputs is None else tuple(inputs),
         node.attrs if attrs is None else attrs,
     )
-    made.absorbed = node.absorbed
-    return made
+    other.absorbed = node.absorbed
+    return other
 
 
 def stand_in(node: Node, kind: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> Node:
     """Another op with the results of a node, which these do not know."""
-    made = Node(node.id, kind, node.name, tuple(inputs), attrs)
-    made.outputs = node.outputs
-    return made
+    other = Node(node.id, kind, node.name, tuple(inputs), attrs)
+    other.outputs = node.outputs
+    return other
 
 
 def make_constant(value: Value, held: Constant) -> None:

@@ -34,10 +34,10 @@ def misread(nodes: Sequence[Node], *, besides: str = "") -> bool:
             main = node.kind if node.kind in _TAKEN or node.kind in _FULL_RANK else main
         elif len(node.inputs) > 1 and node.kind != "BiasAdd":
             result = node.outputs[0]
-            given = [value for value in node.inputs if value.node not in nodes]
-            if any(spread(value, result) not in _TAKEN.get(main, _ALL) | {besides} for value in given):
+            operands = [value for value in node.inputs if value.node not in nodes]
+            if any(spread(value, result) not in _TAKEN.get(main, _ALL) | {besides} for value in operands):
                 return True
-            if main in _FULL_RANK and any(len(value.shape) < len(result.shape) for value in given):
+            if main in _FULL_RANK and any(len(value.shape) < len(result.shape) for value in operands):
                 return True
     return False
 

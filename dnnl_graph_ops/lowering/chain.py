@@ -92,7 +92,7 @@ Numbers = tuple[float, ...]
 
 
 def _quantizing_ops(node: Node) -> list[tuple[Op, Numbers]]:
-    """What it does one after the other in f32, each with the numbers that are its second operand, if it has one."""
+    """The f32 ops of a Dequantize or Quantize in order, each with the numbers of its second operand, if it has one."""
     scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
     if node.kind == "Dequantize":
         shift = _scalar("linear", "subtract", points, 1.0, -points[0])
@@ -215,10 +215,10 @@ def program_of(program: Program, tail: Tail, dst: View) -> Fused | None:
     """
     if not tail:
         return NOTHING
-    found = _expressed(tail, dst)
-    if found is None:
+    expressed = _expressed(tail, dst)
+    if expressed is None:
         return None
-    views, code = found
+    views, code = expressed
     code.tell(tail[-1].name)
     described, taken = [], []
     for view in views:
@@ -234,7 +234,7 @@ def expresses(tail: Tail, dst: View) -> bool:
 
 
 def _expressed(tail: Tail, dst: View) -> tuple[list[View], _Code] | None:
-    """What the post-ops read, and the steps of a kernel."""
+    """The views that post-ops read besides the result, and their steps for a kernel; None where no kernel has them."""
     if any(op.kind not in OPS for op in tail) or not dst.size or dst.dtype not in FLOATS:
         return None
     views, calls = _calls(tail)
@@ -261,8 +261,8 @@ def _channels_last(dst: View) -> bool:
 
 
 def _pixel_pitch(dst: View) -> int:
-    found = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
-    return gcd(*found) if found else max(dst.shape[1], 1)
+    strides = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
+    return gcd(*strides) if strides else max(dst.shape[1], 1)
 
 
 def _images_apart(dst: View) -> bool:
@@ -303,8 +303,8 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
         return "image_channel", _vectors(program, view, dst)
     pitch = _pixel_pitch(dst) if spread == "pixel" else 1
     strides = tuple(0 if n == 1 else s // pitch for s, n in zip(dst.strides, view.shape, strict=True))
-    given = tuple(_steps_of(view))
-    if given == strides:
+    steps = tuple(_steps_of(view))
+    if steps == strides:
         return str(spread), view
     laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
     program.copy(view, laid, "operand laid out as the result")
@@ -382,7 +382,7 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
 
 
 def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[_Call]]:
-    """What nodes read, each with the axis along which it lies if it is a vector of channels, and the nodes as calls."""
+    """The operands of nodes, a vector of channels with the axis that it lies along, and the nodes as calls."""
     results: dict[Value, int] = {}
     operands: dict[tuple[Value | Numbers, int | None], int] = {}
     calls: list[_Call] = []
@@ -393,8 +393,8 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             if value in results:
                 numbers.append(results[value])
                 continue
-            given = (value, channel_axis(node) if index == 1 else None)
-            numbers.append(-1 - operands.setdefault(given, len(operands)))
+            operand = (value, channel_axis(node) if index == 1 else None)
+            numbers.append(-1 - operands.setdefault(operand, len(operands)))
         if is_quantizing(node):
             ops = _quantizing_ops(node)
             if node.kind == "Quantize" and node.outputs[0] in within:
@@ -428,8 +428,8 @@ def over(view: View, shape: tuple[int, ...], axis: int | None = None) -> View:
         behind = len(shape) - 1 - axis
         sizes, strides = (*sizes, *(1,) * behind), (*strides, *(0,) * behind)
     missing = len(shape) - len(sizes)
-    found = tuple(0 if n == 1 != m else s for s, n, m in zip(strides, sizes, shape[missing:], strict=True))
-    return View(view.buffer, shape, (*(0,) * missing, *found), view.offset)
+    spread = tuple(0 if n == 1 != m else s for s, n, m in zip(strides, sizes, shape[missing:], strict=True))
+    return View(view.buffer, shape, (*(0,) * missing, *spread), view.offset)
 
 
 def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], dst: View, label: str) -> bool:

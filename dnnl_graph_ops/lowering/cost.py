@@ -36,7 +36,7 @@ BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
 
 
 class Counts(NamedTuple):
-    """What an algorithm does, by kind of work; as constants, the seconds that one of each takes on one thread."""
+    """The work of an algorithm by kind, or the seconds that one of each kind takes on one thread."""
 
     products: float  # multiplications, narrow channels padded to a vector
     values: float  # elements that pass through a transform, a reorder or a gather
@@ -132,7 +132,7 @@ def packing(problem: Problem, weights: float) -> float:
 
 
 def fresh(problem: Problem, env: Env, weights: float) -> float:
-    """What packing of many weights by the library for products forward takes on top, as bytes."""
+    """Bytes that stand for the time of packing many weights, which the library does at each call of a product."""
     size = weights * dtypes.itemsize(problem.dtype)
     slow = problem.direction == FORWARD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
     return packing(problem, weights) * FRESHLY if slow else 0.0

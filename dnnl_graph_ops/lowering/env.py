@@ -1,4 +1,4 @@
-"""What a choice of an algorithm may depend on besides the problem."""
+"""The environment of a choice: engine, threads and options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALGORITHM_VARIABLE = "DNNL_GRAPH_OPS_ALGORITHM"
 
 
 def default_algorithm() -> str:
-    """What DNNL_GRAPH_OPS_ALGORITHM says, else "auto"."""
+    """The set of algorithms that DNNL_GRAPH_OPS_ALGORITHM names, else "auto"."""
     value = os.environ.get(ALGORITHM_VARIABLE) or "auto"
     if value.lower() not in ALGORITHMS:
         raise InvalidArgumentError(f"{ALGORITHM_VARIABLE} must be one of {', '.join(ALGORITHMS)}, got {value!r}")

@@ -13,7 +13,7 @@ from .tail import Tail
 
 
 class Member(NamedTuple):
-    """What an op is in terms of a transposed convolution: a direction, and which of its tensors the inputs are.
+    """An op in terms of a transposed convolution: a direction, and which of its tensors the inputs are.
 
     `native`: the kind that the library knows; `exchanged`: an ordinary convolution, whose out channels are the in
     channels there.
@@ -49,14 +49,14 @@ def make_problem(
     """The problem of one node; `inputs` and `output` are views in the shapes and formats of the node."""
     record = resolved(kind, [view.shape for view in inputs], attrs, where or kind)
     member, fmt = MEMBERS[kind], record.data_format
-    given = {RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
+    tensors = {RESULT[member.direction]: output, **dict(zip(member.inputs, inputs, strict=False))}
     return Problem(
         member.direction,
         Sizes.of(record.geometry),
-        data_view(given["src"], fmt),
-        weights_view(given["weights"], record, member.exchanged),
-        data_view(given["dst"], fmt),
-        given.get("bias"),
+        data_view(tensors["src"], fmt),
+        weights_view(tensors["weights"], record, member.exchanged),
+        data_view(tensors["dst"], fmt),
+        tensors.get("bias"),
         tail,
     )
 
@@ -85,15 +85,15 @@ def literal_op(kind: str, attrs: Mapping[str, Any], inputs: Sequence[View], outp
 
 
 def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
-    """What `literal_op` says of the op besides its operands."""
+    """The attributes of `literal_op`; None where the library refuses the op or is wrong."""
     known, member = record.known, MEMBERS[kind]
     if known.weights.documented or any(0 in shape for shape in (*known.operands, known.result)):
         return None
-    found = _exchanged_attrs(record, member) if member.exchanged else _transposed_attrs(record, member)
-    if found is None:
+    literal = _exchanged_attrs(record, member) if member.exchanged else _transposed_attrs(record, member)
+    if literal is None:
         return None
     g = record.geometry
-    found |= {
+    literal |= {
         "strides": g.strides,
         "pads_begin": g.pads_begin,
         "dilations": g.dilations,
@@ -101,7 +101,7 @@ def literal_attrs(kind: str, record: Attributes) -> dict[str, Any] | None:
         "data_format": record.data_format,
         "weights_format": _LIBRARY_FORMAT[member.exchanged].get(record.weights_format, record.weights_format),
     }
-    return {**found, "weights_shape": known.result} if member.direction == BACKWARD_WEIGHTS else found
+    return {**literal, "weights_shape": known.result} if member.direction == BACKWARD_WEIGHTS else literal
 
 
 def _transposed_attrs(record: Attributes, member: Member) -> dict[str, Any] | None:

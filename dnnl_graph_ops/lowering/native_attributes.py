@@ -16,7 +16,7 @@ _BIASED = schema.kinds("multiplies")
 
 
 def ops_of(nodes: Sequence[Node]) -> list[str]:
-    """What the library computes for nodes that run together, as `runtime.cpu.Reference` names it."""
+    """The ops that the library computes for nodes that run together, by the names of `runtime.cpu.Reference`."""
     added = any(node.kind == "BiasAdd" for node in nodes)
     biased = (node.kind for node in nodes if added or (len(node.inputs) > 2 and node.kind in _BIASED))
     return [*(node.kind for node in nodes), *(f"{kind} with bias" for kind in biased)]
@@ -33,5 +33,5 @@ def native_attributes(node: Node, env: Env) -> dict[str, Any]:
 def literal_attributes(node: Node) -> dict[str, Any] | None:
     """Attributes of a convolution between other ops of a group; None where the library does not take it as it is."""
     record = resolved(node.kind, [value.shape for value in node.inputs], node.attrs, node.name)
-    found = literal_attrs(node.kind, record)
-    return found if found is not None and found["weights_format"] == record.weights_format else None
+    literal = literal_attrs(node.kind, record)
+    return literal if literal is not None and literal["weights_format"] == record.weights_format else None

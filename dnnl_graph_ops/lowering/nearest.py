@@ -1,4 +1,4 @@
-"""What recorded layers say of the estimates of those near them in shape: a factor for each form.
+"""Factors that correct estimates of algorithms, from recorded times of layers of about the same shape.
 
 `python -m dnnl_graph_ops.bench.nearest` regresses the logarithms of measured by estimated seconds on a few features of
 a layer (a Gaussian process); its rows lie beside the constants that they correct, a file for each dtype, and belong to
@@ -57,8 +57,8 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
     """How much rows have to do with a place: 1 for the same, 0 far away."""
     difference = rows - place
     distance = np.sqrt(3 * np.einsum("...i,...i->...", difference, difference))
-    found: np.ndarray = (1 + distance) * np.exp(-distance)
-    return found
+    weight: np.ndarray = (1 + distance) * np.exp(-distance)
+    return weight
 
 
 def factors(problem: Problem, env: Env) -> Mapping[str, float]:
@@ -69,8 +69,8 @@ def factors(problem: Problem, env: Env) -> Mapping[str, float]:
     rows = None if named is None else read(*named).get(problem.direction)
     if rows is None:
         return {}
-    found = np.exp(near(rows.features, np.array(features(problem, env))) @ rows.weights)
-    return dict(zip(rows.forms, found.tolist(), strict=True))
+    factor = np.exp(near(rows.features, np.array(features(problem, env))) @ rows.weights)
+    return dict(zip(rows.forms, factor.tolist(), strict=True))
 
 
 def package_file(key: str, dtype: str) -> Path:
@@ -84,9 +84,9 @@ def read(key: str, dtype: str) -> dict[str, Rows]:
     path = package_file(key, dtype)
     if not path.exists():
         return {}
-    found = {}
+    rows_of = {}
     for direction, content in json.loads(path.read_text("utf-8"))["directions"].items():
         forms = tuple(content["forms"])
         table = np.array(content["rows"], np.float64)
-        found[direction] = Rows(forms, table[:, : len(SCALES)].copy(), table[:, len(SCALES) :].copy())
-    return found
+        rows_of[direction] = Rows(forms, table[:, : len(SCALES)].copy(), table[:, len(SCALES) :].copy())
+    return rows_of

@@ -184,7 +184,7 @@ def argument(place: Place, dtype: str, shape: tuple[int, ...], strides: tuple[in
 
 def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[range, range]]:
     """The axes of two shapes of as many elements in the smallest neighbouring blocks that hold equally many."""
-    found = []
+    blocks = []
     a = b = 0
     while a < len(first) or b < len(second):
         start_a, start_b, size_a, size_b = a, b, 1, 1
@@ -200,8 +200,8 @@ def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[ran
         # what is left of one side is all ones
         if a == len(first) or b == len(second):
             a, b = len(first), len(second)
-        found.append((range(start_a, a), range(start_b, b)))
-    return found
+        blocks.append((range(start_a, a), range(start_b, b)))
+    return blocks
 
 
 def order_of(view: View) -> tuple[int, ...]:

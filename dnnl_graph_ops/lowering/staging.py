@@ -128,8 +128,8 @@ def _to_be_aligned(step: NativeStep) -> list[View]:
     """
     if all(op.kind != "Interpolate" for op in step.ops):
         return []
-    given = (view for view in step.writes if view.buffer.place is Place.OUTPUT)
-    vast = [view for view in given if view.size * dtypes.itemsize(view.dtype) >= _VAST_BYTES]
+    outputs = (view for view in step.writes if view.buffer.place is Place.OUTPUT)
+    vast = [view for view in outputs if view.size * dtypes.itemsize(view.dtype) >= _VAST_BYTES]
     if not vast:
         COPY_VIEWS.declined(step.label, "16 MB or more are written to the caller's array")
     return vast
@@ -143,17 +143,17 @@ def _slow(step: NativeStep) -> list[tuple[View, Ints]]:
     """Views that the library, 3.2, has only reference kernels for, and the order of the axes that it is fast with."""
     head = step.ops[0]
     first = head.inputs[0]
-    found = {}
+    orders = {}
     if not any(op.kind in _TAKING_ANY for op in step.ops):
-        found = {view: order_of(view) for view in _views(step) if view.size > 1 and not is_dense(view)}
+        orders = {view: order_of(view) for view in _views(step) if view.size > 1 and not is_dense(view)}
     if head.kind.startswith("Reduce") and isinstance(first, View):
         axes = {axis % first.ndim for axis in head.attrs["axes"]}
         wide = [axis for axis in order_of(first) if first.shape[axis] > 1]
         finest = wide[len(wide) - len(axes.intersection(wide)) :]
         # in the order of the axes only
         if axes == set(range(first.ndim - len(axes), first.ndim)) and not axes.issuperset(finest):
-            found[first] = tuple(range(first.ndim))
-    return list(found.items())
+            orders[first] = tuple(range(first.ndim))
+    return list(orders.items())
 
 
 def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:

@@ -31,13 +31,13 @@ def rows(
         return
     src, places = (view if view.row_major else program.copied(view, view.dtype, range(view.ndim), label)
                    for view in sources)  # fmt: skip
-    made = target if target.row_major else program.scratch(target.shape, target.dtype)
+    gathered = target if target.row_major else program.scratch(target.shape, target.dtype)
     shape = src.shape
     outer, inner = prod(shape[: axes.start]), prod(shape[axes.stop :])
     args = (
         outer, tuple(shape[axis] for axis in axes), inner, target.size // (outer * inner), dtypes.itemsize(src.dtype),
         dtypes.itemsize(places.dtype), batched,
     )  # fmt: skip
-    program.kernel(kernels.take(*args), [src, places], [made], label, recipe=("take", *args))
-    if made is not target:
-        program.copy(made, target, label)
+    program.kernel(kernels.take(*args), [src, places], [gathered], label, recipe=("take", *args))
+    if gathered is not target:
+        program.copy(gathered, target, label)

@@ -31,7 +31,7 @@ _COMMUTING = schema.kinds("commutes")
 
 
 class Features(NamedTuple):
-    """What decides whether the library computes a partition right. Integers are told as "u8", "s8 channel", "u8 zp".
+    """Features of an int8 partition that decide whether it is exact. Integers read "u8", "s8 channel", "u8 zp".
 
     `form`: what the head's attributes say. `tail`: post-ops in order, each with what its other operand is: "source" is
     the head's own. `skip`: the integers that are dequantized and added.
@@ -197,7 +197,7 @@ RELU, SWISH = "ReLU", "Sigmoid, Multiply own"
 
 
 class Table(NamedTuple):
-    """What a library computes exactly with an instruction set.
+    """The int8 partitions that a library computes exactly with an instruction set.
 
     `like_relu`: for each head the post-ops that it gets right wherever it does ReLU. `exact`: combinations, as a set of
     values for each feature.

@@ -1,4 +1,4 @@
-"""What scales and shifts a convolution's result by channel, and is constant, goes into its weights and bias."""
+"""Moves constant scales and shifts of a convolution's channels into its weights and bias."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def run(graph: GraphView) -> None:
         if affine is None:
             continue
         FOLD_AFFINE.fired(node)
-        made = twin(head)
-        made.absorbed = (*head.absorbed, node)
-        affines[made] = _after(affines.pop(head), affine) if head in affines else affine
+        folded = twin(head)
+        folded.absorbed = (*head.absorbed, node)
+        affines[folded] = _after(affines.pop(head), affine) if head in affines else affine
         graph.remove(node)
-        graph.replace(head, made, node.outputs)
+        graph.replace(head, folded, node.outputs)
     for head, affine in affines.items():
         graph.replace(head, _with(head, *affine))
 

@@ -1,4 +1,4 @@
-"""What follows from constants alone, such as weights of a weight norm, is computed once, and a constant itself."""
+"""Computes results of constants alone, such as the weights of a weight norm, once; they become constants."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def run(graph: GraphView, prepare: Prepare) -> None:
 
 def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prepare: Prepare) -> list[FusionGroup]:
     """The groups without a Dequantize of a constant that runs alone: what reads it packs floats."""
-    found = []
+    kept_groups = []
     for group in groups:
         node = group.nodes[0]
         value = node.outputs[0]
@@ -101,8 +101,8 @@ def fold_dequantize(groups: Sequence[FusionGroup], kept: Collection[Value], prep
             FOLD_DEQUANTIZE.fired(node)
             make_constant(value, _constant(value, [node], prepare))
         else:
-            found.append(group)
-    return found
+            kept_groups.append(group)
+    return kept_groups
 
 
 def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
@@ -118,18 +118,18 @@ def _may_fold(group: FusionGroup, kept: Collection[Value]) -> bool:
 
 def _leading_to(value: Value, fixed: Collection[Node]) -> list[Node]:
     """The nodes that a value follows from, each behind those that it reads."""
-    found: dict[Node, None] = {}
+    leading: dict[Node, None] = {}
     waiting: list[tuple[Node | None, bool]] = [(value.node, False)]
     while waiting:
         node, done = waiting.pop()
-        if node is None or node in found or node not in fixed:
+        if node is None or node in leading or node not in fixed:
             continue
         if done:
-            found[node] = None
+            leading[node] = None
             continue
         waiting.append((node, True))
         waiting += [(v.node, False) for v in node.inputs if v.held is None]
-    return list(found)
+    return list(leading)
 
 
 def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
@@ -137,9 +137,9 @@ def _is_worthwhile(value: Value, parts: Sequence[Node]) -> bool:
         FOLD_CONSTANTS.declined(parts[-1], "something is computed")
         return False
     sources = {v.held for node in parts for v in node.inputs if v.held is not None}
-    given = sum(prod(one.shape) * one.dtype.itemsize for one in sources)
-    made = prod(map(int, value.shape)) * dtypes.numpy_dtype(value.dtype).itemsize  # type: ignore[arg-type]
-    if made > max(_SMALL_BYTES, _LARGER * given):
+    nbytes = sum(prod(one.shape) * one.dtype.itemsize for one in sources)
+    result_nbytes = prod(map(int, value.shape)) * dtypes.numpy_dtype(value.dtype).itemsize  # type: ignore[arg-type]
+    if result_nbytes > max(_SMALL_BYTES, _LARGER * nbytes):
         FOLD_CONSTANTS.declined(parts[-1], "it is not much larger than what it follows from")
         return False
     return True

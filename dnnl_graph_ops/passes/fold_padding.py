@@ -147,6 +147,6 @@ def _with(
         head.attrs, resolved=None, auto_pad="None", pads_begin=begin, pads_end=end, output_padding=padding
     )
     attrs = resolved(head.kind, [value.shape for value in inputs], changed, head.name)
-    made = twin(head, inputs=inputs, attrs=attrs)
-    made.absorbed = absorbed
-    return made
+    padded = twin(head, inputs=inputs, attrs=attrs)
+    padded.absorbed = absorbed
+    return padded

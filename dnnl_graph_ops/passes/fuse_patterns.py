@@ -1,4 +1,4 @@
-"""What exporters write in several ops and is one: groups of nodes that are replaced before anything is compiled.
+"""Replaces groups of ops by the one op that exporters wrote them for, before anything is compiled.
 
 A rule looks at a node and back from there, and says which node takes the place of it and of those behind it that nobody
 else reads. The results are the same but for rounding.
@@ -239,14 +239,14 @@ def _reshaped_norm(node: Node, readers: _Readers, no: No) -> Match | None:
     groups = count if layer else attrs["groups"]
     if not channels or not count or channels % count or channels % groups:
         return no("channels are whole groups")
-    made = _group_attrs(groups, attrs["epsilon"])
+    attributes = _group_attrs(groups, attrs["epsilon"])
     if not attrs["use_affine"]:
-        return Match("GroupNorm", (src,), made, (there, norm))
+        return Match("GroupNorm", (src,), attributes, (there, norm))
     vectors = _vectors(no, norm, count)
     if vectors is None:
         return None
     each = (constant_like(norm.inputs[1], np.repeat(vector, channels // count)) for vector in vectors)
-    return Match("GroupNorm", (src, *each), {**made, "use_affine": True}, (there, norm))
+    return Match("GroupNorm", (src, *each), {**attributes, "use_affine": True}, (there, norm))
 
 
 # ---- a norm in parts -------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def _is_square(node: Node, of: Value) -> bool:
 
 
 def _axes(node: Node) -> tuple[int, ...] | None:
-    """What a mean is taken over, if the axes stay."""
+    """The axes of a mean that keeps them."""
     axes = node.attrs.get("axes")
     if not node.attrs["keep_dims"] or len(node.inputs) > 1 or not axes:
         return None

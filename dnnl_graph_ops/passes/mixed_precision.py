@@ -141,7 +141,7 @@ def _candidates(
     nodes: Sequence[Node], dtype: str, env: Env, refused: Collection[str]
 ) -> tuple[dict[Node, float], dict[str, str]]:
     """The nodes that may be narrow with the seconds that each gains, products and what follows them; why others not."""
-    found: dict[Node, float] = {}
+    gains: dict[Node, float] = {}
     wide: dict[str, str] = {}
     for node in nodes:
         role = schema.OPS[node.kind].narrow
@@ -154,7 +154,7 @@ def _candidates(
             unmet = "its operands are not dequantized"
             why = "its operands are quantized"
         elif role != "operands":
-            if not any(value.node in found for value in _read(node)):
+            if not any(value.node in gains for value in _read(node)):
                 unmet = "it reads what is narrow"
         elif node.name in refused:
             unmet = "max_error allows it"
@@ -166,12 +166,12 @@ def _candidates(
                 unmet = "it is faster by estimate"
                 why = weighed.reason(dtype)
         if not unmet:
-            found[node] = gain
+            gains[node] = gain
             continue
         MIXED_PRECISION.declined(node, unmet)
         if role == "operands" and why:
             wide[node.name] = why
-    return found, wide
+    return gains, wide
 
 
 def _read(node: Node) -> list[Value]:
@@ -312,5 +312,5 @@ def converted(constant: Constant, dtype: str) -> Constant:
 
 def _converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):
-        made: np.ndarray[Any, Any] = array.astype(dtype)
-    return made
+        converted: np.ndarray[Any, Any] = array.astype(dtype)
+    return converted

@@ -21,7 +21,7 @@ _DUMP = "DNNL_GRAPH_OPS_DUMP"
 
 @dataclass
 class Setting:
-    """What passes depend on, and what one of them says.
+    """The environment and options of passes, and the answers of `mixed_precision`.
 
     prepare: makes what computes a value of constants. precision: products may be computed in; refused: names of those
     that stay in f32; weighed: only in regions that gain more than conversions cost.

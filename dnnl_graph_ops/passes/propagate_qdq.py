@@ -34,10 +34,10 @@ def run(graph: GraphView) -> None:
             continue
         shared = [graph.reads(value) > 1 or value in graph.returned for value in node.inputs]
         inputs = [_repeated(value) if many else value for value, many in zip(node.inputs, shared, strict=True)]
-        made = [value.node for value in inputs if value not in node.inputs and value.node is not None]
-        if made:
+        dequantized = [value.node for value in inputs if value not in node.inputs and value.node is not None]
+        if dequantized:
             REPEAT_DEQUANTIZE.fired(node)
-            for maker in made:
+            for maker in dequantized:
                 graph.insert(maker, before=node)
             graph.replace(node, twin(node, inputs=inputs))
     graph.remove(*(node for node in graph if node.kind == "Dequantize" and not graph.is_needed(node.outputs[0])))

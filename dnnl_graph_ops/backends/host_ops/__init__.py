@@ -34,10 +34,10 @@ def step(node: Node) -> Callable[..., None]:
         return _whole(node.host, count)
     shape, *shapes = (tuple(map(int, value.shape)) for value in (node.outputs[0], *node.inputs))  # type: ignore[arg-type]
     rule = HOST[node.kind](attrs, shapes, shape)
-    given = _GIVEN.get(node.kind, as_is if OPS[node.kind].has_wide_integers else wide)
+    taken = _GIVEN.get(node.kind, as_is if OPS[node.kind].has_wide_integers else wide)
 
     def run(*arrays: Array) -> None:
-        inputs = [given(array) for array in arrays[:count]]
+        inputs = [taken(array) for array in arrays[:count]]
         with np.errstate(all="ignore"):
             results = rule(attrs, inputs, shape)
         for target, result in zip(arrays[count:], results, strict=False):
@@ -47,7 +47,7 @@ def step(node: Node) -> Callable[..., None]:
 
 
 def _whole(host: Host, count: int) -> Callable[..., None]:
-    """What something outside of the table computes."""
+    """A function outside of the table as a step on arrays."""
 
     def run(*arrays: Array) -> None:
         for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):

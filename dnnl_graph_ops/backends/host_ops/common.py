@@ -1,4 +1,4 @@
-"""What the NumPy ops share: float64 inside, one rounding to the dtype of the result."""
+"""Helpers of the NumPy ops: float64 inside, one rounding to the dtype of the result."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Attrs = Mapping[str, Any]
 
 
 class _Tap(NamedTuple):
-    """What one axis reads where: sources in rising order, the targets that read them, and their weights."""
+    """Resampling along one axis: sources in rising order, the targets that read them, and their weights."""
 
     sources: Array
     targets: Array | slice

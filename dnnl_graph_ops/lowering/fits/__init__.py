@@ -46,7 +46,7 @@ def keys(isa: str) -> tuple[str, ...]:
 
 
 class Fitted(NamedTuple):
-    """What a file says: the instruction set of its machine, and constants by dtype."""
+    """The content of a file: the instruction set of its machine, and constants by dtype."""
 
     isa: str
     constants: Fits
@@ -88,7 +88,7 @@ def package(key: str) -> Fitted:
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
-    """What the user's file says if it is of this CPU and release; a damaged one is named in a RuntimeWarning."""
+    """The constants of the user's file if it is of this CPU and release; a damaged one is named in a RuntimeWarning."""
     path = user_file(keys(isa)[0])
     try:
         content = cache_files.read(path)
@@ -97,10 +97,10 @@ def _users(isa: str, onednn: str) -> Fits | None:
 
         if made_for != (cpu_model(), isa, onednn):
             return None
-        found = parse(content)
-        if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in found.values()):
+        constants = parse(content)
+        if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
             raise ValueError("not every family of forms has its constants")
-        return found
+        return constants
     except OSError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -109,7 +109,7 @@ def _users(isa: str, onednn: str) -> Fits | None:
 
 
 def parse(content: Any) -> Fits:
-    """What a file says. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
+    """The constants of a file. ValueError, TypeError, KeyError, AttributeError: it is anything else."""
     return {
         dtype: {key: _seconds(value) for key, value in _pairs(directions)}
         for dtype, directions in content["constants"].items()
