@@ -146,7 +146,7 @@ def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, t
         read.shape[0], width, codes[src.dtype], pitches[0], codes[dst.dtype], pitches[1], node.attrs["epsilon"],
         bool(gamma),
     )  # fmt: skip
-    program.kernel(kernels.rms_norm(*args), [read, *scale], [written], node.kind, recipe=("rms norm", *args))
+    program.append("rms_norm", args, [read, *scale], [written], node.kind)
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 

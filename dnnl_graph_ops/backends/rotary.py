@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._core import kernels
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import dims, scalar
@@ -212,7 +211,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     kept = [axis for axis, size in enumerate(lead) if size > 1] or [0]
     strides = tuple(tuple(view.strides[axis] for axis in kept) for view in (*reads, rows))
     args = tuple(lead[axis] for axis in kept), turn.half, strides, turn.interleaved, turn.whole
-    program.kernel(kernels.rotary(*args), reads, [rows], "rotary embedding", recipe=("rotary", *args))
+    program.append("rotary", args, reads, [rows], "rotary embedding")
     if rows is not dst:
         program.copy(rows, dst, "dst of a rotary embedding")
     return Decision("own kernel", group.nodes[0].outputs[0].dtype)

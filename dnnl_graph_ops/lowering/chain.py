@@ -441,8 +441,7 @@ def _append(program: Program, calls: Sequence[_Call], operands: Sequence[View], 
         return False
     code.tell(label)
     codes, steps = dtypes.CODES, code.steps
-    described = [(codes[view.dtype], view.strides) for view in views]
-    kernel = kernels.chain(dst.shape, steps, described, codes[dst.dtype], dst.strides)
-    recipe = ("chain", dst.shape, steps, tuple(described), dst.dtype, dst.strides)
-    program.kernel(kernel, views, [dst], label, in_place=[(view, dst) for view in views], recipe=recipe)
+    described = tuple((codes[view.dtype], view.strides) for view in views)
+    args = dst.shape, steps, described, codes[dst.dtype], dst.strides
+    program.append("chain", args, views, [dst], label, [(view, dst) for view in views])
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import dtypes
-from .._core import kernels
 from ..graph import Node
 from .chain import over
 from .program import Program, View
@@ -36,7 +35,7 @@ def append(program: Program, op: str, sources: Sequence[View], target: View, lab
     shape = target.shape or (1,)
     strides = tuple(over(view, shape).strides for view in (*sources, target))
     args = op, shape, strides, dtypes.CODES[sources[0].dtype], dtypes.CODES[target.dtype]
-    program.kernel(kernels.plain(*args), sources, [target], label, recipe=("plain", *args))
+    program.append("plain", args, sources, [target], label)
 
 
 def is_whole(node: Node) -> bool:

@@ -381,11 +381,22 @@ class Program:
         where = self.group, self.condition
         self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, *where, tuple(in_place), recipe))
 
+    def append(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        reads: Sequence[View],
+        writes: Sequence[View],
+        label: str,
+        in_place: Sequence[tuple[View, View]] = (),
+    ) -> None:
+        """A step by the kernel of this name; name and arguments tell all that it computes."""
+        self.kernel(getattr(kernels, name)(*args), reads, writes, label, in_place, (name, *args))
+
     def copy_list(self, items: Sequence[CopyItem], source: View, target: View, label: str, zeros: int = 0) -> None:
         """Many copies in one step, each a shape and for both sides an offset and strides; first so many zeros."""
-        codes = dtypes.CODES[source.dtype], dtypes.CODES[target.dtype], zeros
-        kernel = kernels.copy_list(items, *codes)
-        self.kernel(kernel, [source], [target], label, recipe=("copy list", tuple(items), *codes))
+        args = tuple(items), dtypes.CODES[source.dtype], dtypes.CODES[target.dtype], zeros
+        self.append("copy_list", args, [source], [target], label)
 
     def host(
         self,
@@ -411,7 +422,7 @@ class Program:
         for axis in backwards:
             # views have no negative strides: the kernel is given the last element, and walks back
             source = source.narrow(axis, source.shape[axis] - 1, 1)
-        self.kernel(kernels.copy(*args), [source], [target], label, recipe=("copy", *args))
+        self.append("copy", args, [source], [target], label)
 
     def copied(self, view: View, dtype: str, order: Sequence[int], label: str) -> View:
         """A dense copy with the axes in this order; made once, whoever else asks for it.
@@ -437,7 +448,7 @@ class Program:
     def fill(self, target: View, value: float, label: str = "fill") -> None:
         if target.size:
             args = (target.shape, dtypes.CODES[target.dtype], target.strides, value)
-            self.kernel(kernels.fill(*args), [], [target], label, recipe=("fill", *args))
+            self.append("fill", args, [], [target], label)
 
     def fill_channel(self, target: View, axis: int, bias: View, label: str = "fill bias") -> None:
         """Every element is the bias of its channel."""
@@ -445,5 +456,4 @@ class Program:
             codes = dtypes.CODES
             bias = self.in_a_row(bias)
             args = (target.shape, codes[target.dtype], target.strides, axis, codes[bias.dtype])
-            recipe = ("fill channel", *args)
-            self.kernel(kernels.fill_channel(*args), [bias], [target], label, recipe=recipe)
+            self.append("fill_channel", args, [bias], [target], label)

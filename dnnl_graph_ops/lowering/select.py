@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import dtypes
-from .._core import kernels
 from ..graph import Node
 from .chain import over
 from .program import Program, View
@@ -22,4 +21,4 @@ def append(program: Program, sources: Sequence[View], target: View, label: str) 
         return
     shape = target.shape or (1,)
     args = shape, tuple(over(view, shape).strides for view in (*sources, target)), dtypes.itemsize(target.dtype)
-    program.kernel(kernels.select(*args), sources, [target], label, recipe=("select", *args))
+    program.append("select", args, sources, [target], label)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 
 from .. import dtypes
-from .._core import kernels
 from ..graph import Node
 from .program import Program, View
 
@@ -38,6 +37,6 @@ def rows(
         outer, tuple(shape[axis] for axis in axes), inner, target.size // (outer * inner), dtypes.itemsize(src.dtype),
         dtypes.itemsize(places.dtype), batched,
     )  # fmt: skip
-    program.kernel(kernels.take(*args), [src, places], [gathered], label, recipe=("take", *args))
+    program.append("take", args, [src, places], [gathered], label)
     if gathered is not target:
         program.copy(gathered, target, label)
