@@ -1,4 +1,8 @@
-"""Attention in one kernel: two products of matrices, and what is done to the scores between them."""
+"""Runs attention as one kernel: softmax(scale q k' + masks) v, found as the ops that compute it in a graph.
+
+q is (batch..., rows, depth), k (batch..., keys, depth), v (batch..., keys, width); the scores q k' and the shares that
+SoftMax makes of them are (batch..., rows, keys).
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ from .fused_patterns import Maker, in_rows
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 
-# scores from here on down leave nothing of a share beside any other
+# a score of this or less has a share of 0 beside any other score
 _HIDDEN = -1e30
-# longer ones would want to be computed piece by piece
+# rows of more scores would have to be computed piece by piece
 _MOST_KEYS = 1 << 13
 _MOST_MASKS = 2
 _COPIED = "of attention"
@@ -46,9 +50,9 @@ FUSE_ATTENTION = Rewrite(
 
 
 class Side(NamedTuple):
-    """An operand of a product.
+    """An operand of a product: `value`, with the last two axes transposed if `turned`.
 
-    `turned`: its last two axes change places; `lead`: what the others are stretched to.
+    `lead`: the sizes to which the axes before the last two are broadcast.
     """
 
     value: Value
@@ -57,7 +61,10 @@ class Side(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """A mask of scores of a shape: numbers to add, or a condition, and scores where it is `where` become `hidden`."""
+    """A mask of scores of a `shape`.
+
+    If `where` is None, `value` is added to the scores; otherwise scores become `hidden` where `value` equals `where`.
+    """
 
     value: Value
     shape: Ints
@@ -71,10 +78,10 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """An attention.
+    """The nodes of an attention, its operands, and how its scores are scaled and masked.
 
-    `masks`: the last one that is applied first; `zeros`: rows of NaN become zeros; `flipped`: the last two axes of the
-    result have changed places.
+    `masks`: from the mask that is applied last to the first. `zeros`: whether rows of NaN among the shares, those of
+    rows without a key, become zeros. `flipped`: whether the result has its last two axes transposed.
     """
 
     members: tuple[Node, ...]
@@ -89,9 +96,11 @@ class Parts:
 
     @property
     def added(self) -> list[list[Mask]]:
-        """The masks in the order in which they are applied, those together that become one sum.
+        """The masks in the order in which they are applied, in lists; each list becomes one addend of the scores.
 
-        A condition hides what was added before, however low that is: in rows without a key it shows. Alone it is a sum.
+        Constant masks to add, of one shape, share a list. A condition replaces scores together with what
+        earlier masks added to them, so it goes into their list: a list of its own, whose addend is added to theirs,
+        would give other shares in rows where all keys are hidden.
         """
         entries: list[list[Mask]] = []
         for mask in reversed(self.masks):
@@ -113,7 +122,7 @@ class Parts:
 
 
 def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
-    """The attention that ends with this product; None where there is none, or none that own code runs."""
+    """Returns the attention that ends with the MatMul `last`; None if there is none that the kernel computes."""
     if last.kind != "MatMul":
         return None
     if not _is_product(last):
@@ -143,7 +152,11 @@ def parts_of(last: Node, maker: Maker, no: No) -> Parts | None:
 
 
 class _End(NamedTuple):
-    """The last product: of the shares of a SoftMax and of values, which are `turned`, or of both turned: `flipped`."""
+    """How the last product is read: as shares of a SoftMax times values.
+
+    `turned`: whether `values` is transposed, (width, keys). `flipped`: whether the product is values' shares', the
+    result transposed. `zeros`: whether NaN among the shares become zeros.
+    """
 
     members: list[Node]
     shares: Node
@@ -154,7 +167,10 @@ class _End(NamedTuple):
 
 
 def _factors(last: Node, maker: Maker) -> list[tuple[Value, Value, bool, bool, tuple[Node, ...]]]:
-    """Readings of the last product: (shares, values, values transposed, result transposed, nodes between)."""
+    """Returns the ways to read the last product, since each factor may be the shares.
+
+    A way is (shares, values, whether values are transposed, whether the result is, the nodes that transpose).
+    """
     first, second = last.inputs
     if last.attrs.get("transpose_b"):
         return [(first, second, True, False, ()), (second, first, True, True, ())]
@@ -173,7 +189,7 @@ def _end(
 
 
 def _is_product(node: Node) -> bool:
-    """Whether a node is a product in every matrix of a batch."""
+    """Whether a node is a MatMul in f32 without a bias or transpose_a, whose tensors have equal batch axes."""
     if node.kind != "MatMul" or node.attrs.get("transpose_a") or len(node.inputs) > 2:
         return False
     values = (*node.inputs, *node.outputs)
@@ -182,7 +198,10 @@ def _is_product(node: Node) -> bool:
 
 
 def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | None, bool]:
-    """The SoftMax whose shares these are, and whether NaN among them become zeros."""
+    """Returns the SoftMax that computes `value`, or None, and whether a Select replaces NaN in its result by zeros.
+
+    The nodes of such a Select are added to `members`.
+    """
     node = maker(value, 1)
     if node is None or node.kind != "Select":
         return (node if node is not None and _is_softmax(node) else None), False
@@ -193,7 +212,7 @@ def _shares(value: Value, maker: Maker, members: list[Node]) -> tuple[Node | Non
     number = asked.kind == "GreaterEqual" and scalar(asked.inputs[1]) == 0
     if not number and (asked.host is None or asked.host.title != "IsNaN"):
         return None, False
-    # no share is below zero, and NaN is at least nothing
+    # Shares are never negative, so share >= 0 is false of NaN alone.
     shares, zero = sources if number else sources[::-1]
     softmax = maker(shares, 2)
     if softmax is None or not _is_softmax(softmax) or scalar(zero) != 0 or asked.inputs[0] is not shares:
@@ -207,7 +226,7 @@ def _is_softmax(node: Node) -> bool:
 
 
 class _Scores:
-    """The steps between the first product and SoftMax, walked from the last one back: scale, masks."""
+    """Follows the scores from SoftMax back to the product q k', and collects scale, masks and nodes on the way."""
 
     def __init__(self, maker: Maker, members: list[Node]) -> None:
         self.maker, self.members = maker, members
@@ -215,7 +234,7 @@ class _Scores:
         self.scale = 1.0
 
     def walk(self, value: Value) -> Node | None:
-        """The product that scores are made of."""
+        """Returns the MatMul whose result is scaled and masked to the scores `value`; None where there is none."""
         node = self.maker(value, 1)
         if node is None:
             return None
@@ -230,7 +249,10 @@ class _Scores:
         return self._mask(node)
 
     def _mask(self, node: Node) -> Node | None:
-        """A mask, in the numbers of the softmax: nothing scales behind it."""
+        """Follows a node back as one that masks scores; returns the MatMul, or None without leaving a trace.
+
+        A scale after the mask would scale the mask as well, so there must be none.
+        """
         shape = dims(node.outputs[0])
         for scores, mask in _masked(node, shape):
             kept = len(self.members), len(self.masks), self.scale
@@ -243,7 +265,7 @@ class _Scores:
 
 
 def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
-    """The scores that a node masks, and the mask: as many as could be meant."""
+    """Returns the ways to read a node as a mask, each as (scores, mask): either operand of an Add may be the scores."""
     if node.kind == "Add":
         first, second = node.inputs
         return [(first, Mask(second, shape)), (second, Mask(first, shape))]
@@ -259,7 +281,7 @@ def _masked(node: Node, shape: Ints) -> list[tuple[Value, Mask]]:
 
 
 def _scaled(node: Node) -> tuple[Value, float] | None:
-    """The operand that a node multiplies or divides by one number."""
+    """Returns the operand that a Multiply or Divide scales by one number, and that factor; None otherwise."""
     value, other = node.inputs
     if node.kind == "Multiply" and scalar(other) is None:
         value, other = other, value
@@ -270,7 +292,11 @@ def _scaled(node: Node) -> tuple[Value, float] | None:
 
 
 def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tuple[Side, float]:
-    """An operand before views, copies of heads and one number for all elements, and that number."""
+    """Follows an operand of a product back to a value that the kernel can read; returns its Side and its scale.
+
+    Skipped are transposes of the last two axes, reshapes of the others, a Pad that repeats heads, and, if `scales`,
+    multiplications by a number; their nodes are added to `members`.
+    """
     turned, factor = False, 1.0
     while (node := maker(value, 1)) is not None and node.outputs[0].dtype == "f32":
         source = node.inputs[0]
@@ -290,13 +316,13 @@ def _side(value: Value, maker: Maker, members: list[Node], scales: bool) -> tupl
 
 
 def _turns(node: Node) -> bool:
-    """Whether the last two axes change places, and no other."""
+    """Whether a StaticTranspose exchanges the last two axes and keeps the others."""
     rank = node.inputs[0].ndim
     return order_of(node) == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _stretches(node: Node) -> bool:
-    """Whether a Pad repeats what axes before the last two have one element of."""
+    """Whether a Pad repeats the single element of axes before the last two, as grouped heads of keys are repeated."""
     if node.attrs["mode"] != "edge" or any(node.attrs["pads_begin"]):
         return False
     pairs = zip(node.inputs[0].shape, node.attrs["pads_end"], strict=True)
@@ -305,7 +331,7 @@ def _stretches(node: Node) -> bool:
 
 
 def _sizes(side: Side) -> Ints:
-    """The last two axes."""
+    """Returns the last two sizes of an operand as the product reads it, after `turned`."""
     sizes = dims(side.value)[-2:]
     return sizes[::-1] if side.turned else sizes
 
@@ -327,11 +353,11 @@ def _fits(parts: Parts, no: No) -> bool:
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Append the step."""
+    """Appends the attention kernel of a group, and copies of operands and of the result where strides need them."""
     program, view_of, parts = built.program, built.view, group.match
     entries = parts.added
     leading = [side.lead for side in (parts.q, parts.k, parts.v)] + [entry[0].shape[:-2] for entry in entries]
-    # the one in which every other can be seen
+    # the finest division of the batch into axes: all operands are read by it
     batch = max((*leading, dims(parts.result)[:-2]), key=len)
     q, k, v = (_operand(program, side, batch, view_of) for side in (parts.q, parts.k, parts.v))
     q, v = (in_rows(program, view, _COPIED) for view in (q, v))
@@ -347,7 +373,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
         else:
             view = _chosen(program, entry, view_of)
         stretched = _as_batch(program, over(view, entry[0].shape), batch)
-        # one number may stand for all keys
+        # a stride of 0: one number stands for all keys
         added.append(in_rows(program, stretched, _COPIED, (0, 1)))
     dst = view_of(parts.result)
     if parts.flipped:
@@ -371,7 +397,7 @@ def _flipped(view: View) -> View:
 
 
 def _dense(view: View, shape: Ints) -> View:
-    """A dense view in another shape."""
+    """Reshapes a dense view."""
     reshaped = view.reshaped(shape)
     assert reshaped is not None
     return reshaped
@@ -385,7 +411,7 @@ def _operand(program: Program, side: Side, batch: Ints, view_of: Callable[[Value
 
 
 def _as_batch(program: Program, view: View, batch: Ints) -> View:
-    """A view by these axes and its last two."""
+    """Reshapes a view to (*batch, last two axes), on a dense copy where its strides do not allow that."""
     batched = view.reshaped((*batch, *view.shape[-2:]))
     if batched is None:
         batched = _dense(program.copied(view, view.dtype, range(view.ndim), _COPIED), (*batch, *view.shape[-2:]))
@@ -393,7 +419,7 @@ def _as_batch(program: Program, view: View, batch: Ints) -> View:
 
 
 def _chosen(program: Program, masks: Sequence[Mask], view_of: Callable[[Value], View]) -> View:
-    """Masks of which calls give some, in the order in which they are applied, as what is added."""
+    """Combines masks, some of them known at the call only, into one that is added to the scores; returns its view."""
     constant = list(takewhile(lambda mask: mask.known, masks))
     sums = program.constant(_total(constant))
     for mask in masks[len(constant) :]:
@@ -409,7 +435,7 @@ def _chosen(program: Program, masks: Sequence[Mask], view_of: Callable[[Value], 
 
 
 def _total(masks: Sequence[Mask]) -> Array:
-    """Constant masks in the order in which they are applied, as what is added."""
+    """Combines constant masks, in the order in which they are applied, into one array that is added to the scores."""
     total: Array = np.zeros((), np.float32)
     for mask in masks:
         array = mask.value.constant
@@ -421,10 +447,14 @@ def _total(masks: Sequence[Mask]) -> Array:
 
 
 def _seen(array: Array, rows: int, keys: int, alone: bool) -> Ints:
-    """Of each row, the keys from the first on that a constant mask, the same for the whole batch, shows any of."""
+    """Returns for each row of scores the number of keys, counted from the first, after which a constant mask hides all.
+
+    The kernel skips the keys after: of a causal mask 1, 2, 3, ... keys remain. Returns () where no key can be skipped,
+    or where the mask differs within the batch. `alone`: whether there is no other mask.
+    """
     if prod(array.shape[:-2]) != 1:
         return ()
-    # beside other masks, what is not minus infinity may be as much as what these leave
+    # beside another mask only -inf hides a key for certain: the other may lower all other scores as far
     shown = np.broadcast_to(array > (_HIDDEN if alone else -np.inf), (*array.shape[:-2], rows, keys)).reshape(-1, keys)
     last = np.where(shown.any(1), keys - np.argmax(shown[:, ::-1], 1), keys)
     return () if (last == keys).all() else tuple(map(int, last))
@@ -435,7 +465,7 @@ def _find(search: Search) -> None:
 
 
 def _order(group: FusionGroup) -> Sequence[int] | None:
-    """Of a result whose last two axes have changed places: neighbours lie on the last but one."""
+    """Returns the order in which the kernel writes a flipped result: the last axis but one has stride 1; else None."""
     rank = group.result.ndim
     return [*range(rank - 2), rank - 1, rank - 2] if group.match.flipped else None
 

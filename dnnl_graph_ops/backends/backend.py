@@ -1,4 +1,4 @@
-"""The record of a backend, groups of nodes that one computes together, and the order in which they are asked."""
+"""Defines a backend, a group of nodes that a backend computes together, and the list in which backends are asked."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _finds_nothing(search: Search) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """Something that computes nodes.
+    """Computes groups of nodes by one means: the library, kernels of the package, or NumPy.
 
-    build: appends the steps of a group. match: of nodes that would run together, the first of which is the head, what
-    `build` is to know of them; None where this backend does not run them. why_not: why it computes no ops of a kind,
-    None where it does; `title` says who computes such ops. find: takes groups of several nodes out of those that are
-    free yet, by patterns of its own. leads: whether the element-wise ops behind a node run with it. takes_any_strides:
-    of what its groups read and give; order: the axes of a group's result from the slowest to the fastest, where the
-    group has a wish.
+    build: appends the steps of a group to the program. match: returns facts about nodes that `build` needs, if the
+    backend can run these nodes together, the head first; None otherwise. why_not: says why the backend computes no ops
+    of a kind, None where it does. title: names the backend in reports. find: takes groups of several nodes from a
+    search's free nodes, by patterns of the backend's own. leads: whether element-wise ops that read a node's result may
+    run as its post-ops. takes_any_strides: whether groups read and write tensors of any strides. order: the axes of a
+    group's result from the slowest to the fastest in memory, None where the group prefers no order.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class FusionGroup:
-    """Nodes in topological order, the backend that computes them together, and what it found of them."""
+    """Nodes in topological order that run together, the backend that computes them, and the result of its `match`."""
 
     nodes: tuple[Node, ...]
     backend: Backend
@@ -60,7 +60,7 @@ class FusionGroup:
 
     @property
     def listed(self) -> tuple[Node, ...]:
-        """The nodes, and behind each what it absorbed."""
+        """The nodes, each followed by the nodes whose work passes have folded into it (`Node.absorbed`)."""
         return tuple(one for node in self.nodes for one in (node, *node.absorbed))
 
     @property
@@ -69,15 +69,16 @@ class FusionGroup:
 
     @property
     def result(self) -> Value:
-        """The first result of the last node."""
+        """The first output of the last node."""
         return self.nodes[-1].outputs[0]
 
 
 class Search:
-    """The nodes of a net by number, in topological order, who reads which value, and what of them is free yet.
+    """Divides the nodes of a net into groups; a number is a node's index in `nodes`, which is in topological order.
 
-    `elementwise`: the numbers of nodes that may run with others that they read, or that read them. `partitions`: those
-    of the library that it computes exactly, by numbers.
+    `free`: numbers of nodes that are in no group yet. `groups`: the groups so far, each with its nodes' numbers.
+    `elementwise`: numbers of nodes that may share a group with element-wise ops that they read, or that read them.
+    `partitions`: numbers of the nodes of each partition that the library computes exactly.
     """
 
     def __init__(
@@ -98,19 +99,19 @@ class Search:
         }
 
     def of(self, value: Value) -> Sequence[int]:
-        """The numbers of the nodes that read a value."""
+        """Returns the numbers of the nodes that read a value."""
         return self._readers.get(value, ())
 
     def leaves(self, value: Value) -> bool:
-        """Whether the net returns it."""
+        """Whether the net returns the value."""
         return value in self._outputs
 
     def sorted(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Nodes of the net in topological order."""
+        """Sorts nodes of the net into topological order."""
         return tuple(sorted(nodes, key=self.numbers.__getitem__))
 
     def take(self, group: FusionGroup) -> bool:
-        """Whether all nodes of a group were free; they are not any more."""
+        """Adds a group and marks its nodes as no longer free; False, without effect, where a node was not free."""
         numbers = tuple(self.numbers[node] for node in group.nodes)
         if not self.free.issuperset(numbers):
             return False
@@ -119,7 +120,11 @@ class Search:
         return True
 
     def maker(self, no: No, value: Value, reads: int) -> Node | None:
-        """The node that makes a value for so many readers alone, none of them outside of the net."""
+        """Returns the node that computes `value`, if exactly `reads` nodes read `value` and the net does not return it.
+
+        Otherwise tells `no` which of these conditions does not hold, and returns None. A node with several outputs is
+        never returned.
+        """
         if value.node is None or len(value.node.outputs) > 1:
             return None
         if len(self.of(value)) != reads:
@@ -128,7 +133,7 @@ class Search:
 
 
 def elementwise(node: Node) -> bool:
-    """Whether a node may run with element-wise ops that it reads, or that read it."""
+    """Whether a node may run with element-wise ops as one: an element-wise op in floats, a Quantize or Dequantize."""
     if chain.is_quantizing(node):
         return True
     dtype = node.outputs[0].dtype
@@ -137,36 +142,36 @@ def elementwise(node: Node) -> bool:
 
 @dataclass
 class Built:
-    """A program as it grows, and what was decided for each group; the steps state the position of theirs."""
+    """A program under construction, and the decision for each group; a step's `group` is an index into `decisions`."""
 
     views: dict[Value, View]
     # values that a group other than their own reads, or that the net returns
     shared: set[Value]
     env: Env
-    # ranks the formulations of convolutions, if they are not to be ranked by their estimates
+    # ranks the algorithms of a convolution by measured times; None: estimates rank them
     choose: Chooser | None = None
     program: Program = field(default_factory=Program)
     decisions: list[tuple[FusionGroup, Decision]] = field(default_factory=list)
     macs: int = 0
-    # what may run by bands of rows
+    # convolutions that may run by row tiling
     layers: list[tile_rows.Layer] = field(default_factory=list)
 
     def view(self, value: Value) -> View:
-        """Where a value lives."""
+        """Returns the view of a value in the program's buffers; allocates scratch for a value without a view."""
         return view_of(self.program, value, self.views)
 
     def operands(self, node: Node) -> tuple[list[View], list[View]]:
-        """Where the inputs and outputs of a node live."""
+        """Returns the views of a node's inputs and those of its outputs."""
         inputs, outputs = ([self.view(value) for value in values] for values in (node.inputs, node.outputs))
         return inputs, outputs
 
 
-# The first one that matches nodes computes them; `table` fills it.
+# The first backend whose `match` accepts nodes computes them; `table` fills the list.
 BACKENDS: list[Backend] = []
 
 
 def group_of(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
-    """Nodes as the first backend takes them that runs them as one; None where none does."""
+    """Returns nodes as one group of the first backend whose `match` accepts them; None where no backend does."""
     for backend in BACKENDS:
         match = backend.match(nodes, env)
         if match is not None:
@@ -176,7 +181,7 @@ def group_of(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
 
 @contextmanager
 def registered(backend: Backend, before: str) -> Iterator[None]:
-    """One more backend, which is asked before the one of this name."""
+    """Registers a backend during a with block; it is asked right before the backend that is named `before`."""
     BACKENDS.insert([other.name for other in BACKENDS].index(before), backend)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Single ops by kernels of the package: a table of what they take, and whether they go before the library's."""
+"""Runs single ops by kernels of the package: a table of the nodes that each takes, and takes before the library."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Views = Sequence[View]
 
 
 class Kernel(NamedTuple):
-    """A kernel of a kind of ops.
+    """A kernel of the package for a kind of ops.
 
-    build: appends the steps from the views of a node's inputs to those of its outputs. serves: whether it takes a node,
-    whose shapes may be unknown. preferred: whether it goes before a kernel of the library; None: never.
+    build: appends the steps of a node, from the views of its inputs to those of its outputs. serves: whether the kernel
+    computes a node, whose sizes may be unknown. preferred: whether the kernel runs a node even where the library has a
+    kernel too; None: never.
     """
 
     build: Callable[[Program, Node, Views, Views], None]
@@ -47,18 +48,18 @@ KERNELS: dict[str, Kernel] = {
     "TypeCast": Kernel(movement.copy),
 }
 
-# Of floats the library's kernels lose NaN.
+# Kinds of which the library's float kernels lose NaN.
 KEEPING_NAN = kinds("nan_lost")
 KEEPS_NAN = "the library's kernels lose NaN"
 
 
 def serves(node: Node) -> bool:
-    """Whether there is a kernel for a node."""
+    """Whether the package has a kernel that computes a node."""
     return node.host is None and node.kind in KERNELS and KERNELS[node.kind].serves(node)
 
 
 def goes_before(node: Node, env: Env) -> str | None:
-    """Why a kernel runs a node although the library has one; None where it does not."""
+    """Returns why a kernel of the package runs a node before the library may; None where the library is asked first."""
     if not env.prefers_own or not serves(node):
         return None
     faster = KERNELS[node.kind].preferred
@@ -68,12 +69,12 @@ def goes_before(node: Node, env: Env) -> str | None:
 
 
 def loses_nan(kind: Kind, target: Target) -> bool:
-    """Whether ops of a kind run here because the library's kernels lose NaN."""
+    """Whether ops of a kind run by kernels of the package because the library's kernels lose NaN."""
     return target.prefers_own and kind.name in KEEPING_NAN and chain.FLOATS.issuperset(kind.inputs)
 
 
 def append(built: Built, node: Node, inputs: Views, outputs: Views) -> Decision:
-    """Append the steps of a node that is served."""
+    """Appends the steps of a node that `serves` accepts."""
     KERNELS[node.kind].build(built.program, node, inputs, outputs)
     return Decision("own kernel", node.outputs[0].dtype)
 

@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones and the gradients of both, with the post-ops behind them."""
+"""Runs convolutions, transposed convolutions and the gradients of both, with post-ops, by the algorithms for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUN_LITERALLY = Rewrite(
 
 
 def leads(node: Node) -> bool:
-    """Whether what hangs on a convolution may run with it: not on a gradient of weights."""
+    """Whether a node is a convolution in floats that may run with post-ops; a gradient of weights may not."""
     member = MEMBERS.get(node.kind)
     return member is not None and member.direction != BACKWARD_WEIGHTS and node.outputs[0].dtype in chain.FLOATS
 
@@ -70,7 +70,10 @@ def _build(built: Built, group: FusionGroup) -> Decision:
 def _literal_head(
     nodes: Sequence[Node], problem: Problem, inputs: Sequence[View], output: View, env: Env
 ) -> NativeOp | None:
-    """The head as the library has it, where it is right as it is."""
+    """Returns the head as the library's op with the attributes that the user declared; None where that op is not right.
+
+    `RUN_LITERALLY` lists the conditions.
+    """
     head, unmet = nodes[0], ""
     if env.compute_dtype(output.dtype, *ops_of(nodes)) != output.dtype:
         unmet = "it has kernels of the type"
@@ -86,7 +89,7 @@ def _literal_head(
 
 
 def _append_literal(built: Built, head: NativeOp, nodes: Sequence[Node]) -> None:
-    """The head as it was declared and the post-ops as they are, in one native step."""
+    """Appends one partition of the library: the head as it was declared, and the post-ops among the nodes."""
     rest = nodes[1:]
     edges: dict[Value, Operand] = {}
     first = nodes[0].outputs[0]

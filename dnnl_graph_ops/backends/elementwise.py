@@ -1,4 +1,4 @@
-"""Element-wise ops that read each other, and single ones, as one kernel."""
+"""Runs element-wise ops that read each other, or a single one, as one kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .backend import Backend, Built, FusionGroup, elementwise
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
     if chain.takes(nodes, env):
         return nodes
-    # as much as can be said before sizes are known
+    # before sizes are known, kinds and dtypes alone decide
     several = len(nodes) > 1 and is_open(nodes) and all(map(elementwise, nodes))
     return nodes if several and env.prefers_own else None
 

@@ -1,4 +1,4 @@
-"""Ops that have no kernel as ops that have one: the same inputs and outputs, perhaps new constants."""
+"""Runs an op without a kernel as an equal op with one, on the same inputs and outputs, perhaps with a new constant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN_AS_ANOTHER = Rewrite(
 
 
 def _bias_gradient(node: Node) -> Node:
-    """The sum over all axes but the channels."""
+    """Returns a BiasAddBackward as a sum over all axes but the channels."""
     rank = len(node.inputs[0].shape)
     channel = rank - 1 if node.attrs["data_format"] == "NXC" else 1
     axes = tuple(axis for axis in range(rank) if axis != channel)
@@ -52,7 +52,7 @@ EQUAL: dict[str, Callable[[Node], Node | None]] = {
 
 
 def _match(nodes: Sequence[Node], env: Env) -> FusionGroup | None:
-    """An equal op that the library or a kernel of the package runs, as a group."""
+    """Returns the group of an equal op that the library or a kernel of the package runs; None where there is none."""
     node = nodes[0]
     if len(nodes) > 1 or node.host is not None or node.kind not in EQUAL:
         return None

@@ -1,7 +1,7 @@
-"""Quantized convolutions by own products of integers: which groups are some, and their steps.
+"""Runs quantized convolutions as products of integers: finds their groups, and appends their steps.
 
-Sums are exact in s32. They are made floats once, multiplied by the product of both scales, and the bias is added, in
-f32 and in this order; what follows is in f32, and so is the quotient by the result's scale.
+Sums are exact in s32. Each is converted to f32 once, multiplied by the product of both scales, and then the bias is
+added. Post-ops and the division by the result's scale are in f32 as well.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ Array = np.ndarray[Any, Any]
 ViewOf = Callable[[Value], View]
 
 HEADS = schema.kinds("convolves")
-# products of s32 sums: of more, the largest elements would not fit
+# terms of a sum in s32: with more, sums of the largest products would not fit
 _MOST_TERMS = (2**31 - 1) // 255**2
-# columns and steps of the depth that are computed, by those that are wanted
+# panel width and depth step to which the kernel fills up with zeros, and the most multiplications per needed one
 _COLUMNS, _STEP, _MOST_WASTE = 16, 4, 2.0
-# the set without dot products, and how much less time than f32 it takes for as many products; seconds for an element to
-# become f32 or an integer, and the steps that do it; for a result of integers
+# the instruction set without integer dot products, and how many times as fast as f32 its products are; seconds to
+# convert an element to or from f32, seconds of the converting steps, and seconds to finish an element of the result
 _WORDS, _GAIN_OF_WORDS, _CONVERTED, _CONVERTING, _FINISHED = "avx2words", 1.4, 0.3e-9, 5e-6, 0.6e-9
-# what minimal filtering on several axes takes of its estimate, which is cautious
+# measured over estimated time of minimal filtering (Winograd) on several axes: the estimate is cautious
 _OF_FILTERING = 0.75
-# the set whose tiles hold 64 channels at once, what multiplies fewer than so many instead, and every CPU with tiles has
+# the instruction set whose tiles multiply 64 channels at once, the fewest channels for which it is used, and the set
+# for fewer, which every CPU with tiles has
 _TILES, _FEWEST_OF_TILES, _WITHOUT_TILES = "amxint8", 16, "avx512vnni"
 
 
@@ -77,7 +78,7 @@ BOUND_INTEGERS = Rewrite(
 
 
 class Quantized(NamedTuple):
-    """A group as a quantized convolution: Dequantize of both operands, the head, post-ops, and Quantize or nothing."""
+    """Nodes of a quantized convolution: Dequantize of src and of weights, the head, post-ops, and Quantize or None."""
 
     src: Node
     weights: Node
@@ -87,7 +88,7 @@ class Quantized(NamedTuple):
 
 
 def quantized(nodes: Sequence[Node]) -> Quantized | None:
-    """The nodes by their parts, in whatever order; None where they are something else."""
+    """Returns nodes, in any order, as the parts of a quantized convolution; None where they are not one."""
     head = next((node for node in nodes if node.kind in HEADS), None)
     if head is None:
         return None
@@ -121,13 +122,16 @@ def _unmet(q: Quantized) -> str:
 
 
 def _integers(q: Quantized) -> list[str]:
-    """The types of what is dequantized, and of the result where it is quantized."""
+    """Returns the integer dtypes of src and weights, and that of the result where it is quantized."""
     read = [node.inputs[0].dtype for node in (q.src, q.weights)]
     return read if q.quantize is None else [*read, q.quantize.outputs[0].dtype]
 
 
 def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
-    """The parts of nodes that run as one product of integers; others read the last one's result alone."""
+    """Returns the parts of nodes if own code runs them as one product of integers, None otherwise.
+
+    The caller sees to it that other nodes read the last node's result only.
+    """
     if not env.prefers_own or len(nodes) < 3:
         return None
     q = quantized(nodes)
@@ -156,9 +160,10 @@ def match(nodes: Sequence[Node], env: Env) -> Quantized | None:
 
 
 def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
-    """Post-ops before a Quantize without the ReLU or Clamp at their end, and the bounds of integers that it becomes.
+    """Replaces a ReLU or Clamp right before a Quantize by bounds of the integers.
 
-    Rounding keeps the order of numbers, so what is clamped before and after is the same.
+    Returns the post-ops without it, and the lowest and highest integer; all post-ops and the bounds of the dtype where
+    the last post-op is another. Rounding is monotonic, so clamping before or after it gives the same.
     """
     kinds = np.iinfo(dtypes.numpy_dtype(quantize.outputs[0].dtype))
     low, high = int(kinds.min), int(kinds.max)
@@ -171,19 +176,19 @@ def bounded(tail: Tail, quantize: Node) -> tuple[Tail, int, int]:
         BOUND_INTEGERS.declined(quantize, "a ReLU or Clamp comes last")
         return tail, low, high
     BOUND_INTEGERS.fired(quantize)
-    # others read what is before it, so the last one does read the last but one
+    # each post-op's result is read inside of the group, so the last post-op reads the one before it
     op = tail[-1]
     bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
     return tail[:-1], rounded(bounds[0]), rounded(bounds[1])
 
 
 def set_for(best: str, depth: int) -> str:
-    """The instruction set that multiplies `depth` channels, where `best` is the best one here."""
+    """Returns the instruction set to multiply `depth` channels with: `best`, but AVX-512 VNNI for too few for AMX."""
     return _WITHOUT_TILES if best == _TILES and depth < _FEWEST_OF_TILES else best
 
 
 def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
-    """The head on the integers, with the result as the group gives it."""
+    """Returns the head as a problem on the integers that its Dequantize ops read, with the post-ops and dst."""
     head = q.head
     inputs = [view_of(node.inputs[0]) for node in (q.src, q.weights)] + [view_of(value) for value in head.inputs[2:]]
     last = q.quantize or (q.tail[-1] if q.tail else head)
@@ -192,7 +197,10 @@ def _problem(q: Quantized, view_of: ViewOf, env: Env) -> Problem:
 
 
 def _floats_are_faster(problem: Problem, waste: float, env: Env) -> bool:
-    """By estimates; `waste`: products of words for each that is wanted."""
+    """Whether the fastest algorithm in f32, with the conversions, is estimated to be faster than products of words.
+
+    `waste`: how many multiplications the integer kernel executes per needed one, as it fills up with zeros.
+    """
     weights = replace(problem.weights, buffer=Buffer(Place.CONSTANT, "f32", problem.weights.buffer.elements))
     views = {"src": _as_floats(problem.src), "dst": _as_floats(problem.dst), "weights": weights}
     ranking = ranked(replace(problem, **views, tail=()), env)  # type: ignore[arg-type]
@@ -212,7 +220,7 @@ def _somewhere(value: Value) -> View:
 
 
 def _as_floats(view: View) -> View:
-    """As kernels see results before they are rounded."""
+    """Returns a view in f32 with the same strides: post-ops in a kernel see results so, before they are rounded."""
     return replace(view, buffer=Buffer(Place.SCRATCH, "f32", view.buffer.elements))
 
 
@@ -220,12 +228,12 @@ def _as_floats(view: View) -> View:
 
 
 def _of_channels(q: Quantized, values: Sequence[float], dtype: Any) -> Array:
-    """Numbers of the weights, as many as their Dequantize has, for each of the head's out channels."""
+    """Expands scales or zero points of the weights, of size 1, OC / groups or OC, to an array (OC)."""
     record = resolved(q.head.kind, [value.shape for value in q.head.inputs], q.head.attrs, q.head.name)
     g = record.geometry
     size = int((g.in_channels if MEMBERS[q.head.kind].exchanged else g.out_channels) or 0)
     array = np.asarray(values, dtype)
-    # of one group's channels
+    # several values are those of one group's channels, or of all
     return np.broadcast_to(array, (size,)).copy() if array.size == 1 else np.tile(array, size // array.size)
 
 
@@ -237,7 +245,7 @@ def _point(node: Node) -> int:
 
 
 class _Steps:
-    """Appends the steps of one layer."""
+    """Appends the steps of one quantized convolution: src to rows, packed weights, sums for zero points."""
 
     def __init__(self, program: Program, q: Quantized, problem: Problem, env: Env) -> None:
         self.program, self.q, self.problem, self.env = program, q, problem, env
@@ -246,12 +254,12 @@ class _Steps:
         self.depth = read // g.groups
         self.isa = set_for(kernels.integer_isa()[0], self.depth)
         _, pitch, _ = kernels.integer_layout(read, self.read()[0], self.isa)
-        # what fills up a position of rows is read as well: positions follow each other then
+        # the kernel reads the zeros that fill up each position as channels as well, so that positions are contiguous
         self.reads = pitch if g.groups == 1 else read
         self.description = self.described(reads=self.reads)
 
     def described(self, **channels: int) -> Any:
-        """The kernel's description with other channels that are read, or made."""
+        """Returns the kernel's description of the layer, for `reads` input or `makes` output channels."""
         names = {"reads": "in_channels", "makes": "out_channels"}
         if self.problem.direction != FORWARD:
             names = {"reads": "out_channels", "makes": "in_channels"}
@@ -260,7 +268,10 @@ class _Steps:
         return filtering.filter_problem(problem, filtering.direct_tile(problem), self.env.varies)
 
     def rows(self) -> tuple[View, list[int]]:
-        """The left factor: a view of bytes, and its strides in elements."""
+        """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
+
+        The factor is src itself where the kernel can read that, else a copy in bytes.
+        """
         problem, src = self.problem, self.q.src
         view = problem.src if problem.direction == FORWARD else problem.dst
         view = channels_last(self.program, view, "src to channels last")
@@ -269,14 +280,17 @@ class _Steps:
         sizes, strides = ([some[0], *some[2:]] for some in (view.shape, view.strides))
         if as_it_is:
             return view, strides
-        # what is read of the last element's step belongs to the buffer, too
+        # 64 bytes more, as the kernel reads past the last element
         rows = self.program.scratch((prod(sizes) * pitch * item + 64,), "u8")
         kernel = kernels.integer_rows(sizes, strides, channels, code, _point(src), self.env.threads, self.isa)
         self.program.kernel(kernel, [view], [rows], "rows of integers")
         return rows, [stride * pitch for stride in dense_strides(sizes)]
 
     def packed(self, description: Any, weights: View, strides: Sequence[int], points: Array | None) -> View:
-        """The right factor; points: zero points that are subtracted here."""
+        """Appends the packing of weights, once for constants, and returns the right factor of the product.
+
+        `points`: zero points (OC) to be subtracted from the weights, or None.
+        """
         direction, code = self.problem.direction, dtypes.CODES[weights.dtype]
         packed = self.program.scratch((kernels.integer_packed_size(description, direction, self.isa),), "u8")
         kernel = kernels.integer_pack(
@@ -289,7 +303,10 @@ class _Steps:
         return packed
 
     def sums(self, rows: View, strides: Sequence[int], target: View) -> View:
-        """Sums of the source over the window of each position of the result, one for each group of channels."""
+        """Appends sums of src over the window of each position of dst; returns the sums (N, spatial..., groups).
+
+        The sums, in s32, correct a product for zero points of weights that packing has not subtracted.
+        """
         problem, groups = self.problem, self.problem.geometry.groups
         description = self.described(reads=self.reads, makes=groups)
         ones = self.program.constant(np.ones(1, np.int8))
@@ -312,7 +329,7 @@ class _Steps:
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Append the steps of a group."""
+    """Appends the steps of a quantized convolution."""
     program, q, env = built.program, group.match, built.env
     problem = _problem(q, built.view, env)
     built.macs += problem.macs
@@ -326,7 +343,7 @@ def build(built: Built, group: FusionGroup) -> Decision:
     packed = steps.packed(steps.description, merged, merged.strides, points if early and points.any() else None)
     target = result_view(program, result)
     if late and target.strides != channels_last_strides(target):
-        # sums are found by the position in a dense result
+        # the kernel indexes sums by the position in a dense result
         target = program.scratch(result.shape, result.dtype, (0, *range(2, result.ndim), 1))
     scales = np.float32(q.src.attrs["scales"][0]) * _of_channels(q, weights.attrs["scales"], np.float32)
     reads = [rows, packed, program.constant(scales)]
@@ -356,7 +373,10 @@ def build(built: Built, group: FusionGroup) -> Decision:
 
 
 def _find(search: Search) -> None:
-    """Both Dequantize, the convolution and what follows, but for what the library has in a partition of its own."""
+    """Takes from a search each quantized convolution with its Dequantize ops, post-ops and Quantize.
+
+    Convolutions in an exact partition of the library together with both Dequantize ops are left to the library.
+    """
     joining = set(search.elementwise)
     for number, node in enumerate(search.nodes):
         makers = [search.numbers.get(value.node) for value in node.inputs[:2] if value.node is not None]
@@ -372,7 +392,10 @@ def _find(search: Search) -> None:
 
 
 def _longest(makers: list[int], head: int, joining: set[int], search: Search) -> FusionGroup | None:
-    """With post-ops and Quantize, or without what does not fit."""
+    """Returns the longest group of a convolution that own code runs; None where there is none.
+
+    Tried are the group with post-ops and a Quantize, without the Quantize, and without both.
+    """
     _, *tail = behind(head, joining, search)
     last = search.nodes[tail[-1] if tail else head].outputs[0]
     after = search.of(last)

@@ -1,4 +1,4 @@
-"""Op kinds, and what is to run them, as far as tables can tell without a node."""
+"""Defines an op kind with dtypes, and the library that is to run it: all that tables need, without a node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def _as_it_is(dtype: str, *ops: str) -> str:
 
 
 class Target(NamedTuple):
-    """The library that would run an op: version, instruction set, and the dtype that it computes another one in.
+    """The library that would run an op, as its version and instruction set.
 
-    prefers_own: whether own code goes before the library's.
+    compute_dtype(dtype, *ops): the dtype in which the library computes ops of `dtype`, such as f32 for bf16 on AVX2.
+    prefers_own: whether kernels of the package may run in place of the library's.
     """
 
     version: Version
@@ -31,7 +32,7 @@ class Target(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """An op kind with dtypes of its inputs and outputs (none: of ordinary data); attributes and shapes are open."""
+    """An op kind with the dtypes of its inputs and outputs, () for ordinary ones; attributes and shapes are unknown."""
 
     name: str
     inputs: Sequence[str] = ()

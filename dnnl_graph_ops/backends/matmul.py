@@ -1,4 +1,4 @@
-"""MatMul with constant weights as a convolution of one tap: own products with post-ops, weights packed once."""
+"""Runs a MatMul with constant weights as a convolution of one tap, with post-ops, on weights that are packed once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..lowering.program import View
 from ..lowering.tail import Tail, TailOp
 from .backend import Backend, Built, FusionGroup
 
-_AXES = range(2, 6)  # of data that is seen as (N, spatial..., C), or as rows of channels
+_AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _PLAIN = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
 def leads(node: Node) -> bool:
-    """Whether a node is such a product, with which element-wise ops behind it run as post-ops.
+    """Whether a node is a MatMul in f32 with constant weights (IC, OC), which may run with post-ops.
 
-    The product of a single row reads each weight once: there the library is faster.
+    A product of a single row is left to the library, which is faster where each weight is read once.
     """
     if node.kind != "MatMul" or node.attrs.get("transpose_a"):
         return False
@@ -43,7 +43,11 @@ def leads(node: Node) -> bool:
 
 
 def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> Problem:
-    """The convolution; neighbouring rows are one axis where all that is read and written lies so."""
+    """Returns the convolution of one tap that computes a MatMul and its post-ops `rest`.
+
+    Where the strides of src, dst and the post-ops' operands allow, all rows become one axis: src (..., IC) is read as
+    (1, rows, IC) and dst (..., OC) is written as (1, rows, OC).
+    """
     src, weights = view_of(head.inputs[0]), view_of(head.inputs[1])
     dst = view_of((rest[-1] if rest else head).outputs[0])
     if head.attrs.get("transpose_b"):
@@ -69,7 +73,10 @@ def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View
 
 
 def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
-    """A vector that is added first, and the other post-ops."""
+    """Splits a bias off the post-ops: returns the constant vector that the first post-op adds, and the other post-ops.
+
+    Returns None and all post-ops where the first adds no such vector, or where another post-op reads the product.
+    """
     first = tail[0] if tail else None
     if first is None or first.kind not in ("Add", "BiasAdd") or any(0 in op.operands for op in tail[1:]):
         return None, tail
@@ -86,7 +93,10 @@ def _own_bias(tail: Tail, channels: int) -> tuple[View | None, Tail]:
 
 
 def _rows(src: View, dst: View, tail: Tail) -> tuple[View, View, Tail] | None:
-    """As (1, rows, channels) and post-ops as (1, channels, rows); None where something does not lie so."""
+    """Returns src and dst as (1, rows, channels), and post-ops with operands as (1, channels, rows).
+
+    Returns None where the strides of one of them do not allow that.
+    """
     rows = prod(dst.shape[:-1])
     seen = [view.reshaped((1, rows, view.shape[-1])) for view in (src, dst)]
     moved: list[TailOp] = []
@@ -99,7 +109,7 @@ def _rows(src: View, dst: View, tail: Tail) -> tuple[View, View, Tail] | None:
 
 
 def _row_operand(view: View, dst: View) -> View | None:
-    """An operand (N, C, spatial...) of post-ops as (1, C, rows)."""
+    """Returns an operand (N, C, spatial...) of a post-op as (1, C, rows); None where its strides do not allow that."""
     if view.ndim == 1:
         return view
     sizes = (view.shape[0], *view.shape[2:])
@@ -113,7 +123,7 @@ def _row_operand(view: View, dst: View) -> View | None:
 
 
 def _as_image(view: View) -> View:
-    """An operand (rows, C) as (1, C, rows)."""
+    """Returns an operand (rows, C) as (1, C, rows), a vector as it is."""
     return view if view.ndim == 1 else view.permute((1, 0)).insert(0)
 
 

@@ -1,4 +1,7 @@
-"""Ops that move elements: views where strides can say it, else copies, and results that operands are written into."""
+"""Runs ops that move elements: as views where strides can express the result, else as copies or fills.
+
+Also tells which parts of its result the operands of a Concat or Pad are, so that they can be written into it directly.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _sliced(node: Node, source: View) -> View | None:
     return None if backwards else view
 
 
-# Ops whose result is their operand, seen in another way; None where strides cannot say it.
+# Ops whose result is a view of their operand; None where strides cannot express the result.
 VIEWS: dict[str, Callable[[Node, View], View | None]] = {
     "Slice": _sliced,
     "StaticReshape": _reshaped,
@@ -38,7 +41,10 @@ VIEWS: dict[str, Callable[[Node, View], View | None]] = {
 
 
 def sliced(node: Node, source: View) -> tuple[View, list[int]]:
-    """A Slice as a view of its source, and the axes on which the result lies backwards in it."""
+    """Returns a view of the source with the elements of a Slice, and the axes along which a copy is to reverse it.
+
+    Axes with negative steps are to be reversed, as views have no negative strides.
+    """
     backwards = []
     for axis, (start, size, step) in ranges(source.shape, node.attrs, node.name).items():
         assert start is not None and size is not None
@@ -53,7 +59,7 @@ def sliced(node: Node, source: View) -> tuple[View, list[int]]:
 
 
 def copy(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Append a Reorder or a TypeCast."""
+    """Appends a Reorder or a TypeCast."""
     program.copy(sources[0], targets[0], node.kind)
 
 
@@ -62,7 +68,10 @@ def transpose(program: Program, node: Node, sources: Views, targets: Views) -> N
 
 
 def reshape(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Elements in the order of the axes: where neither side can be seen in the other's shape, through scratch."""
+    """Appends the copy of a StaticReshape, which keeps the row-major order of elements.
+
+    Where strides allow neither the source in the target's shape nor the reverse, elements go through a dense scratch.
+    """
     source, target = sources[0], targets[0]
     seen, filled = source.reshaped(target.shape), target.reshaped(source.shape)
     if seen is None and filled is None:
@@ -80,7 +89,11 @@ def copy_slice(program: Program, node: Node, sources: Views, targets: Views) -> 
 
 
 def pad(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """src into the middle of dst; then axis by axis what lies beside it, whose corners the axes before have filled."""
+    """Appends a Pad: copies src into the middle of dst, then fills the padding axis by axis, the first axis first.
+
+    The padding of an axis spans all of dst along the axes before, so that corners are filled as well, and the middle
+    along the axes after.
+    """
     source, target = sources[0], targets[0]
     mode, sides = node.attrs["mode"], list(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
     middle = _middle_of(node, target)
@@ -88,7 +101,7 @@ def pad(program: Program, node: Node, sources: Views, targets: Views) -> None:
         program.copy(source, middle, node.kind)
     for axis, (begin, end) in enumerate(sides):
         size = source.shape[axis]
-        # full on the axes before, as long as src on those behind
+        # all of dst along the axes before `axis`, and the middle along those after
         around = target
         for other in range(axis + 1, target.ndim):
             around = around.narrow(other, sides[other][0], source.shape[other])
@@ -111,7 +124,7 @@ def pad(program: Program, node: Node, sources: Views, targets: Views) -> None:
 
 
 def _spread(view: View, axis: int, count: int) -> View:
-    """One element as many."""
+    """Returns a view that repeats the single element of an axis `count` times, by a stride of 0."""
     shape, strides = list(view.shape), list(view.strides)
     shape[axis], strides[axis] = count, 0
     return replace(view, shape=tuple(shape), strides=tuple(strides))
@@ -121,14 +134,14 @@ def _spread(view: View, axis: int, count: int) -> View:
 
 
 def _middle_of(node: Node, target: View) -> View:
-    """Where the source of a Pad lies in its result."""
+    """Returns the part of a Pad's result that equals the source."""
     for axis, (begin, size) in enumerate(zip(node.attrs["pads_begin"], node.inputs[0].shape, strict=True)):
         target = target.narrow(axis, begin, int(size or 0))
     return target
 
 
 def parts(node: Node, joint: View) -> list[View]:
-    """Where the operands of a Concat, or of a Pad, lie in its result."""
+    """Returns for each operand of a Concat or Pad the part of the result, `joint`, that equals the operand."""
     if node.kind == "Pad":
         return [_middle_of(node, joint)]
     axis = node.attrs["axis"] % joint.ndim
@@ -137,7 +150,7 @@ def parts(node: Node, joint: View) -> list[View]:
 
 
 def join(program: Program, node: Node, sources: Sequence[View], target: View) -> bool:
-    """Copy the operands that do not lie in the result already; whether there are any."""
+    """Copies operands that were not written into their parts of the result; returns whether there are any."""
     pairs = zip(sources, parts(node, target), strict=True)
     apart = [(source, part) for source, part in pairs if source != part]
     for source, part in apart:

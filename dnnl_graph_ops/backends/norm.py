@@ -1,4 +1,4 @@
-"""Normalisation and softmax by own kernels."""
+"""Runs group norm, RMS norm, softmax and log-softmax by kernels of the package."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..lowering.program import Program, View, order_of
 from ..lowering.tail import Tail
 from .backend import Backend, Built, FusionGroup
 
-# A kernel and what it needs; the views are a node's inputs and the result of it and the post-ops.
+# Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
 Builder = Callable[[Program, Node, Sequence[View], View, Tail], None]
 
 
 def leads(node: Node) -> bool:
-    """Whether a node is a norm that own code runs with the element-wise ops behind it as post-ops."""
+    """Whether a node is a norm that own code runs together with the element-wise ops after it as post-ops."""
     return node.kind == "GroupNorm" and serves(node)
 
 
 def serves(node: Node) -> bool:
-    """Whether own code computes what a node asks for."""
+    """Whether own code computes a norm or softmax with this node's dtypes, attributes and outputs."""
     floats = all(value.dtype in chain.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
     return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
 
 
 def _over_last(node: Node) -> bool:
-    """Of an RMSNorm: whether its layers are the last axis."""
+    """Whether an RMSNorm is along the last axis alone, with a gamma of that axis only; True for all other kinds."""
     if node.kind != "RMSNorm":
         return True
     src, *gamma = node.inputs
@@ -45,7 +45,7 @@ def _over_last(node: Node) -> bool:
 
 
 def build(program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], tail: Tail = ()) -> None:
-    """Append a node and the post-ops behind it."""
+    """Appends the steps of a norm or softmax and of the post-ops in `tail`."""
     OWN_NORMS[node.kind](program, node, inputs, outputs[0], tail)
 
 
@@ -69,7 +69,7 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
     result = dst if _alike(dst, dst) else _channels_last(program, dst, dst.dtype)
     src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _alike(src, result):
-        # a slice whose axes lie in an order of their own
+        # the result is a slice whose axes are in another order than that of src in memory
         result = program.like(src, dst.dtype)
     _normalise(program, node, src, inputs[1:], result, fused)
     if result is not dst:
@@ -102,12 +102,12 @@ def _channels_last(program: Program, view: View, dtype: str) -> View:
 
 
 def _last(src: View, dst: View) -> bool:
-    """Whether neighbours in both are channels."""
+    """Whether src and dst (N, C, spatial...) are both channels last, with several channels."""
     return dst.shape[1] > 1 and src.strides[1] == dst.strides[1] == 1
 
 
 def _alike(src: View, dst: View) -> bool:
-    """Whether neighbours in both are channels, or in both positions on the same axis."""
+    """Whether the group norm kernel takes src and dst: channels, or the same spatial axis, have stride 1 in both."""
     if dst.shape[1] == 1 or _last(src, dst):
         return True
     axes = [axis for axis in range(2, dst.ndim) if dst.shape[axis] != 1]
@@ -152,13 +152,13 @@ def _rms_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, t
 
 
 def _as_rows(view: View) -> View | None:
-    """A view as rows of neighbours."""
+    """Returns a view as (rows, last axis) with contiguous rows; None where its strides do not allow that."""
     rows = view.reshaped((prod(view.shape[:-1]), view.shape[-1]))
     return rows if rows is not None and (rows.strides[1] == 1 or rows.shape[1] == 1) else None
 
 
 def _neighbours(src: View, dst: View) -> bool:
-    """Whether elements of some axis are neighbours in both."""
+    """Whether some axis has stride 1 in both src and dst."""
     strides = zip(src.strides, dst.strides, dst.shape, strict=True)
     return dst.size <= 1 or any(a == b == 1 and size > 1 for a, b, size in strides)
 

@@ -1,4 +1,4 @@
-"""Single ops in NumPy on the host, and what something outside of the op table computes."""
+"""Runs a single op in NumPy on the host, or a node outside of the op table by the host function that it carries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _build(built: Built, group: FusionGroup) -> Decision:
 def _append_own(
     program: Program, title: str, own: Callable[..., None], inputs: Sequence[View], outputs: Sequence[View]
 ) -> None:
-    """Kernels for what something outside of the table computes, on dense views."""
+    """Appends the kernels of a node outside of the op table, which read and write dense views: copies where needed."""
     reads = [v if v.row_major else program.copied(v, v.dtype, range(v.ndim), f"src of {title}") for v in inputs]
     writes = [view if view.row_major else program.scratch(view.shape, view.dtype) for view in outputs]
     own(program, reads, writes)

@@ -1,4 +1,4 @@
-"""Groups of the library's ops as they are, where needed on copies: row-major ones, or in a dtype that runs here."""
+"""Runs groups of ops as partitions of the library, on row-major copies or copies in f32 where its kernels need them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ONEDNN_PARTITION = Rewrite(
 # ---- what the library runs -------------------------------------------------------------------------------------------
 
 _TURNS_TIES = "the library adds the zero point before it rounds, which turns ties by an odd one"
-# what falls away where the library computes in another dtype, but not in memory
+# conversions between dtypes: they vanish where the library computes both in f32, but their tensors in memory differ
 _CONVERSIONS = schema.kinds("converts")
 
 
 def why_not_kind(kind: Kind, target: Target) -> str | None:
-    """Why the library does not run ops of a kind, as far as dtypes tell; None where it does."""
+    """Returns why the library does not run ops of a kind, as far as dtypes tell; None where the library does."""
     if kind.name in MEMBERS:
         return None
     if builtin.loses_nan(kind, target):
@@ -56,7 +56,7 @@ def why_not_kind(kind: Kind, target: Target) -> str | None:
 
 
 def why_not(node: Node, env: Env) -> str | None:
-    """Why the loaded library does not run this node as it is; None where it does. Its shapes may be unknown."""
+    """Returns why the loaded library does not run a node as it is, or None; sizes of the node may be unknown."""
     kind, attrs = node.kind, node.attrs
     if kind in MEMBERS:
         return None
@@ -72,7 +72,7 @@ def why_not(node: Node, env: Env) -> str | None:
     if reason is not None:
         return reason
     if len(set(attrs.get("zps") or ())) > 1:
-        # 3.2 takes them and uses the first for all channels, later versions refuse
+        # oneDNN 3.2 takes several zero points but uses the first for all channels; later versions refuse them
         return f"oneDNN has a kernel for {kind} with one zero point only"
     ops = ops_of([node])
     ins, outs = (
@@ -92,12 +92,16 @@ def why_not(node: Node, env: Env) -> str | None:
 
 
 def runs(node: Node, env: Env) -> bool:
-    """Whether the loaded library is to run this node; its shapes may be unknown."""
+    """Whether the loaded library is to run a node; sizes of the node may be unknown."""
     return why_not(node, env) is None
 
 
 def _not_in_memory(kind: Kind, target: Target) -> str | None:
-    """Why dtypes rule the library out by how they lie in memory, or change there only; None: they do not."""
+    """Returns why the dtypes of an op's tensors in memory rule the library out; None where they do not.
+
+    They do for 4-bit integers, which the library packs in pairs and NumPy does not, and for a conversion between dtypes
+    that the library computes in the same dtype, such as f32 to bf16 on AVX2.
+    """
     dtypes = (*kind.inputs, *kind.outputs)
     packed = [dtype for dtype in dtypes if dtype in PACKED]
     if packed:
@@ -111,14 +115,14 @@ def _not_in_memory(kind: Kind, target: Target) -> str | None:
 
 
 def match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
-    """Nodes of which the library runs each, and all of them rightly as one partition."""
+    """Returns nodes if the library runs each of them, and computes them correctly as one partition; None otherwise."""
     if not all(runs(node, env) for node in nodes):
         return None
     return nodes if len(nodes) == 1 or is_open(nodes) or _is_right(nodes) else None
 
 
 def _is_right(nodes: Sequence[Node]) -> bool:
-    """Whether the library reads the operands of a partition rightly."""
+    """Whether the library reads all operands of several nodes correctly when the nodes run as one partition."""
     last = nodes[-1]
     if is_empty(nodes):
         return False
@@ -135,7 +139,7 @@ def _is_right(nodes: Sequence[Node]) -> bool:
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Append a group; a single op by a kernel of the package where the library would have copies, or a slow one."""
+    """Appends a group as a partition of the library; a single op on strided views by a kernel of the package if any."""
     node = group.nodes[0]
     if len(group.nodes) == 1 and built.env.prefers_own and builtin.serves(node):
         inputs, outputs = built.operands(node)
@@ -152,7 +156,11 @@ def native_ops(
     edges: dict[Value, Operand],
     env: Env,
 ) -> list[NativeOp]:
-    """Nodes as the library takes them; of their results those that are `leaving` get buffers, the others edges."""
+    """Returns nodes as ops of one partition of the library.
+
+    Results in `leaving` are written to buffers: those of `views`, or new ones. Other results become edges inside of the
+    partition, which `edges` collects; operands that `edges` has already are taken from there.
+    """
     ops = []
 
     def operand(value: Value) -> Operand:
@@ -170,12 +178,12 @@ def native_ops(
 
 
 def leaving_of(nodes: Sequence[Node], shared: set[Value]) -> set[Value]:
-    """Values of a group that need a buffer: those that someone outside reads, and those that nobody does."""
+    """Returns the results of a group that need a buffer: those in `shared`, and those that none of its nodes reads."""
     read = {value for node in nodes for value in node.inputs}
     return {value for node in nodes for value in node.outputs if value in shared or value not in read}
 
 
-# which operands a kernel takes only row-major, by the word of the op table
+# for each word of the op table's column row_major, whether a kernel takes an operand only in row-major order
 _ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
     "": lambda value: False,
     "all": lambda value: True,
@@ -185,12 +193,12 @@ _ROW_MAJOR: dict[str, Callable[[Value], bool]] = {
 
 
 def only_row_major(word: str, value: Value) -> bool:
-    """Whether a kernel takes a value only densely in the order of its axes, by the word of the op table."""
+    """Whether a kernel needs a value in dense row-major order; `word`: `row_major` of the op's row in the op table."""
     return _ROW_MAJOR[word](value)
 
 
 def _taken_row_major(nodes: Sequence[Node], env: Env) -> set[Value]:
-    """Values that a kernel of the group takes only densely in the order of their axes."""
+    """Returns the inputs and outputs of nodes that the library's kernels need in dense row-major order."""
     dense: set[Value] = set()
     for node in nodes:
         spec = schema.OPS[node.kind]
@@ -200,7 +208,11 @@ def _taken_row_major(nodes: Sequence[Node], env: Env) -> set[Value]:
 
 
 def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
-    """Ops of the library as they are; bf16 and f16 become f32 inside where it has no kernels of them for these ops."""
+    """Appends nodes as one partition of the library.
+
+    Where the library lacks bf16 or f16 kernels for these ops, the partition runs on copies in f32; where its kernels
+    need row-major operands, on row-major copies of the others.
+    """
     env, views = built.env, built.views
     leaving = leaving_of(nodes, built.shared)
     values = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
@@ -219,7 +231,7 @@ def build_native(built: Built, nodes: Sequence[Node]) -> Decision:
 
 
 def _build_staged(built: Built, nodes: Sequence[Node], leaving: set[Value], staged: Sequence[Value]) -> Decision:
-    """The group on row-major copies of some values, in the dtype to compute in."""
+    """Appends nodes as one partition with row-major copies, in the compute dtype, in place of the `staged` values."""
     program, env = built.program, built.env
     outputs = {value for node in nodes for value in node.outputs}
     places = {value: place_of(value, built.views) for node in nodes for value in node.inputs}

@@ -1,4 +1,4 @@
-"""The library's partitions of a graph, and which of them it computes exactly."""
+"""Asks the library for its partitions of a graph, and splits those that the library does not compute exactly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _END = schema.OPS["End"].inputs[0].dtypes
 
 @dataclass(frozen=True)
 class _Op:
-    """A node as the pattern matcher sees it: kinds, attributes and edges count, sizes do not."""
+    """A node as the library's pattern matcher sees it: kind, attributes and numbers of its tensors, without sizes."""
 
     kind: str
     attrs: tuple[tuple[str, Any], ...]
@@ -41,7 +41,7 @@ class _Op:
 
 @dataclass(frozen=True)
 class _Structure:
-    """A graph without sizes: ops on numbered tensors, (dtype, constant) of each, and those that leave the graph."""
+    """A graph without sizes: ops on numbered tensors, (dtype, is constant) of each tensor, and the outputs' numbers."""
 
     ops: tuple[_Op, ...]
     tensors: tuple[tuple[str, bool], ...]
@@ -49,7 +49,10 @@ class _Structure:
 
 
 def partitions(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[tuple[int, ...]]:
-    """The members of each partition of the library, those that it may get wrong in parts."""
+    """Returns the node numbers of each partition of the library.
+
+    A partition that the library may compute inexactly is replaced by parts that it computes exactly.
+    """
     shown = [runs(node, env) for node in nodes]
     return [some for part in _partitioned(nodes, outputs, env, policy, shown) for some in _trusted(part, nodes, env)]
 
@@ -57,9 +60,10 @@ def partitions(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy
 def exact_partitions(
     nodes: Sequence[Node], outputs: Sequence[Value], env: Env
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Partitions of what the library alone has kernels for, of several nodes each: whole ones, and parts of others.
+    """Returns partitions of several nodes that own code does not fuse and that the library computes exactly.
 
-    What the library partitions and computes exactly, it computes faster.
+    The first list has partitions as the library forms them, the second the exact parts of others, each by its nodes'
+    numbers. They are worth having, as the library is faster with such a partition than with its nodes one by one.
     """
     theirs, readers = _library_only(nodes), readers_of(nodes)
     wanted = {nodes[i] for i in theirs}
@@ -83,7 +87,11 @@ def exact_partitions(
 
 
 def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tuple[int, ...]]:
-    """A partition as it is where the library gets it right, else what of it is: a product alone, or one node each."""
+    """Returns a partition as it is where the library computes it exactly, else parts of it that are exact.
+
+    Such a part is a product with the Dequantize ops of its operands, or a convolution in floats with its post-ops; the
+    other nodes are parts of one node each.
+    """
 
     def right(members: Sequence[int]) -> bool:
         group = [nodes[i] for i in members]
@@ -107,12 +115,15 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
 
 _OPENING = schema.kinds("dequantizes") | {"TypeCast"}
 _FOLLOWING = schema.POST_OPS | {"TypeCast"}
-# what the library's products of f32 take 4 to 10 times as long for as own code
+# post-ops with which the library's products of f32 take 4 to 10 times as long as own code
 _SLOW_BEHIND_PRODUCTS = schema.kinds("slow_behind_products")
 
 
 def _library_only(nodes: Sequence[Node]) -> set[int]:
-    """Nodes that may be part of a pattern that own code does not serve: int8 ones, and products with their post-ops."""
+    """Returns the numbers of nodes that may be part of a fused pattern of the library that own code lacks.
+
+    Such patterns are int8 ones, and products of matrices that own code does not run, with their post-ops.
+    """
     theirs: dict[Node, int] = {}
     floats = all(node.kind not in trust.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
@@ -134,13 +145,16 @@ def _library_only(nodes: Sequence[Node]) -> set[int]:
 def _partitioned(
     nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str, supported: Sequence[bool]
 ) -> Sequence[tuple[int, ...]]:
-    """The members of each partition as the library has it; it knows nothing of nodes that are not supported."""
+    """Returns the node numbers of each partition as the library forms it.
+
+    `supported`: whether the library runs a node, for each; other nodes are shown to the library as Wildcard.
+    """
     structure = _structure(nodes, outputs, env, supported)
     return _partitions(env.engine, env.fpmath_mode, policy, structure)
 
 
 def _native_kind(kind: str) -> str:
-    """The library's name of an op kind."""
+    """Returns the library's name of an op kind."""
     return MEMBERS[kind].native if kind in MEMBERS else kind
 
 
@@ -166,7 +180,7 @@ def _structure(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, suppor
 
 @lru_cache(256)
 def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Structure) -> tuple[tuple[int, ...], ...]:
-    """The members of each partition by number. The matcher takes 4 ms in oneDNN 3.2 whatever the graph, hence once."""
+    """Returns the op numbers of each partition; cached, as the matcher of oneDNN 3.2 takes 4 ms whatever the graph."""
     graph = Graph(engine.runtime.library, KINDS[engine.kind], FPMATH[fpmath_mode])
     tensors = [
         LogicalTensor(
@@ -193,7 +207,7 @@ def _partitions(engine: Engine, fpmath_mode: str, policy: str, structure: _Struc
 
 def _proxy_attributes(node: Node, env: Env) -> Mapping[str, Any]:
     if node.kind not in MEMBERS:
-        # sizes do not matter here, and may not be known yet
+        # sizes do not matter to the pattern matcher, and may not be known yet: 1 stands for an unknown size
         return {
             name: tuple(1 if item is None else item for item in value) if isinstance(value, tuple) else value
             for name, value in native_attributes(node, env).items()

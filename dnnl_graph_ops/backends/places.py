@@ -1,4 +1,4 @@
-"""Where values live while a program is made."""
+"""Keeps the view, in a buffer of the program, of each value of a graph while the program is built."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from ..lowering.program import Program, View
 
 
 class Places(dict[Value, View]):
-    """Where values live, as far as anything has been made for them, and where the others will.
+    """The view of each value that a step reads or writes, and the views that are planned for other values.
 
-    `planned`: places of values that nothing has been made for yet. `joined`: results of Concat in whose places operands
-    are, or are to be copied. `entering`: inputs and constants that live in a copy, and what is copied. `leaving`:
-    outputs that live beside what the net returns, which they are copied to at the end.
+    `planned`: views of intermediate values that no step reads or writes yet. `joined`: results of Concat, into whose
+    parts the operands are written or copied. `entering`: inputs and constants that steps read from a copy in another
+    order, each with the view to copy from; an entry goes when the copy is appended. `leaving`: outputs that steps write
+    in another order than the net returns, each with the view that the net returns, to be copied to at the end.
     """
 
     def __init__(self, given: Mapping[Value, View]) -> None:
@@ -24,20 +25,20 @@ class Places(dict[Value, View]):
         self.leaving: dict[Value, View] = {}
 
     def take_in(self, program: Program, values: Iterable[Value]) -> None:
-        """Append the copies of those of the values that live in one, unless it was made before."""
+        """Appends the copy of each of the values that is in `entering`, once: at its first reader."""
         for value in values:
             if value in self.entering:
                 program.copy(self.entering.pop(value), self[value], "copy in another order")
 
 
 def place_of(value: Value, views: Mapping[Value, View]) -> View | None:
-    """Where a value lives or will, if that is known."""
+    """Returns the view of a value, or the view that is planned for it; None where there is neither."""
     planned = views.planned if isinstance(views, Places) else {}
     return views.get(value) or planned.get(value)
 
 
 def view_of(program: Program, value: Value, views: dict[Value, View]) -> View:
-    """Where a value lives; an intermediate one that no place is planned for gets a dense buffer."""
+    """Returns the view of a value and enters it in `views`; without a planned view a dense scratch buffer is added."""
     if value not in views:
         views[value] = place_of(value, views) or program.scratch(value.shape, value.dtype)  # type: ignore[arg-type]
     return views[value]

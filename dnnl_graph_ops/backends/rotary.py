@@ -1,4 +1,7 @@
-"""Rotary embeddings in one kernel: pairs of elements turned by angles of their place."""
+"""Runs a rotary embedding as one kernel: pairs (a, b) of the last axis become (a cos - b sin, b cos + a sin).
+
+A pair is elements i and half + i of the last axis (2 half), or, interleaved, elements 2 i and 2 i + 1.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from . import fused_patterns
 from .backend import Backend, Built, FusionGroup, Search
 from .fused_patterns import Maker, in_rows
 
-# of a part of the last axis: its start, size and step
+# (start, size, step) of a Slice along the last axis
 Cut = tuple[int | None, int | None, int]
 FUSE_ROTARY = Rewrite(
     "fuse_rotary",
@@ -25,7 +28,11 @@ FUSE_ROTARY = Rewrite(
 
 
 class Turn(NamedTuple):
-    """A rotary embedding; `whole`: cosines and sines have numbers of their own for the second of each pair."""
+    """The nodes and operands of a rotary embedding.
+
+    `half`: the number of pairs. `whole`: whether cos and sin are (..., 2 half), with numbers of their own for the
+    second of each pair, rather than (..., half).
+    """
 
     members: tuple[Node, ...]
     src: Value
@@ -37,7 +44,7 @@ class Turn(NamedTuple):
 
 
 def parts_of(last: Node, maker: Maker, no: No) -> Turn | None:
-    """The rotary embedding that ends with this node; None where there is none, or none that own code runs."""
+    """Returns the rotary embedding that ends with `last`, if there is one that the kernel computes; None otherwise."""
     find = _FORMS.get(last.kind)
     turn = None if find is None else find(last, maker)
     return turn if turn is not None and _fits(turn, last.outputs[0], no) else None
@@ -53,7 +60,7 @@ def _fits(turn: Turn, result: Value, no: No) -> bool:
         no("cosines and sines lie along the last axis")
         return False
     shape = dims(turn.src)
-    # what is turned may be the first part of more
+    # src may be wider than the result: the kernel reads its first 2 half elements
     if not all(shape) or (*shape[:-1], 2 * turn.half) != result.shape:
         no("the pairs are all of the result")
         return False
@@ -61,7 +68,7 @@ def _fits(turn: Turn, result: Value, no: No) -> bool:
 
 
 def _cut(node: Node) -> Cut | None:
-    """(start, size, step) of a Slice on the last axis; None where it takes less than all of another axis."""
+    """Returns (start, size, step) of a Slice along the last axis; None where the Slice cuts another axis as well."""
     shape = node.inputs[0].shape
     if None in shape:
         return None
@@ -79,7 +86,7 @@ def _joins_last(node: Node) -> bool:
 
 
 class _Term(NamedTuple):
-    """A product of a part and a table."""
+    """A Multiply of `part`, a Slice of the source, and `table`, the cosines or sines."""
 
     node: Node
     part: Node
@@ -87,7 +94,10 @@ class _Term(NamedTuple):
 
 
 def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
-    """The products that a node adds or subtracts, each as it may be meant."""
+    """Returns for each operand of an Add or Subtract the ways to read it as a product of a Slice and a table.
+
+    Returns [] where an operand is no product. If both factors are Slices, either may be the part.
+    """
     if node is None:
         return []
     terms = []
@@ -104,7 +114,10 @@ def _terms(node: Node | None, maker: Maker) -> list[list[_Term]]:
 
 
 def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, Cut, Cut] | None:
-    """cos a - sin b and sin a + cos b of two parts of one value."""
+    """Matches `real` = a cos - b sin and `other` = b cos + a sin, where a and b are Slices of one value.
+
+    Returns the embedding and the cuts of a and b; None where the nodes compute something else.
+    """
     if real is None or other is None or (real.kind, other.kind) != ("Subtract", "Add"):
         return None
     first, second = _terms(real, maker), _terms(other, maker)
@@ -127,7 +140,7 @@ def _pairs(real: Node | None, other: Node | None, maker: Maker) -> tuple[Turn, C
 
 
 def _halves(last: Node, maker: Maker) -> Turn | None:
-    """Both halves turned, side by side."""
+    """Matches a Concat of a cos - b sin and b cos + a sin, where a and b are the halves of the last axis."""
     if not _joins_last(last):
         return None
     pairs = _pairs(maker(last.inputs[0], 1), maker(last.inputs[1], 1), maker)
@@ -140,7 +153,7 @@ def _halves(last: Node, maker: Maker) -> Turn | None:
 
 
 def _neighbours(last: Node, maker: Maker) -> Turn | None:
-    """Every other element turned, and put back beside its neighbour."""
+    """Matches interleaved pairs: even and odd elements become two results, which a Concat and a reshape interleave."""
     joined = maker(last.inputs[0], 1)
     if joined is None or not _joins_last(joined) or joined.outputs[0].shape[:-2] != last.outputs[0].shape[:-1]:
         return None
@@ -158,7 +171,7 @@ def _neighbours(last: Node, maker: Maker) -> Turn | None:
 
 
 def _rotated(last: Node, maker: Maker) -> Turn | None:
-    """x cos + (-second half, first half) sin."""
+    """Matches x cos + y sin, where y is a Concat of minus the second half of x and the first half."""
     products = [maker(value, 1) for value in last.inputs]
     for plain, turned in (products, products[::-1]):
         if plain is None or turned is None or plain.kind != "Multiply" or turned.kind != "Multiply":
@@ -174,7 +187,7 @@ def _rotated(last: Node, maker: Maker) -> Turn | None:
 
 
 def _swapped(joined: Node | None, maker: Maker) -> tuple[Value, tuple[Node, ...], int] | None:
-    """Of (-second half, first half): the whole, the nodes, and the size of a half."""
+    """Matches a Concat of minus the second half of x and the first half; returns x, the nodes, and a half's size."""
     if joined is None or not _joins_last(joined):
         return None
     minus, first = (maker(value, 1) for value in joined.inputs)
@@ -190,7 +203,7 @@ def _swapped(joined: Node | None, maker: Maker) -> tuple[Value, tuple[Node, ...]
     return None
 
 
-# the last node -> what it may be the end of
+# kind of the last node -> the function that matches embeddings ending with it
 _FORMS: dict[str, Callable[[Node, Maker], Turn | None]] = {
     "Add": _rotated,
     "Concat": _halves,
@@ -199,7 +212,7 @@ _FORMS: dict[str, Callable[[Node, Maker], Turn | None]] = {
 
 
 def build(built: Built, group: FusionGroup) -> Decision:
-    """Append the step."""
+    """Appends the kernel of a rotary embedding, and copies of operands and of the result where strides need them."""
     program, turn = built.program, group.match
     src, dst = built.view(turn.src), built.view(group.result)
     src = src.narrow(src.ndim - 1, 0, dst.shape[-1])

@@ -1,7 +1,7 @@
-"""Nodes that may run together: what hangs on a head as post-ops, and element-wise ops that read each other.
+"""Finds nodes that may run together: a head with its post-ops, and element-wise ops that read each other.
 
-A group has one result, and what it computes on the way is read inside of it only. Such groups never wait for each other
-in a circle: a result depends on all that its group reads.
+A group has one result; its other values are read inside of the group only. Therefore two groups can never wait for each
+other in a circle: every reader of a group depends on all that the group reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..lowering.rewrites import ALONE, NOT_RETURNED, READ_ONCE, Rewrite
 from ..lowering.tail import KINDS
 from .backend import BACKENDS, Search
 
-# ops that a convolution's result may wait for before it is clear that it is read inside of the group only
+# ops that may be tried past the end of a group, until one result again is all that is read outside of the group
 _AHEAD = 16
 FUSE_POST_OPS = Rewrite(
     "fuse_post_ops",
@@ -37,9 +37,10 @@ FUSE_ELEMENTWISE = Rewrite(
 
 
 def with_post_ops(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
-    """Each head among the free nodes, and what runs as its post-ops.
+    """Yields the numbers of each head among the free nodes together with the nodes that run as its post-ops.
 
-    Where two meet the later one goes on: what the earlier one gives is there by then.
+    Where an op reads the results of two heads, it goes to the later head: the earlier head's result is computed by the
+    time that the later head runs. So in `conv1(x) + conv2(x)` the Add is a post-op of conv2.
     """
     left, joining = set(free), search.elementwise.intersection(free)
     for number in sorted(free, reverse=True):
@@ -51,7 +52,7 @@ def with_post_ops(search: Search, free: Collection[int]) -> Iterator[tuple[int, 
 
 
 def chains(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
-    """The element-wise ops among the free nodes, those together that read each other."""
+    """Yields the numbers of each group of element-wise ops among the free nodes that read each other."""
     joining = search.elementwise.intersection(free)
     for number in sorted(joining, reverse=True):
         if number in joining:
@@ -61,15 +62,16 @@ def chains(search: Search, free: Collection[int]) -> Iterator[tuple[int, ...]]:
 
 
 def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
-    """A convolution and the nodes of `free` that run as its post-ops, in topological order.
+    """Returns the numbers of a head and of the nodes of `free` that run as its post-ops, in topological order.
 
-    The group grows as long as all that is open, results that are yet to be read, is read by nodes that can join; it
-    ends at the last place where one result alone is open.
+    A result is open while a node outside of the group reads it. The group grows by the readers of open results, until a
+    reader cannot be a post-op or the net returns an open result. It is then cut back to the last node after which one
+    result alone was open, as a group has one result.
     """
     first = search.nodes[head].outputs[0]
     members, ended = [head], 1
     taken = {head}
-    # how many readers of each open value are not members yet
+    # for each open result, how many of its readers are not members yet
     waiting = {first: len(search.of(first))}
     queue = list(search.of(first))
     heapq.heapify(queue)
@@ -107,7 +109,7 @@ def behind(head: int, free: Collection[int], search: Search) -> tuple[int, ...]:
 
 
 def _unmet(node: Node, head: Node, free: bool) -> str:
-    """The condition that keeps a node from being a post-op of a convolution, if there is one."""
+    """Returns the condition of FUSE_POST_OPS that a node does not meet as a post-op of `head`; "" where all hold."""
     unmet = ""
     result, first = node.outputs[0], head.outputs[0]
     if not free or node.kind not in KINDS:
@@ -120,14 +122,17 @@ def _unmet(node: Node, head: Node, free: bool) -> str:
 
 
 def chain(last: int, free: Collection[int], search: Search) -> tuple[int, ...]:
-    """The node and those of `free` before it whose results only members read, in topological order."""
+    """Returns the numbers of an element-wise group that ends with the node `last`, in topological order.
+
+    Besides `last` it has the nodes of `free` whose results have the same shape and are read inside of the group only.
+    """
     end = search.nodes[last].outputs[0]
     declined = partial(FUSE_ELEMENTWISE.declined, search.nodes[last])
     members = {last}
     queue = [-number for number in _makers(search.nodes[last], search.numbers)]
     heapq.heapify(queue)
     while queue:
-        # the latest first: by then all of its readers have been looked at
+        # from the latest node back: all readers of a node have been looked at before the node is
         number = -heapq.heappop(queue)
         result = search.nodes[number].outputs[0]
         if number in members or number not in free:

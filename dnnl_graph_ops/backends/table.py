@@ -1,4 +1,4 @@
-"""The backends in the order in which they are asked, which nodes run together, and their steps."""
+"""Lists the backends in the order in which they are asked, divides nodes into groups, and appends the groups' steps."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from .search import chains, with_post_ops
 
 
 def _refuse(built: Built, group: FusionGroup) -> Decision:
-    """Raises:
-    UnsupportedError: always.
+    """Refuses a node that no other backend computes.
+
+    Raises:
+        UnsupportedError: always, with the reason why the library does not compute the node.
     """
     node = group.nodes[0]
     raise UnsupportedError(f"{node.kind} {node.name!r}: {onednn.why_not(node, built.env)}")
@@ -49,7 +51,10 @@ BACKENDS[:] = [
 
 
 def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str) -> list[FusionGroup]:
-    """Which nodes run together; with tune="off", policy "debug" or on a device as the library alone has it."""
+    """Divides nodes into groups that run together, each value computed before the groups that read it.
+
+    With tune="off", policy "debug" or on a device the groups are the library's partitions.
+    """
     if len(nodes) < 2:
         groups = [one for node in nodes for one in _settled([node], env)]
     elif not env.prefers_own or policy != "fusion":
@@ -61,7 +66,7 @@ def group(nodes: Sequence[Node], outputs: Sequence[Value], env: Env, policy: str
 
 
 def _settled(nodes: Sequence[Node], env: Env) -> Iterator[FusionGroup]:
-    """Nodes as one group where a backend runs them so, else one by one."""
+    """Yields nodes as one group where a backend runs them together, else each node as a group of its own."""
     whole = group_of(nodes, env)
     if whole is not None:
         yield whole
@@ -71,7 +76,11 @@ def _settled(nodes: Sequence[Node], env: Env) -> Iterator[FusionGroup]:
 
 
 def _fused(nodes: Sequence[Node], outputs: Sequence[Value], env: Env) -> list[FusionGroup]:
-    """Patterns of backends, the library's partitions of what it alone has kernels for, then the rest by own rules."""
+    """Divides nodes into groups by all backends' rules, in this order; a node goes to the first group that takes it.
+
+    First come the patterns of backends (attention, rotary embeddings, int8), then exact partitions of the library of
+    nodes that own code does not fuse, then heads with their post-ops, then element-wise groups, then single nodes.
+    """
     whole, products = partitions.exact_partitions(nodes, outputs, env)
     search = Search(nodes, outputs, env, whole)
     for backend in BACKENDS:
@@ -99,7 +108,7 @@ def _may_join(node: Node, env: Env) -> bool:
 
 
 def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
-    """Groups in an order in which every value is made before it is used; as they are where that is free."""
+    """Sorts groups such that each value is computed before a group reads it; otherwise the groups keep their order."""
     producer = {value: i for i, item in enumerate(groups) for value in item.outputs}
     placed: list[FusionGroup] = []
     state: dict[int, int] = {}
@@ -129,9 +138,9 @@ def _ordered(groups: Sequence[FusionGroup]) -> list[FusionGroup]:
 
 
 def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
-    """The backend of ops of a kind as far as dtypes tell, and why it is not the library.
+    """Returns the backend of ops of a kind, as far as dtypes tell, and why the backend is not the library, or "".
 
-    Attributes and shapes may rule it out.
+    A node's attributes and shapes may rule out the backend all the same.
     """
     backend = next(backend for backend in BACKENDS if backend.why_not(kind, target) is None)
     return backend, "" if backend is CONVOLUTION else onednn.why_not_kind(kind, target) or ""
@@ -141,9 +150,10 @@ def who_runs(kind: Kind, target: Target) -> tuple[Backend, str]:
 
 
 def build(groups: Sequence[FusionGroup], views: dict[Value, View], env: Env, choose: Chooser | None = None) -> Built:
-    """Append the steps of every group. `views` has inputs, constants and outputs; the rest gets scratch.
+    """Appends the steps of every group to a new program.
 
-    `choose` ranks the formulations of convolutions, if they are not to be ranked by their estimates.
+    `views`: the views of the net's inputs, constants and outputs; other values get scratch buffers. `choose` ranks the
+    algorithms of a convolution by measured times; without it estimates rank them.
     """
     built = Built(views, _shared(groups, views), env, choose)
     for one in groups:
@@ -164,7 +174,11 @@ def _shared(groups: Sequence[FusionGroup], views: Mapping[Value, View]) -> set[V
 
 
 def _append(built: Built, group: FusionGroup) -> Decision:
-    """The steps of a group, if its place leaves any to do."""
+    """Appends the steps of a group, unless its result needs none.
+
+    A result without elements needs no step, nor does a view of an operand, nor a Concat whose operands were written
+    into their parts of the result.
+    """
     head, views = group.nodes[0], built.views
     dtype = head.outputs[0].dtype
     if all(0 in value.shape for value in group.outputs):
@@ -178,7 +192,7 @@ def _append(built: Built, group: FusionGroup) -> Decision:
 
 
 def _sees_operand(group: FusionGroup, views: Mapping[Value, View]) -> bool:
-    """Whether the result's place is its operand's, so that nothing is left to do."""
+    """Whether a group is one reshape, transpose or slice whose result is a view of its operand's buffer."""
     node = group.nodes[0]
     if len(group.nodes) > 1 or node.kind not in movement.VIEWS:
         return False

@@ -1,4 +1,4 @@
-"""Pooling, resampling and reductions by own kernels, on channels that lie side by side."""
+"""Runs pooling, resampling and reductions by kernels of the package; pooling and resampling need channels last."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..shapes.windows import resolve
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 Views = Sequence[View]
-# up to so many the library's kernels, in registers alone, take less time
+# up to so many taps of a window the library's kernels, which stay in registers, are faster
 _FEW_TAPS = 9
-# from so many on own weighted sums are as fast where channels lie side by side, too
+# from so many channels on own linear interpolation is as fast as the library's also where channels are last
 _MANY_CHANNELS = 8
 
 
@@ -28,9 +28,11 @@ def is_float(node: Node) -> bool:
 
 
 def pools_faster(node: Node) -> bool:
-    """Windows of many taps, of which rows are shared, or of a single channel whose last axes stand for channels.
+    """Whether the package's kernel goes before the library's for a pooling, as it is faster or keeps NaN.
 
-    The library has dilated ones in reference kernels only, and its largest of a window loses NaN.
+    It does for MaxPool, where the library's kernel loses NaN; for dilated windows, for which the library has reference
+    kernels only; for windows of many taps, as overlapping windows share partial results; and for images of one channel
+    if the windows leave their last axes as they are: such axes run as channels.
     """
     attrs = node.attrs
     maker = node.inputs[0].node
@@ -42,7 +44,10 @@ def pools_faster(node: Node) -> bool:
 
 
 def _untouched(node: Node) -> int:
-    """How many of the last spatial axes the windows of a pooling leave as they are; the first is another."""
+    """Returns how many of the last spatial axes a pooling leaves as they are, the first spatial axis not counted.
+
+    Along such an axis the kernel and the stride are 1, and nothing is padded or cropped.
+    """
     attrs, values = node.attrs, (node.inputs[0], node.outputs[0])
     source, result = (spatial_of(value.shape, attrs["data_format"]) for value in values)
     count = 0
@@ -55,11 +60,15 @@ def _untouched(node: Node) -> int:
 
 
 def resamples_faster(node: Node) -> bool:
-    """Weighted sums of many channels, which the library fetches one by one if they lie apart, or of eight sources."""
+    """Whether the package's kernel goes before the library's for an Interpolate.
+
+    It does for all but floats, which the library does not take, and in linear modes for three spatial axes, with eight
+    sources a result, or for many channels, which the library fetches one by one unless they are last.
+    """
     shape = node.inputs[0].shape
     channels = channels_of(shape, node.attrs["data_format"]) or 0
     if not is_float(node):
-        # which the library does not take
+        # the library takes floats only
         return True
     return node.attrs["mode"] != "nearest" and (len(shape) > 4 or channels >= _MANY_CHANNELS)
 
@@ -67,7 +76,10 @@ def resamples_faster(node: Node) -> bool:
 def _on_channels_last(
     program: Program, node: Node, source: View, target: View, make: Callable[[View, View], Any]
 ) -> None:
-    """A kernel from source to target, both with the axes n, c, spatial; on copies where their channels lie apart."""
+    """Appends the kernel that `make` returns for source and target (N, C, spatial...), whose channels have stride 1.
+
+    A source or target with other strides is replaced by a copy in channels-last order.
+    """
     order = (0, *range(2, source.ndim), 1)
     if not _side_by_side(source):
         source = program.copied(source, source.dtype, order, "to channels last")
@@ -82,7 +94,7 @@ def _side_by_side(view: View) -> bool:
 
 
 def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """MaxPool and AvgPool."""
+    """Appends a MaxPool or AvgPool."""
     attrs, average = node.attrs, node.kind == "AvgPool"
     kernel = attrs["kernel"]
     source, target = (data_view(view, attrs["data_format"]) for view in (sources[0], targets[0]))
@@ -116,7 +128,10 @@ def pool(program: Program, node: Node, sources: Views, targets: Views) -> None:
 
 
 def _as_channels(view: View, count: int) -> View | None:
-    """The last axes of images of one channel as channels; None where they are no single axis."""
+    """Returns a view (N, 1, spatial...) whose last `count` spatial axes are merged into the channel axis.
+
+    Returns None where `count` is 0 or strides do not allow the merge. Example: (N, 1, H, W) becomes (N, W, H).
+    """
     if not count:
         return None
     view = replace(view, shape=(view.shape[0], *view.shape[2:]), strides=(view.strides[0], *view.strides[2:]))
@@ -128,7 +143,7 @@ def _as_channels(view: View, count: int) -> View | None:
 
 
 def repeats(node: Node) -> bool:
-    """Whether an Interpolate gives every element so many times, whole numbers, as it is."""
+    """Whether an Interpolate repeats each element a whole number of times along each axis, so that a copy suffices."""
     if node.kind != "Interpolate" or node.attrs["mode"] != "nearest":
         return False
     sizes = list(zip(node.inputs[0].shape, node.outputs[0].shape, strict=True))
@@ -138,12 +153,15 @@ def repeats(node: Node) -> bool:
 
 
 def resamples(node: Node) -> bool:
-    """Numbers other than floats are moved only."""
+    """Whether the package computes an Interpolate: of floats, or of any dtype where elements are only repeated."""
     return is_float(node) or repeats(node)
 
 
 def _repeat(program: Program, node: Node, source: View, target: View) -> None:
-    """Every element to so many places: both sides with an axis more for each of them."""
+    """Appends a copy that repeats elements: source (n, ...) to target (m, ...), both seen as (n, m / n, ...).
+
+    The axis of m / n repeats has stride 0 in the source; likewise for each further axis.
+    """
     shape: list[int] = []
     strides: list[int] = []
     for axis, (n, m) in enumerate(zip(source.shape, target.shape, strict=True)):
@@ -154,7 +172,7 @@ def _repeat(program: Program, node: Node, source: View, target: View) -> None:
 
 
 def resample(program: Program, node: Node, sources: Views, targets: Views) -> None:
-    """Interpolate."""
+    """Appends an Interpolate."""
     if not is_float(node):
         _repeat(program, node, sources[0], targets[0])
         return
@@ -177,7 +195,7 @@ def resample(program: Program, node: Node, sources: Views, targets: Views) -> No
     _on_channels_last(program, node, source, target, make)
 
 
-# what the kernel calls it, and what becomes of no elements
+# kind -> the kernel's name of the reduction, and the result of no elements
 REDUCTIONS = {
     "ReduceMax": ("max", float("-inf")),
     "ReduceMean": ("mean", float("nan")),
@@ -187,7 +205,7 @@ REDUCTIONS = {
 
 
 def reduces(node: Node) -> bool:
-    """Whether the axes are known."""
+    """Whether a reduction is of floats, with its axes as an attribute rather than a second input."""
     return is_float(node) and len(node.inputs) == 1
 
 

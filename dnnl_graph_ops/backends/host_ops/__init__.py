@@ -1,4 +1,4 @@
-"""Op kinds in NumPy, for what the loaded library has no kernel for: one table, one function per kind."""
+"""Computes ops in NumPy where the loaded library has no kernel: one table, one function per kind."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOST: dict[str, Maker] = {
 }
 
 
-# what is no better in float64: functions that NumPy has in f32
+# kinds computed in another dtype than float64: NumPy's f32 functions are exact enough for these
 _GIVEN: dict[str, Callable[[Array], Array]] = {
     "Cos": single, "Sin": single,
 }  # fmt: skip
 
 
 def step(node: Node) -> Callable[..., None]:
-    """The node as a function of its inputs' arrays and the outputs' arrays that it fills."""
+    """Returns a function that computes a node; called with its input and output arrays, it fills the output arrays."""
     attrs, count = dict(node.attrs), len(node.inputs)
     if node.host is not None:
         return _whole(node.host, count)
@@ -47,7 +47,7 @@ def step(node: Node) -> Callable[..., None]:
 
 
 def _whole(host: Host, count: int) -> Callable[..., None]:
-    """A function outside of the table as a step on arrays."""
+    """Returns a function as `step` does, for a node outside of the op table, which carries a host function."""
 
     def run(*arrays: Array) -> None:
         for target, result in zip(arrays[count:], host(arrays[:count]), strict=True):

@@ -1,4 +1,4 @@
-"""Helpers of the NumPy ops: float64 inside, one rounding to the dtype of the result."""
+"""Helps the NumPy ops: they compute in float64, and round once to the dtype of the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 # attributes, inputs in float64, shape of the first output -> results
 Rule = Callable[[Mapping[str, Any], Sequence[Array], tuple[int, ...]], Sequence[Any]]
 Shape = tuple[int, ...]
-# attributes, shapes of the inputs, shape of the first output -> the rule, with what depends on these alone worked out
+# attributes, shapes of the inputs, shape of the first output -> a rule that has precomputed all that depends on these
 Maker = Callable[[Mapping[str, Any], Sequence[Shape], Shape], Rule]
 
 _RANGES = {
@@ -26,7 +26,7 @@ _RANGES = {
 
 
 def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
-    """Rules that need nothing worked out before."""
+    """Returns makers of rules that precompute nothing: each returns its rule whatever the attributes and shapes."""
 
     def maker(rule: Rule) -> Maker:
         return lambda attrs, shapes, shape: rule
@@ -35,12 +35,12 @@ def always(rules: Mapping[str, Rule]) -> dict[str, Maker]:
 
 
 def wide(array: Array) -> Array:
-    """The same values in float64."""
+    """Converts an array to float64."""
     return array.astype(np.float64)
 
 
 def single(array: Array) -> Array:
-    """The same values in f32."""
+    """Converts an array to f32."""
     return array.astype(np.float32, copy=False)
 
 
@@ -49,7 +49,7 @@ def as_is(array: Array) -> Array:
 
 
 def store(target: Array, values: Any) -> None:
-    """Write float64 values: integers to nearest even and saturated, NaN as 0."""
+    """Writes values to `target` in its dtype; floats become integers to nearest even, saturated, and NaN becomes 0."""
     name = dtypes.canonical(target.dtype)
     values = np.asarray(values)
     if name in _RANGES and values.dtype.kind == "f":
@@ -72,5 +72,5 @@ def spatial_sizes(attrs: Mapping[str, Any], shape: Shape) -> Shape:
 
 
 def along(vector: Array, rank: int, axis: int) -> Array:
-    """A vector shaped to broadcast along one axis."""
+    """Reshapes a vector to `rank` axes, all of size 1 but `axis`, so that it broadcasts along `axis`."""
     return vector.reshape([-1 if a == axis else 1 for a in range(rank)])

@@ -1,4 +1,4 @@
-"""Element by element: arithmetic with broadcasting, activations in newer modes, choices."""
+"""Computes element-wise ops in NumPy: arithmetic with broadcasting, activations and the gradients of some."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _normal_cdf(x: Array) -> Array:
 
 
 def _gelu(attrs: Mapping[str, Any], x: Array) -> Array:
-    """Hendrycks and Gimpel, "Gaussian error linear units", 2016: exact or with tanh."""
+    """Computes GELU by erf or by the tanh approximation (Hendrycks and Gimpel, "Gaussian error linear units", 2016)."""
     if attrs.get("mode") == "gelu_tanh":
         return 0.5 * x * (1 + np.tanh(_ROOT * (x + _CUBIC * x**3)))
     return x * _normal_cdf(x)
@@ -67,7 +67,7 @@ def _bias_add_backward(attrs: Mapping[str, Any], diff: Array) -> Array:
 
 
 def _shaped_slope(attrs: Mapping[str, Any], src: Array, slope: Array) -> Array:
-    """The slope with the rank of src; one axis of several values lies along the channels unless told otherwise."""
+    """Reshapes a PReLU slope to the rank of src: a vector along the channels, or right-aligned, by the attributes."""
     if slope.ndim == 1 and slope.size > 1 and src.ndim > 1 and attrs.get("per_channel_broadcast", True):
         return along(slope, src.ndim, channel_axis(src.ndim, attrs["data_format"]))
     return slope.reshape((1,) * (src.ndim - slope.ndim) + slope.shape)
@@ -78,7 +78,7 @@ def _prelu(attrs: Mapping[str, Any], src: Array, slope: Array) -> Array:
 
 
 def _prelu_backward(attrs: Mapping[str, Any], inputs: Sequence[Array], shape: tuple[int, ...]) -> Sequence[Any]:
-    """He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015."""
+    """Returns the gradients of src and slope of a PReLU (He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015)."""
     src, slope, diff = inputs
     shaped = _shaped_slope(attrs, src, slope)
     shared = tuple(axis for axis, size in enumerate(shaped.shape) if size == 1)

@@ -1,4 +1,4 @@
-"""Products, sums, indices, joins, and the random choice of dropout."""
+"""Computes MatMul, Concat, GenIndex, reductions and Dropout in NumPy."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def _reduction(function: Callable[..., Any]) -> Rule:
 
 
 def philox(count: int, seed: int, offset: int) -> Array:
-    """Words of the Philox4x32-10 stream with key `seed`: word i of the block with counter
-    (offset, i - i % 4).
+    """Returns the first `count` 32-bit words of the Philox4x32-10 stream with key `seed`.
+
+    Word i is word i % 4 of the block with counter (offset, i - i % 4), each number of 64 bits.
 
     Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
     """
@@ -69,7 +70,7 @@ def philox(count: int, seed: int, offset: int) -> Array:
 
 
 def _dropout(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """dst and mask: an element stays where its random word exceeds the probability, scaled for those gone."""
+    """Returns dst and mask: elements whose random word exceeds the probability p are kept, scaled by 1 / (1 - p)."""
     src = inputs[0].astype(np.float64)
     seed, offset = (int(item.reshape(-1)[0]) for item in inputs[1:3])
     probability = float(inputs[3].reshape(-1)[0])

@@ -1,4 +1,4 @@
-"""Batch, layer, group and RMS normalisation and softmax."""
+"""Computes batch, layer, group and RMS normalisation, softmax and log-softmax, and gradients, in NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 def _channels(attrs: Attrs, src: Array) -> tuple[int, tuple[int, ...]]:
-    """The channel axis and all others."""
+    """Returns the channel axis of src and all other axes."""
     channel = channel_axis(src.ndim, attrs["data_format"])
     return channel, tuple(a for a in range(src.ndim) if a != channel)
 
@@ -33,14 +33,14 @@ def _batch_norm_training(attrs: Attrs, inputs: Sequence[Array], shape: Shape) ->
     gamma = affine[0] if affine else np.ones_like(here)
     beta = affine[1] if len(affine) > 1 else np.zeros_like(here)
     dst = _batch_norm(attrs, (src, gamma, beta, here, spread), shape)[0]
-    # what the library takes when it is left out
+    # 0.5: the library's default
     momentum = attrs.get("momentum", 0.5)
     running = [momentum * old + (1 - momentum) * new for old, new in ((mean, here), (variance, spread))]
     return dst, *running, here, spread
 
 
 def _batch_norm_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """Ioffe and Szegedy, "Batch normalization", 2015."""
+    """Returns the gradients of src, gamma and beta (Ioffe and Szegedy, "Batch normalization", 2015)."""
     src, diff, mean, variance, *gamma = inputs
     channel, others = _channels(attrs, src)
     scale = 1 / np.sqrt(along(variance, src.ndim, channel) + attrs["epsilon"])
@@ -69,7 +69,7 @@ def _layer_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence
 
 
 def _layer_norm_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """Ba, Kiros and Hinton, "Layer normalization", 2016."""
+    """Returns the gradients of src, gamma and beta (Ba, Kiros and Hinton, "Layer normalization", 2016)."""
     src, diff, mean, variance, *affine = inputs
     axes = _from_axis(attrs, src)
     outer = tuple(range(src.ndim - len(axes)))
@@ -83,7 +83,7 @@ def _layer_norm_backward(attrs: Attrs, inputs: Sequence[Array], shape: Shape) ->
 
 
 def _rms_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """Zhang and Sennrich, "Root mean square layer normalization", 2019."""
+    """Computes an RMSNorm (Zhang and Sennrich, "Root mean square layer normalization", 2019)."""
     src = inputs[0]
     mean = np.square(src).mean(axis=_from_axis(attrs, src), keepdims=True)
     dst = src / np.sqrt(mean + attrs["epsilon"])
@@ -91,7 +91,7 @@ def _rms_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[A
 
 
 def _group_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """Wu and He, "Group normalization", 2018."""
+    """Returns dst, and the mean and variance (N, groups) (Wu and He, "Group normalization", 2018)."""
     src = inputs[0]
     channel = channel_axis(src.ndim, attrs["data_format"])
     first = np.moveaxis(src, channel, 1)
@@ -106,7 +106,7 @@ def _group_norm(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence
 
 
 def _softmax(attrs: Attrs, inputs: Sequence[Array], shape: Shape) -> Sequence[Any]:
-    """dst and the logarithm of the sum of exponentials; mode inf_as_zero: a row of -inf gives zeros for both."""
+    """Returns dst and the log-sum-exp of each row; in mode inf_as_zero both are 0 for a row of -inf."""
     src, axis = inputs[0], attrs["axis"]
     top = src.max(axis=axis, keepdims=True, initial=-np.inf)
     nothing = np.isneginf(top) & (attrs.get("mode") == "inf_as_zero")

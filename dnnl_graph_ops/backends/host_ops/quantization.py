@@ -1,4 +1,4 @@
-"""Quantization: static and dynamic scales, per tensor, channel or group."""
+"""Computes Quantize and Dequantize in NumPy: static and dynamic scales, per tensor, channel or group."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Attrs = Mapping[str, Any]
 
 
 def static(attrs: Attrs, src: Array) -> tuple[Any, Any]:
-    """Scales and zero points of a Quantize or Dequantize, in float64, shaped to broadcast over src."""
+    """Returns scales and zero points of a Quantize or Dequantize, in float64, in shapes that broadcast over src."""
     scales, zps = (np.asarray(attrs.get(name) or (0.0,), np.float64) for name in ("scales", "zps"))
     return _spread(attrs, src, scales), _spread(attrs, src, zps)
 
 
 def _spread(attrs: Attrs, src: Array, values: Array) -> Array:
-    """Scales or zero points shaped to broadcast over src."""
+    """Reshapes or repeats scales or zero points such that they broadcast over src."""
     if values.size == 1:
         return values.reshape(())
     if attrs["qtype"] == "per_channel":
@@ -35,7 +35,10 @@ def _dynamic(attrs: Attrs, inputs: Sequence[Array]) -> tuple[Any, Any]:
 
 
 def _integers(src: Array, scales: Any, zps: Any) -> Array:
-    """round(src / scales) + zps, ties to even: an odd zero point would turn ties if it were added before."""
+    """Returns round(src / scales) + zps, ties to even.
+
+    Zero points are added after rounding: for 0.5 and zero point 1 the result is 1, not round(1.5) = 2.
+    """
     result: Array = np.rint(src.astype(np.float32) / np.asarray(scales, np.float32)) + zps
     return result
 

@@ -1,4 +1,4 @@
-"""The gradient of Interpolate: what each place read on an axis, two elements at most, it adds back."""
+"""Computes the gradient of Interpolate: each target adds to the sources that it read, at most two along an axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Attrs = Mapping[str, Any]
 
 
 class _Tap(NamedTuple):
-    """Resampling along one axis: sources in rising order, the targets that read them, and their weights."""
+    """Sources along one axis, in rising order, the target that reads each, and its weight; None: all weights are 1."""
 
     sources: Array
     targets: Array | slice
@@ -21,7 +21,10 @@ class _Tap(NamedTuple):
 
 
 def _taps(source: int, target: int, attrs: Attrs) -> list[_Tap]:
-    """Weights of 0 are left out: they would make NaN of infinities."""
+    """Returns the taps of resampling one axis from `source` to `target` elements: one if nearest, else up to two.
+
+    Pairs with a weight of 0 are left out, as 0 times Inf is NaN.
+    """
     index = np.arange(target)
     if attrs["coordinate_transformation_mode"] == "align_corners":
         place: Array = index * (source - 1) / max(target - 1, 1)

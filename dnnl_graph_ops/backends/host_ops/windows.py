@@ -1,4 +1,4 @@
-"""The gradient of average pooling."""
+"""Computes the gradient of AvgPool in NumPy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ Attrs = Mapping[str, Any]
 
 
 class _Axis(NamedTuple):
-    """The windows of an average pooling on one axis; padding takes no memory, it may be larger than any tensor."""
+    """The windows of an AvgPool along one axis; padding is only counted, never allocated, so it may be of any size."""
 
     window: Window
     positions: int
 
     def pieces(self) -> Iterator[tuple[slice, slice]]:
-        """Sources and the positions that take them: tap by tap, or position by position where those are fewer."""
+        """Yields pairs of slices (sources, positions) that together say which position reads which sources.
+
+        A pair is one tap with all positions, or, where there are fewer positions than taps, one position with all taps.
+        """
         size, stride, kernel, begin = (self.window.size, self.window.stride, self.window.reach, self.window.begin)
         if kernel > self.positions:
             for position in range(self.positions):
@@ -35,7 +38,7 @@ class _Axis(NamedTuple):
                 yield slice(first * stride + shift, last * stride + shift + 1, stride), slice(first, last + 1)
 
     def counts(self, exclude_pad: bool) -> Array:
-        """Elements of each window that lie inside, or inside and in explicit padding."""
+        """Counts the elements of each window in the source and, without exclude_pad, in the explicit padding."""
         window = self.window
         low = np.arange(self.positions) * window.stride - window.begin
         begin, end = (0, window.size) if exclude_pad else (-window.begin, window.size + max(window.end, 0))
@@ -50,7 +53,7 @@ class _Axis(NamedTuple):
 
 
 def _pool(attrs: Attrs, src: Shape, dst: Shape) -> tuple[list[_Axis], Array]:
-    """The windows of each axis, and what each average divides by."""
+    """Returns the windows of each spatial axis, and the averages' divisors in a shape that broadcasts over dst."""
     spatial = spatial_sizes(attrs, src)
     windows = resolve("AvgPool", attrs, spatial, attrs["kernel"], crops=True)
     axes = [_Axis(w, count) for w, count in zip(windows, spatial_sizes(attrs, dst), strict=True) if w is not None]
